@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.errors import InputError
-from lemmata.ingest.beir import read_passages, read_qrels, read_queries, read_table
+from lemmata.ingest.beir import check_judgments, read_passages, read_qrels, read_queries, read_table
 from lemmata.types import Link, Passage, Reading
 
 
@@ -138,15 +138,54 @@ def test_a_table_of_queries_without_a_heading_line_is_an_error_with_the_cure(tmp
     assert read_table(path) == ({"2": "prime ideals"}, {"2": {"algebra#lemma-1": 1}})
 
 
+@pytest.mark.parametrize("heading", ["passage\tquery", "id\tQuestion", "passage_id \ttext"])
+def test_a_table_of_queries_may_have_the_ids_first(tmp_path: Path, heading: str) -> None:
+    path = tmp_path / "asked.tsv"
+    path.write_text(f"{heading}\nalgebra#lemma-1\tprime ideals\n")
+    assert read_table(path) == ({"2": "prime ideals"}, {"2": {"algebra#lemma-1": 1}})
+
+
+def test_a_utf_16_file_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "asked.tsv"
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path.write_bytes(gzip.compress("\ufeffquery\tid\na\tb\n".encode(encoding)))
+        for read_file in (read_table, read_queries, read_qrels):
+            with pytest.raises(InputError, match=r"asked\.tsv: the file is UTF-16: save it as UTF-8"):
+                read_file(path)
+
+
 @pytest.mark.parametrize(
-    "line",
-    ["not json", '{"_id": "q"}', "[1]", '{"text": "b"}', '{"_id": "", "text": "b"}', '{"_id": "a", "text": "c"}'],
+    ("line", "cause"),
+    [
+        ("not json", "this line is not JSON (Expecting value, column 1)"),
+        ("[", "this line begins a list, which jq -c '.[]' FILE writes line by line"),
+        ("[1]", "this line begins a list"),
+        ("1", "this line is JSON, but no object"),
+        ('{"_id": "q", "txt": "b"}', 'has no "text" (its keys are "_id", "txt")'),
+        ('{"text": "b"}', 'has no "_id" (its keys are "text")'),
+        ('{"_id": "", "text": "b"}', 'has no "_id"'),
+        ('{"_id": "a", "text": "c"}', "the query id 'a' occurs twice"),
+    ],
 )
-def test_a_broken_query_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
+def test_a_broken_query_is_an_error_with_its_line_and_cause(tmp_path: Path, line: str, cause: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"_id": "a", "text": "b"}\n' + line + "\n")
-    with pytest.raises(InputError, match=r"q\.jsonl:2: "):
+    with pytest.raises(InputError) as raised:
         read_queries(path)
+    assert f"q.jsonl:2: {cause}" in str(raised.value)
+
+
+def test_judgments_of_unknown_queries_are_an_error_with_both_files_and_quoted_ids() -> None:
+    files = {"queries_file": Path("q.jsonl"), "qrels_file": Path("qrels.tsv")}
+    check_judgments({"1": "a"}, {"1": {"p": 1}}, **files)
+    with pytest.raises(InputError, match=r"^qrels\.tsv: it judges 1 query that q\.jsonl does not have, .* id '7'$"):
+        check_judgments({"1": "a"}, {"1": {"p": 1}, "7": {"p": 1}}, **files)
+    with pytest.raises(InputError, match=r"it judges 7 queries .* '0', '1', '2', '3', '4' and 2 more$"):
+        check_judgments({"a": "a"}, {str(number): {"p": 1} for number in range(7)}, **files)
+    with pytest.raises(InputError, match=r"^q\.jsonl: there are no queries in it$"):
+        check_judgments({}, {"7": {"p": 1}}, **files)
+    with pytest.raises(InputError, match=r"^qrels\.tsv: there are no judgments in it$"):
+        check_judgments({"1": "a"}, {}, **files)
 
 
 @pytest.mark.parametrize("line", ["q\td", "q\td\tvery", "q"])

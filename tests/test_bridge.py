@@ -242,7 +242,9 @@ def test_json_has_the_fields_of_the_contract(notes: Project) -> None:
 def test_one_sentence_says_why_there_is_no_bridge(notes: Project, tmp_path: Path) -> None:
     root = notes.layout.root
     assert "both ends are 'a#zebra'" in lemmata("bridge", "a#zebra", " a#zebra", "-w", root, code=1)
-    assert "did you mean 'a#zebra'" in lemmata("bridge", "a#zebras", "a#sponge", "-w", root, code=1)
+    assert "did you mean a#zebra" in lemmata("bridge", "a#zebras", "a#sponge", "-w", root, code=1)
+    unknown = lemmata("bridge", "foo#bar", "a#sponge", "-w", root, code=1)
+    assert unknown.startswith("lemmata: there is no 'foo#bar' in the graph: 'lemmata list passages' and")
     for text in ("", "  "):
         with pytest.raises(LemmataError, match="has no words"):
             notes.bridge("a#zebra", text)

@@ -186,6 +186,72 @@ def test_a_search_without_vectors_prints_a_note(tmp_path: Path) -> None:
         assert ("searched by words only" in process.stderr) is has_note
 
 
+def test_without_vectors_the_lexical_retriever_is_evaluated(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "text": "Odd parts"}\n{"id": "b", "text": "Even parts"}\n')
+    (tmp_path / "asked.tsv").write_text("passage\tquery\na\todd\n")
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", tmp_path / "p.jsonl", "-w", tmp_path / "w")
+    lemmata("index", "--no-dense", "-w", tmp_path / "w")
+    command = ("evaluate", "--queries", tmp_path / "asked.tsv", "-w", tmp_path / "w", "--json")
+    done = run_command(*command)
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)["retrievers"]) == ["lexical"]
+    assert "lemmata: only --retriever lexical is evaluated: there are no vectors yet, 'lemmata index'" in done.stderr
+    assert "no dense index" in lemmata(*command, "--retriever", "dense", code=1)
+    lemmata("index", "--encoder", "hashing", "-w", tmp_path / "w")
+    done = run_command(*command)
+    assert list(json.loads(done.stdout)["retrievers"]) == ["lexical", "dense", "hybrid", "auto"]
+    assert "only" not in done.stderr
+
+
+def test_files_of_queries_and_judgments_that_cannot_be_used_are_named(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "queries.jsonl").write_text('{"_id": "a", "text": "hook"}\n')
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n7\thook-length@1\t1\n")
+    for name in ("empty.tsv", "empty.jsonl"):
+        (tmp_path / name).touch()
+        assert f"{name}: there are no queries in it\n" in lemmata(
+            "evaluate", "--queries", tmp_path / name, "-w", workspace, code=1
+        )
+    sentence = f"test.tsv: it judges 1 query that {tmp_path / 'queries.jsonl'} does not have, with the id '7'\n"
+    files = ("--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels" / "test.tsv")
+    assert sentence in lemmata("evaluate", *files, "-w", workspace, code=1)
+    assert sentence in lemmata("evaluate", "--beir", tmp_path, "-w", workspace, code=1)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_characters_that_the_terminal_cannot_show_are_replaced(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "ő", "text": "Erdős and Rényi"}\n', encoding="utf-8")
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", tmp_path / "p.jsonl", "-w", tmp_path / "w")
+
+    def run(*arguments: str) -> tuple[str, str]:
+        command = [sys.executable, "-m", "lemmata", *arguments, "-w", str(tmp_path / "w")]
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        done = subprocess.run(command, capture_output=True, env=environment, check=False)
+        return done.stdout.decode(encoding), done.stderr.decode(encoding)
+
+    shown, error = run("show", "ő")
+    assert "Erd?s and R" in shown
+    assert not error
+    shown, _ = run("show", "ő", "--json")
+    assert json.loads(shown)["text"] == "Erdős and Rényi"  # escaped, not replaced
+    _, error = run("--log", "json", "show", "őő")
+    messages = [json.loads(line)["message"] for line in error.splitlines()]
+    assert any("'őő'" in message for message in messages)
+
+
+@pytest.mark.parametrize("text", ["-1 modulo p", "-p adic", "-k theory", "-1"])
+def test_a_text_that_begins_with_a_dash_is_explained(workspace: Path, text: str) -> None:
+    lemmata("index", "--no-dense", "-w", workspace)
+    error = lemmata("search", text, "-w", workspace, code=2)
+    assert error.splitlines()[-1] == (
+        f"lemmata: {text!r} was read as options, as it begins with a dash: put it last, with -- before it"
+    )
+    lemmata("search", "-w", workspace, "--", text)
+    assert "dash" not in lemmata("search", "p", "--unknown", "-w", workspace, code=2)
+
+
 def test_the_version_is_printed() -> None:
     assert lemmata("--version").startswith("lemmata 0.")
 

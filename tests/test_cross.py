@@ -21,6 +21,7 @@ from lemmata.encode.restore import restore_cross_encoder
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.project import Project
 from lemmata.search import choose_rerank_weight, rerank, split_reranker
+from lemmata.store.layout import read_manifest, write_manifest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -227,5 +228,12 @@ def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever
     assert chosen["weight"] == 0.0  # words alone find it first
     with project.retriever() as retriever:
         assert retriever.rerank_weight("lexical", str(exported)) == 0.0
+        assert retriever.rerank_weight("dense", str(exported)) == 0.0  # the last that was chosen
+    stored = read_manifest(project.layout.rerank) or {}
+    other = {**chosen, "retriever": "dense", "weight": 0.9}
+    write_manifest(project.layout.rerank, {**stored, "weights": {**stored["weights"], "other": other}})
+    with project.retriever() as retriever:
+        assert retriever.rerank_weight("lexical", str(exported)) == 0.0
+        assert retriever.rerank_weight("dense", str(exported)) == 0.9
         assert retriever.search("a1 a2 a3", retriever="lexical", rerank=4, reranker=str(exported))[0].id == "p1"
     project.layout.rerank.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import gzip
 import io
@@ -17,12 +18,15 @@ from pathlib import Path
 
 import pytest
 from tests.folders import write
+from tests.test_pdf import one_page
 from typer.testing import CliRunner
 
 from lemmata.cli.main import make_app
 from lemmata.errors import InputError
+from lemmata.ingest.logs import Columns
 from lemmata.ingest.sources import IngestOptions, find_units
 from lemmata.project import Project
+from lemmata.stages.ingest import ingest
 from lemmata.types import Skip
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
@@ -249,10 +253,123 @@ def test_naming_a_column_does_not_turn_passages_into_logs(project: Project, tmp_
     assert skips(project) == {"beir.jsonl": "it has no column 'note' (--text): it was read as passages, not as logs"}
 
 
-def test_an_unknown_reader_is_named_as_it_was_typed(project: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("reader", "hint"),
+    [
+        ("paper", "; did you mean papers?"),
+        ("latex", "; did you mean papers?"),
+        ("TeX", "; did you mean papers?"),
+        ("7", "."),
+    ],
+)
+def test_an_unknown_reader_is_named_as_it_was_typed(project: Project, tmp_path: Path, reader: str, hint: str) -> None:
     write(tmp_path, {"a.md": "Words."})
-    _, output = run(project, tmp_path / "a.md", "--as", "paper")
-    assert output == "--as paper: there is no such reader; did you mean 'papers'?"
+    _, output = run(project, tmp_path / "a.md", "--as", reader)
+    readers = "auto, papers, logs, hierarchy, passages, text, pdf"
+    assert output == f"--as {reader}: there is no such reader{hint} The readers are {readers}"
+
+
+# ---------------------------------------------------------------- PDFs and TeX
+
+
+def test_a_note_in_tex_does_not_remove_the_pdfs_around_it(project: Project, tmp_path: Path) -> None:
+    folder = write(
+        tmp_path / "f", {"papers/sylow.pdf": one_page("Every group has a Sylow subgroup."), "bad.pdf": NOISE}
+    )
+    assert project.ingest([folder]).added == 1
+    write(folder, {"mynote.tex": MAIN % "Words."})
+    report = project.ingest([folder])
+    assert (report.added, report.unchanged, report.removed, report.failed) == (1, 1, 0, 1)
+    assert "could not be read" in skips(project)["bad.pdf"]
+    write(folder, {"mynote.tex": MAIN % "Words. \\includepdf{papers/sylow}"})
+    report = project.ingest([folder])
+    assert (report.changed, report.removed) == (1, 1)
+    cause = "this PDF is no document of its own: a TeX file includes it; name a file to read it"
+    assert skips(project)["papers/sylow.pdf"] == cause
+
+
+# ---------------------------------------------------------------- columns
+
+ORDERS = "id;Short text;Start;Place\n1;pump leaks;2024-05-01;A1-P-01\n"
+NAMED = ("--text", "Short text", "--date", "Start", "--location", "Place")
+
+
+def logs(project: Project) -> list[tuple[str, str, str | None, tuple[str, ...]]]:
+    with contextlib.closing(project.corpus) as corpus:
+        return [(p.id, p.text, p.date, tuple(link.label for link in p.links)) for p in corpus]
+
+
+def test_a_source_keeps_the_columns_that_were_named_for_it(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
+    write(tmp_path, {"plain.csv": "id,text\nx,valve stuck\n"})
+    code, output = run(project, folder, *NAMED)
+    assert (code, "1 added" in output) == (0, True), output
+    first = logs(project)
+    assert first == [("1", "pump leaks", "2024-05-01", ("A1-P-01",))]
+    code, output = run(project, folder, tmp_path / "plain.csv")  # the other source has columns of its own
+    assert (code, "1 added, 0 changed, 0 removed, 1 unchanged" in output) == (0, True), output
+    write(folder, {"orders.csv": ORDERS + "2;pump runs;2024-05-02;A1-P-01\n", "more.csv": ORDERS.replace("1;", "3;")})
+    report = project.ingest([folder])
+    assert (report.added, report.changed, report.failed, report.no_longer_read) == (1, 1, 0, {})
+    assert {row[0]: row[2] for row in logs(project)}["2"] == "2024-05-02"
+    project.remove([folder])
+    assert project.ingest([folder]).failed == 2, "a source that was removed is new"
+
+
+def test_a_call_that_names_fewer_columns_says_which_are_no_longer_read(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
+    run(project, folder, *NAMED)
+    code, output = run(project, folder, "--text", "Short text", "--id", "id")
+    assert logs(project) == [("1", "pump leaks", None, ())]
+    cure = "the columns of dates and locations are no longer read: name them again with --date Start --location Place"
+    assert (code, cure in output) == (0, True), output
+    code, output = run(project, folder, "--json")
+    assert (code, json.loads(output)["unchanged"], json.loads(output)["no_longer_read"]) == (0, 1, {})
+
+
+def test_columns_that_no_table_has_are_not_kept(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
+    run(project, folder, *NAMED)
+    code, _ = run(project, folder, "--text", "Shrt text")
+    report = project.ingest([folder])
+    assert (code, report.unchanged, report.failed) == (1, 1, 0)
+
+
+def test_the_call_counts_before_the_settings_and_these_before_the_columns_of_before(
+    project: Project, tmp_path: Path
+) -> None:
+    table = "id;Short text;text;Start;End\n1;pump leaks;leak;2024-05-01;2024-06-01\n"
+    file = write(tmp_path, {"orders.csv": table}) / "orders.csv"
+
+    def read(named: dict[str, str], **columns: str) -> tuple[str, str | None]:
+        options = IngestOptions(columns=Columns(**columns))
+        ingest(project.layout, [file], options, named=named, workers=1, again=False, progress=lambda *_: None)
+        return logs(project)[0][1:3]
+
+    first = {"text": "Short text", "date": "Start"}
+    assert read(first, **first) == ("pump leaks", "2024-05-01")
+    assert read({}) == ("pump leaks", "2024-05-01")
+    assert read({}, date="End") == ("pump leaks", "2024-06-01")  # as lemmata.toml has it
+    assert read({"text": "text"}, text="text") == ("leak", None)
+    assert read({}) == ("leak", None)
+
+
+def test_columns_of_lemmata_toml_count_instead_of_those_of_before(project: Project, tmp_path: Path) -> None:
+    file = write(tmp_path, {"orders.csv": ORDERS}) / "orders.csv"
+    run(project, file, *NAMED)
+    project.layout.config.write_text('[ingest.columns]\ntext = "Place"\n')
+    code, output = run(project, file)
+    assert (code, logs(project)[0][1]) == (0, "A1-P-01"), output
+    assert "name them again with --date Start --location Place" in output
+    run(project, file, "--text", "Short text")
+    assert logs(project)[0][1] == "pump leaks"
+
+
+def test_json_lines_that_are_logs_by_their_columns_stay_logs(project: Project, tmp_path: Path) -> None:
+    write(tmp_path, {"f/a.jsonl": json.dumps({"id": "l", "note": "A log."})})
+    project.ingest([tmp_path / "f"], settings={"columns": {"text": "note"}})
+    assert project.ingest([tmp_path / "f"]).unchanged == 1
+    assert logs(project)[0][:2] == ("l", "A log.")
 
 
 # ---------------------------------------------------------------- removing

@@ -235,7 +235,7 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
     file.write_text("{", encoding="utf-8")
     done = run_command(*command)
     assert done.returncode == 1
-    assert "report.jsonl:1: a query needs" in " ".join(done.stderr.split())
+    assert "report.jsonl:1: this line is not JSON" in " ".join(done.stderr.split())
 
 
 # ---------------------------------------------------------------- files
@@ -267,27 +267,55 @@ def test_other_common_field_names_are_understood(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("bad", "cause"),
     [
-        b"{",
-        b"[1]",
-        b'"text"',
-        b'{"id": "a"}',
-        b'{"text": "a"}',
-        b'{"id": "a", "text": 3}',
-        b'{"id": true, "text": "a"}',
-        b'{"id": ["a"], "text": "a"}',
-        b'{"id": "a", "text": "a", "style": 1}',
-        b'{"id": "a", "text": "\xff"}',
-        b'{"id": "a", "text": "\\ud800"}',
-        b"[" * 100_000,
+        (b"{", "this line is not JSON (Expecting property name enclosed in double quotes, column "),
+        (b"id,text", "this line is not JSON (Expecting value, column 1)"),
+        (b"9" * 5000, "this line is not JSON (too deep or long)"),
+        (b"[1]", "this line begins a list, which jq -c '.[]' FILE writes line by line"),
+        (b"[", "this line begins a list"),
+        (b"[" * 100_000, "this line begins a list"),
+        (b'"text"', "this line is JSON, but no object"),
+        (b'{"id": "a"}', 'has neither "query" nor "text" (its keys are "id")'),
+        (b'{"id": "a", "txet": "b"}', '(its keys are "id", "txet")'),
+        (b'{"text": "a"}', 'names no passage that answers its query (its keys are "text")'),
+        (b"{}", "(its keys are none)"),
+        (b'{"id": "a", "text": 3}', 'the "text" is no text'),
+        (b'{"id": true, "text": "a"}', 'the "id" is neither text nor a whole number'),
+        (b'{"id": ["a"], "text": "a"}', 'the "id" is neither text nor a whole number'),
+        (b'{"id": "a", "text": "a", "style": 1}', 'the "style" is no text'),
+        (b'{"id": "a", "text": "\xff"}', "this line is not UTF-8: save the file as UTF-8"),
+        (b'{"id": "a", "text": "\\ud800"}', "has half a surrogate pair"),
     ],
     ids=lambda content: str(content[:30]),
 )
-def test_an_error_names_the_line_that_is_no_query(tmp_path: Path, bad: bytes) -> None:
+def test_an_error_names_the_line_that_is_no_query_and_what_is_wrong_with_it(
+    tmp_path: Path, bad: bytes, cause: str
+) -> None:
     (tmp_path / "f.jsonl").write_bytes(b'{"id": "a", "text": "b"}\n\n' + bad + b"\n")
-    with pytest.raises(InputError, match=r"f\.jsonl:3: a query needs one JSON object"):
+    with pytest.raises(InputError) as raised:
         list(read_imported(tmp_path / "f.jsonl"))
+    assert f"f.jsonl:3: {cause}" in str(raised.value) or (cause.startswith("(") and cause in str(raised.value))
+    assert str(raised.value).endswith('a query needs one JSON object on a line, with "id", of its passage, and "text"')
+
+
+def test_the_cure_of_a_query_without_an_answer_is_another_one(tmp_path: Path) -> None:
+    keys = ("passage", "passage_id")
+    for line, sentence in (
+        ('{"query": "a", "pasage": "b"}', '"pasage"); give judgments with --qrels, or add "passage"'),
+        ("query,passage", 'with "query" and "passage", or a tab-separated FILE.tsv'),
+    ):
+        (tmp_path / "f.jsonl").write_text(line)
+        with pytest.raises(InputError) as raised:
+            list(read_imported(tmp_path / "f.jsonl", keys=keys))
+        assert str(raised.value).endswith(sentence)
+
+
+def test_a_utf_16_file_is_named_as_such(tmp_path: Path) -> None:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        (tmp_path / "f.jsonl").write_text('\ufeff{"id": "a", "text": "b"}\n', encoding)
+        with pytest.raises(InputError, match=r"f\.jsonl: the file is UTF-16: save it as UTF-8"):
+            list(read_imported(tmp_path / "f.jsonl"))
 
 
 def test_a_file_is_read_lazily(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lemmata.stages import vectors as vectors_stage
 from lemmata.store.layout import write_manifest
 from lemmata.store.vector_sets import vector_set
 from lemmata.store.vectors import open_vectors
-from lemmata.types import Floats, Hit, Integers, Mask
+from lemmata.types import Floats, Hit, Integers, Mask, Passage
 
 Ranking = tuple[Integers, Floats]
 
@@ -173,6 +173,49 @@ def test_a_passage_is_not_similar_to_itself(indexed: Project) -> None:
     with pytest.raises(KeyError):
         retriever.similar("99")
     retriever.close()
+
+
+@pytest.mark.parametrize("retriever", ["auto", "hybrid", "dense", "lexical"])
+@pytest.mark.parametrize("diversity", [0.0, 0.4])
+def test_pages_fit_together(tmp_path: Path, retriever: str, diversity: float) -> None:
+    """Of 330 passages, some of them equal, the first hits are the same, however many are asked for."""
+    words = ["prime", "ideal", "ring", "odd", "parts", "pump", "leak", "height", "union"]
+    texts = [" ".join(words[(number * step) % 9] for step in (1, 2, 4, 5)) + f" {number // 3}" for number in range(330)]
+    lines = [json.dumps({"id": f"p{number}", "text": text}) for number, text in enumerate(texts)]
+    (tmp_path / "many.jsonl").write_text("\n".join(lines))
+    project = Project.init(tmp_path / "many")
+    project.ingest([tmp_path / "many.jsonl"])
+    project.index(settings={"encoder": "hashing"})
+    with project.retriever() as opened:
+        found = {
+            k: [hit.id for hit in opened.search("prime ideal of height 3", k, retriever=retriever, diversity=diversity)]
+            for k in (10, 40, 90, 150, 300)
+        }
+    assert len(found[300]) > 200
+    assert all(found[k] == found[300][:k] for k in found)
+
+
+def test_equal_texts_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["The pump leaks." if number % 10 else f"Pump {number}." for number in range(900)]
+    lines = [json.dumps({"id": f"p{number}", "text": text}) for number, text in enumerate(texts)]
+    (tmp_path / "logs.jsonl").write_text("\n".join(lines))
+    project = Project.init(tmp_path / "logs")
+    project.ingest([tmp_path / "logs.jsonl"])
+    project.index(settings={"encoder": "hashing"})
+    read: list[int] = []
+    with project.retriever() as opened:
+        passages = opened.corpus.passages
+
+        def counting(rows: Iterable[int]) -> list[Passage]:
+            read.extend(rows)
+            return passages(rows)
+
+        monkeypatch.setattr(opened.corpus, "passages", counting)
+        hits = opened.search("the pump leaks", 5)
+    assert len(hits) == 5
+    assert hits[0].text == "The pump leaks."
+    assert len(hits[0].repeats) == 809
+    assert len(read) < 200
 
 
 def test_diversity_selects_dissimilar_hits(indexed: Project) -> None:

@@ -58,7 +58,7 @@ def test_a_paper_that_is_a_pdf_in_a_wrapper_is_read_from_a_folder_and_an_archive
     files: dict[str, str | bytes] = {
         "main.tex": WRAPPER % name,
         "body.pdf": one_page(text),
-        "figure.pdf": one_page("x"),
+        "figs/one.pdf": one_page("x"),
     }
     folder = write(tmp_path / "folder", files)
     write(tmp_path, {"2001.00001.tar.gz": tar(files)})
@@ -156,8 +156,8 @@ def test_files_that_no_reader_takes_are_one_skip_per_suffix(tmp_path: Path) -> N
     files: dict[str, str | bytes] = {
         "NOTES": "Words.", "b/x.org": "Words.", "c/y.org": "Words.", "page.html": "<p>", "tool.bin": b"\0\1\2\3",
         "a.tex": MAIN % "\\input{part.inc}", "part.inc": "Words.",
-        "fig.eps": "%!PS", "a.aux": "y", "a.synctex.gz": gzip.compress(b"y"), "LICENSE": "Free.", "Makefile": "all:",
-        "empty.org2": "", ".hidden": "y",
+        "figures/f.eps": "%!PS", "a.aux": "y", "a.synctex.gz": gzip.compress(b"y"), "LICENSE": "Free.",
+        "Makefile": "all:", "empty.org2": "", ".hidden": "y",
     }  # fmt: skip
     source = find_units(write(tmp_path, files), IngestOptions())
     assert [unit.path for unit in source.units] == ["a.tex"]
@@ -170,9 +170,52 @@ def test_files_that_no_reader_takes_are_one_skip_per_suffix(tmp_path: Path) -> N
     ]
 
 
-def test_a_pdf_beside_a_paper_is_a_figure_and_not_read(tmp_path: Path) -> None:
-    write(tmp_path, {"p/a.tex": MAIN % "a", "p/figures/f.pdf": b"%PDF-1.4", "books/b.pdf": b"%PDF-1.4"})
-    assert units_of(tmp_path) == [("pdf", "books/b.pdf", "books/b"), ("paper", "p/a.tex", "p/a")]
+PDF = b"%PDF-1.4"
+NAMED = "; name a file to read it"
+
+
+def test_a_pdf_in_a_folder_of_figures_is_not_read_and_noted(tmp_path: Path) -> None:
+    write(tmp_path, {"p/a.tex": MAIN % "a", "p/figures/f.pdf": PDF, "p/figures/g.pdf": PDF, "books/figures/b.pdf": PDF})
+    assert units_of(tmp_path) == [("pdf", "books/figures/b.pdf", "books/figures/b"), ("paper", "p/a.tex", "p/a")]
+    cause = "2 PDFs of this folder are no documents of their own: they lie in a folder of figures"
+    assert find_units(tmp_path, IngestOptions()).skips == [Skip("p/figures/f.pdf", 0, cause + NAMED)]
+
+
+@pytest.mark.parametrize("pdf", ["sylow.pdf", "papers/sylow.pdf"])
+def test_a_tex_file_beside_pdfs_that_it_does_not_include_hides_none_of_them(tmp_path: Path, pdf: str) -> None:
+    files: dict[str, str | bytes] = {
+        pdf: PDF,
+        "photo.png": b"\x89PNG\0\1\2",
+        "papers/run.log": "Words.",
+        "papers/empty.pdf": b"",
+    }
+    before = find_units(write(tmp_path, files), IngestOptions())
+    assert {skip.file for skip in before.skips} == {"photo.png", "papers/run.log", "papers/empty.pdf"}
+    write(tmp_path, {"mynote.tex": MAIN % "We use \\cite{sylow}, see \\ref{sylow}."})
+    after = find_units(tmp_path, IngestOptions())
+    assert [unit.path for unit in after.units] == ["mynote.tex", pdf]
+    assert sorted(after.skips) == sorted(before.skips)
+
+
+def test_a_pdf_that_a_tex_file_includes_or_was_compiled_to_is_noted(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "a/main.tex": MAIN % "\\includegraphics[width=3cm]{curve}\\includegraphics{photo}",
+        "a/main.pdf": PDF,
+        "a/curve.pdf": PDF,
+        "a/photo.png": b"\x89PNG",
+        "a/other.pdf": PDF,
+        "left.tex": "This is not a paper, as it lies beside one.",
+        "left.pdf": PDF,
+        "paper.tex": MAIN % "a",
+    }
+    source = find_units(write(tmp_path, files), IngestOptions())
+    assert [unit.path for unit in source.units] == ["a/main.tex", "a/other.pdf", "left.pdf", "paper.tex"]
+    start = "this PDF is no document of its own: "
+    assert {skip.file: skip.cause for skip in source.skips} == {
+        "a/curve.pdf": f"{start}a TeX file includes it{NAMED}",
+        "a/main.pdf": f"{start}it was compiled from the TeX file of the same name{NAMED}",
+        "left.tex": "no main file includes it",
+    }
 
 
 def test_content_decides_before_the_name(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from tests.folders import without_checksums
 from tests.test_cli import lemmata
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 
-from lemmata.errors import ConfigError, InputError, LemmataError
+from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
 from lemmata.leakage import Example
@@ -228,6 +229,12 @@ def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project
     project.index()
     assert first() == "d1"
     assert any("graph build" in problem for problem in project.info()["problems"])
+    missing = "searched without citations, which the weights of auto count on: run 'lemmata graph build'"
+    with project.retriever() as retriever:
+        assert retriever.missing_part() == missing
+    task = task_from("t", {"q": STATEMENTS["d1"]}, {"q": {"d2": 1}})
+    assert missing in project.evaluate(task, retrievers=["auto"]).notes
+    assert missing not in project.evaluate(task, retrievers=["dense"]).notes
     project.build_graph()
     assert first() == "d2"
     shutil.rmtree(project.layout.graph)
@@ -378,6 +385,50 @@ def test_weights_are_not_fitted_to_test_judgments(project: Project, tmp_path: Pa
     refused = lemmata("evaluate", "--beir", folder, "--tune", *where, code=1)
     assert "would fit weights to test judgments" in " ".join(refused.split())
     assert "auto now ranks by" in lemmata("evaluate", "--beir", f"{folder}#train", "--tune", *where)
+
+
+def test_weights_are_not_fitted_to_the_test_part(project: Project) -> None:
+    task = replace(task_from("t", QUERIES, QRELS), part="test")
+    for tune in (project.tune, partial(project.tune_rerank, retriever="lexical+rerank")):
+        with pytest.raises(LeakageError, match="--part validation"):
+            tune(task)
+
+
+def test_queries_that_weights_were_fitted_to_are_named(cited: Project, tmp_path: Path) -> None:
+    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    queries = {f"q{n}": f"{STATEMENTS['d1']} {'again ' * n}" for n in range(12)}
+    asked = task_from("asked.tsv", queries, {query: {"d2": 1} for query in queries})
+    project.tune(asked)
+    half = {**{query: queries[query] for query in list(queries)[:6]}, "new": "what has two ideals"}
+    task = task_from("t", half, {query: {"d2": 1} for query in half})
+
+    def warnings(*retrievers: str) -> list[str]:
+        report = project.evaluate(task, retrievers=list(retrievers))
+        return [note for note in report.notes if "fitted" in note]
+
+    assert warnings("auto", "dense") == [
+        "WARNING: the weights of auto were fitted to 6 of these 7 queries: it looks too good"
+    ]
+    assert warnings("dense", "hybrid") == []
+
+
+def test_few_queries_change_no_weights_and_replace_none(cited: Project, tmp_path: Path) -> None:
+    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    queries = {f"q{n}": f"{STATEMENTS['d1']} {'again ' * n}" for n in range(12)}
+    answers = {query: {"d2": 1} for query in queries}
+    few = task_from("few.tsv", dict(list(queries.items())[:2]), dict(list(answers.items())[:2]))
+    default = project.tune(few)["values"]["default"]
+    assert project.tune(few)["values"]["auto"] == default
+    project.tune(task_from("asked.tsv", queries, answers))
+    with pytest.raises(InputError, match="fitted to 12: give more queries, or delete"):
+        project.tune(few)
+
+
+def test_a_judgment_of_grade_0_makes_no_query_seen(project: Project) -> None:
+    task = task_from("t", {"q": "leaking pump"}, {"q": {"c1": 1, "b1": 0}})
+    train = [Example("x", "prime ideals", ("b2",))]
+    report = project.evaluate(task, retrievers=["lexical"], train=train)
+    assert {name: mask.tolist() for name, mask in report.groups.items()} == {"seen": [False], "unseen": [True]}
 
 
 def test_tuning_a_reranker_keeps_to_the_cap_of_a_remote_encoder(

@@ -318,6 +318,41 @@ def test_a_second_import_under_the_same_name_replaces_the_first(project: Project
     assert project.import_graph([path])["edges"]["cites"] == 2
 
 
+def test_an_import_counts_what_it_matched_and_names_what_it_did_not(project: Project, tmp_path: Path) -> None:
+    project.build_graph()
+    path = tmp_path / "more.tsv"
+    path.write_text("concept:bailey-pair\tuses\tconcept:baily-chain\npaper00\tcites\tpaper01\n", encoding="utf-8")
+    done = lemmata(project, "graph", "import", str(path))
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    assert shown.startswith("0 concepts, 2 edges and 4 nodes imported, 0 skipped; found in the corpus: 2 nodes, among")
+    assert "among its concepts: 1 1 node is neither in the corpus nor a known concept: concept:baily-chain " in shown
+    again = json.loads(lemmata(project, "graph", "import", str(path), "--json").stdout)["imported"]
+    assert (again["known_concepts"], again["unknown"]) == (1, 1)  # not the records of the import itself
+    concepts = [{"name": "Bailey pair"}, {"name": "chain of rules"}]
+    (tmp_path / "c.json").write_text(json.dumps({"concepts": concepts, "edges": []}), encoding="utf-8")
+    assert project.import_graph([tmp_path / "c.json"])["imported"]["known_concepts"] == 1
+    assert project.import_graph([tmp_path / "c.json"])["imported"]["known_concepts"] == 1
+
+
+def test_an_import_can_be_removed(project: Project, tmp_path: Path) -> None:
+    project.build_graph()
+    before = open_graph(project.layout).inputs
+    path = tmp_path / "more.tsv"
+    path.write_text("concept:bailey-pair\tuses\tconcept:new\n", encoding="utf-8")
+    project.import_graph([path], name="mine")
+    assert open_graph(project.layout).inputs != before
+    wrong = lemmata(project, "graph", "import", "--remove", "mien")
+    assert (wrong.returncode, wrong.stderr) == (1, "lemmata: there is no import 'mien'; did you mean 'mine'?\n")
+    for arguments in ([], [str(path), "--remove", "mine"]):
+        refused = lemmata(project, "graph", "import", *arguments)
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+        assert "name the files of one graph, or an import with --remove" in refused.stderr
+    done = lemmata(project, "graph", "import", "--remove", "mine", "--json")
+    assert json.loads(done.stdout)["sources"] == ["text"]
+    assert open_graph(project.layout).inputs == before
+
+
 def test_another_relation_or_another_kind_of_node_is_another_graph(project: Project, tmp_path: Path) -> None:
     def inputs(relation: str, kind: str) -> str:
         path = tmp_path / "more.json"
@@ -347,6 +382,10 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
     assert set(joined.concepts) == {kept}
     assert joined.merged == {gone: kept}
     assert joined.concepts[kept].aliases == (before.concepts[gone].name,)
+    shown = lemmata(project, "show", gone).stdout.splitlines()
+    assert shown[0].endswith(f"  {kept}")
+    assert shown[1] == f"{gone} was merged into it"
+    assert "merged" not in lemmata(project, "show", kept).stdout
     project.decide_merge(kept, gone, None)
     after = open_graph(project.layout)
     assert after.inputs == before.inputs

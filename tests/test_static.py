@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ---------------------------------------------------------------- encoding
+
+
+def test_many_threads_may_encode_at_once() -> None:
+    """Words that are too long to be remembered are shared by the texts of all threads."""
+    encoder = load_encoder(NANO)
+    long = "x" * 70
+    texts = [[f"{long} number {number} of word{number}", long] for number in range(200)]
+    alone = [encoder.encode(pair) for pair in texts]
+    with ThreadPoolExecutor(8) as threads:
+        together = list(threads.map(load_encoder(NANO).encode, texts))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @given(texts=st.lists(st.lists(st.sampled_from((*VOCABULARY, "unknown")), max_size=20), max_size=150))

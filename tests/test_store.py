@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from lemmata.errors import WorkspaceError
 from lemmata.store.corpus import Corpus
-from lemmata.store.corpus_writer import CorpusWriter, IdTaken
+from lemmata.store.corpus_writer import CorpusWriter, IdTaken, stored_columns
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
 
@@ -181,7 +182,7 @@ def test_the_digest_depends_on_every_file_and_on_every_name(tmp_path: Path) -> N
 
 _NEW_IN_VERSION_2 = """
 DROP INDEX renames_of_unit; DROP INDEX claims_of_unit; DROP INDEX claims_of_document;
-DROP INDEX units_of_document; DROP INDEX units_of_file; DROP TABLE renames; DROP TABLE claims;
+DROP INDEX units_of_document; DROP INDEX units_of_file; DROP TABLE renames; DROP TABLE claims; DROP TABLE sources;
 ALTER TABLE units DROP COLUMN document; ALTER TABLE units DROP COLUMN prefix;
 ALTER TABLE units DROP COLUMN file; ALTER TABLE units DROP COLUMN read_at; PRAGMA user_version = 1;
 """
@@ -222,6 +223,21 @@ def test_a_corpus_of_an_older_version_can_be_read_and_written(tmp_path: Path) ->
     corpus = Corpus(layout)
     assert "paper#2" in corpus.ids()
     corpus.close()
+
+
+def test_a_corpus_from_before_columns_were_kept_has_none_until_they_are_named(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    assert stored_columns(layout) == {}
+    fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
+    with contextlib.closing(sqlite3.connect(layout.database)) as connection:
+        connection.executescript("DROP TABLE sources; PRAGMA user_version = 2;")
+    assert stored_columns(layout) == {}
+    with CorpusWriter(layout) as writer, writer.transaction():
+        writer.store_columns("root", {"text": "note"})
+    assert stored_columns(layout) == {"root": {"text": "note"}}
+    with CorpusWriter(layout) as writer, writer.transaction():
+        writer.store_columns("root", {})
+    assert stored_columns(layout) == {}
 
 
 def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:

@@ -442,6 +442,48 @@ def test_an_encoder_without_the_summaries_is_refused_with_the_command(indexed: P
             retriever.search(LIQUID, 1, retriever="dense:lemmata-nano")
 
 
+LEMMAS = {
+    "a#lemma-1": "The pump of the column runs dry.",
+    "a#lemma-2": "Every finite group of prime order is cyclic.",
+    "a#lemma-3": "Partitions into odd parts are as many as into distinct ones.",
+}
+
+
+def test_summaries_follow_their_texts_when_ids_move(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    told = [("a#lemma-1", "lubrication schedule"), ("a#lemma-2", "orders without divisors")]
+    write_lines(tmp_path / "told.jsonl", [{"id": identity, "text": text} for identity, text in told])
+
+    def found(texts: list[str]) -> tuple[list[str], dict[str, int]]:
+        """The texts that the two summaries find, and why some were left out."""
+        ingest(project, tmp_path, {f"a#lemma-{number}": text for number, text in enumerate(texts, 1)})
+        report = project.index(settings={"encoder": "hashing", "summaries": "../told.jsonl"})
+        with project.retriever() as retriever:
+            words = [retriever.search(text, 1, retriever="lexical") for _, text in told]
+            near = [retriever.search(text, 1, retriever="dense") for _, text in told]
+        assert all(one == [] or one[0].id == other[0].id for one, other in zip(words, near, strict=True))
+        return [hit.text for each in words for hit in each], report["summaries"]["left_out"]
+
+    pump, group, parts = LEMMAS.values()
+    assert found([pump, group, parts]) == ([pump, group], {})
+    weather = "A new statement about the weather."
+    assert found([weather, pump, group, parts]) == ([pump, group], {})
+    edited = "The pump of the column often runs dry."
+    assert found([edited, group, parts]) == ([edited, group], {})  # it is nowhere else, and has the id still
+    assert found([edited, group, parts, weather]) == ([edited, group], {})
+    assert found([group, parts]) == ([group], {"of a passage that another took the id of": 1})
+    assert found([edited, group]) == ([edited, group], {})  # it is there again
+
+
+def test_a_repair_of_vectors_keeps_the_summaries(indexed: Project) -> None:
+    before = indexed.info()["vectors"][0]["summaries"]
+    vectors = indexed.layout.dense / "hashing" / "vectors"
+    (vectors / "matrix.npy").write_bytes((vectors / "matrix.npy").read_bytes()[:200])
+    assert [item.command for item in indexed.repair()] == ["lemmata index"]
+    indexed.index(settings={"encoder": "hashing"})
+    assert indexed.info()["vectors"][0]["summaries"] == before
+
+
 def test_other_summaries_drop_the_fitted_weights(indexed: Project, tmp_path: Path) -> None:
     task = task_from("t", {"q1": "order of a group", "q2": "odd parts"}, {"q1": {"lagrange": 1}, "q2": {"euler": 1}})
     indexed.tune(task)

@@ -21,6 +21,31 @@ def test_a_typed_formula_meets_the_formula_of_a_passage() -> None:
     assert tokenize(r"$\mathbb{Z}_p$") == tokenize(r"$\mathbf Z_p$") == tokenize("Z_p")
 
 
+@pytest.mark.parametrize(
+    ("shown", "latex"),
+    [
+        ("∑_λ χ^λ_ρ s_λ", r"$\sum_\lambda \chi^{\lambda}_{\rho} s_\lambda$"),
+        ("λⱼ-λⱼ₊ₖ₋₁ ≥ i", r"\lambda_j-\lambda_{j+k-1}\ge i"),
+        ("αᵢβⱼ ∈ ℤ", r"$\alpha_i\beta_j\in\mathbb{Z}$"),
+        ("∑ᵣ₌₀ⁿ αᵣ", r"$\sum_{r=0}^{n}\alpha_r$"),
+        ("φ ≤ ε → ∞", r"$\varphi\leq\varepsilon\rightarrow\infty$"),
+        ("λx + 2μ", r"$\lambda x + 2\mu$"),
+    ],
+)
+def test_a_formula_in_characters_meets_the_one_in_latex(shown: str, latex: str) -> None:
+    assert tokenize(shown) == tokenize(latex)
+
+
+def test_raised_and_lowered_digits_are_also_read_as_people_type_them() -> None:
+    assert set(tokenize("N₂")) >= {"n2", "n_2"}
+    assert set(tokenize("x²")) >= {"x2", "x^2"}
+    assert tokenize("CO₂") == tokenize("CO2")
+
+
+def test_greek_words_stay_words() -> None:
+    assert tokenize("λόγος") == ["λογοσ"]
+
+
 def test_scripts_are_attached_to_what_they_index() -> None:
     assert tokenize("x_i^2") == ["x", "x_i", "x^2"]
     assert tokenize(r"$f^{-1}(U)$ and $f_*$") == ["f", "f^-1", "u", "f", "f_*"]

@@ -20,6 +20,7 @@ __all__ = [
     "DENSE",
     "DIFFUSION",
     "EQUAL",
+    "FEWEST",
     "LEXICAL",
     "Candidates",
     "Fit",
@@ -317,8 +318,8 @@ def fuse(
     """
     known = citations if fusion.uses_graph else None
     found = candidates(
-        _columns(dense, 0, fusion.depth),
-        _columns(lexical, 0, fusion.depth),
+        _first(dense, fusion.depth),
+        _first(lexical, fusion.depth),
         crowding if fusion.calibrated else None,
         known,
         itself,
@@ -327,22 +328,22 @@ def fuse(
         learned=learned if fusion.learned else None,
     )
     ranking = combine(found, k, fusion)
-    deeper = [dense] * (fusion.weight > 0) + [lexical] * (fusion.weight < 1)
-    return _continued(ranking, [_columns(each, fusion.depth - 1, k) for each in deeper], itself)
+    if k <= fusion.depth:
+        return ranking
+    return _continued(ranking, [dense[0]] * (fusion.weight > 0) + [lexical[0]] * (fusion.weight < 1), itself)
 
 
-def _columns(ranking: Ranking, start: int, stop: int) -> Ranking:
-    return ranking[0][:, start:stop], ranking[1][:, start:stop]
+def _first(ranking: Ranking, depth: int) -> Ranking:
+    return ranking[0][:, :depth], ranking[1][:, :depth]
 
 
-def _continued(ranking: Ranking, deeper: Sequence[Ranking], itself: Integers | None) -> Ranking:
-    """A ranking whose free places are filled by the rows of others in turn, each once and below all hits."""
+def _continued(ranking: Ranking, others: Sequence[Integers], itself: Integers | None) -> Ranking:
+    """A ranking (n, k) whose free places are filled by the rows of others in turn, each once and below all hits."""
     rows, scores = ranking
-    width = max((more.shape[1] for more, _ in deeper), default=0)
-    for query in np.flatnonzero((rows[:, -1:] < 0).any(axis=1)) if width else ():
+    for query in np.flatnonzero(rows[:, -1] < 0):
         hits = int((rows[query] >= 0).sum())
-        in_turn = np.full((width, len(deeper)), -1, np.int64)
-        for column, (more, _) in enumerate(deeper):
+        in_turn = np.full((max(more.shape[1] for more in others), len(others)), -1, np.int64)
+        for column, more in enumerate(others):
             in_turn[: more.shape[1], column] = more[query]
         there = {-1, *rows[query].tolist(), *([] if itself is None else [int(itself[query])])}
         new = [row for row in dict.fromkeys(in_turn.ravel().tolist()) if row not in there][: rows.shape[1] - hits]
@@ -363,6 +364,7 @@ _LEARNED = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0)
 # Standard errors that are taken off a gain. On six validation sets (bench/auto.py), fitted to half of the queries, 1
 # gains 6.4 % over the best single retriever and loses on none; 0.5 gains 6.6 % and loses 0.4 % on one, 1.5 gains 5.4 %.
 _CAUTION = 1.0
+FEWEST = 10  # queries from which anything is concluded
 
 
 class Fit(NamedTuple):
@@ -376,7 +378,7 @@ def fit_fusion(values: Callable[[Fusion], Floats64], start: Fusion, *, graph: bo
     """Fit the weights to validation queries; `values` measures a fusion on each of them.
 
     From `start`, the change of one weight is taken that raises the mean gain over `start`, less a standard error of
-    that gain, most, until none does. So few queries, or queries that disagree, leave the weights where they were.
+    that gain, most, until none does. So queries that disagree, or fewer than FEWEST, leave the weights as they were.
     Measures jump where two passages change places, so a dense weight counts half with its neighbours on both sides.
     Without a `graph` its weights stay 0, and so does that of the metric without a `learned` one.
     """
@@ -392,7 +394,7 @@ def fit_fusion(values: Callable[[Fusion], Floats64], start: Fusion, *, graph: bo
 
     def gain(fusion: Fusion) -> float:
         gains = smoothed(fusion) - smoothed(start)
-        error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) > 1 else np.inf  # of one query nothing is known
+        error = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) >= FEWEST else np.inf
         return float(gains.mean() - _CAUTION * error)
 
     best, best_gain = start, 0.0

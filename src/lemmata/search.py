@@ -29,9 +29,17 @@ from lemmata.index.exact import ExactIndex, Matrix
 from lemmata.index.lexical import LexicalIndex
 from lemmata.index.milvus import MilvusIndex
 from lemmata.index.summaries import SummaryIndex
+from lemmata.index.tokens import one_form
 from lemmata.leakage import repeats
 from lemmata.paths import PathSearch, Ranking, direct_path
-from lemmata.store.artefacts import Artefact, artefact, neighbour_index, open_artefact, summary_neighbours
+from lemmata.store.artefacts import (
+    Artefact,
+    artefact,
+    neighbour_index,
+    open_artefact,
+    read_artefact,
+    summary_neighbours,
+)
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import Citations, open_citations, open_graph
 from lemmata.store.layout import Layout, open_manifest, read_manifests
@@ -39,7 +47,7 @@ from lemmata.store.lengths import open_lengths
 from lemmata.store.metric import StoredMetric, open_metric
 from lemmata.store.summaries import StoredSummaries, open_summaries
 from lemmata.store.vector_sets import vector_set, vector_sets
-from lemmata.store.vectors import StoredVectors, open_vectors, unfinished
+from lemmata.store.vectors import StoredVectors, no_vectors, open_vectors, unfinished
 from lemmata.types import CrossEncoder, Crowding, Encoder, Floats, Hit, Index, Integers, Mask
 
 if TYPE_CHECKING:
@@ -215,7 +223,8 @@ def _drop_blank(queries: Floats, ranking: Ranking) -> Ranking:
 class DenseSide:
     """The vectors of one encoder, their index, and the encoder for queries; each opened at its first use.
 
-    `encoder` is empty for the default one. `given` replaces the encoder that made the vectors.
+    `encoder` is empty for the default one. `given` replaces the encoder that made the vectors. `latex` tells whether
+    the corpus is written in LaTeX.
     """
 
     def __init__(
@@ -227,9 +236,11 @@ class DenseSide:
         given: Encoder | None = None,
         key: str = "",
         allowance: Allowance | None = None,
+        latex: Callable[[], bool] = lambda: False,
     ) -> None:
         self._layout, self._corpus, self._name = layout, corpus, encoder
         self._given, self._key, self._allowance = given, key, allowance
+        self._latex = latex
 
     @property
     def exists(self) -> bool:
@@ -344,6 +355,8 @@ class DenseSide:
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Vectors of queries (n, dim); 0 for one without words."""
         texts = [text[:LONGEST_QUERY] for text in texts]
+        if not all(map(str.isascii, texts)) and self._latex():  # as its passages write λ and x²
+            texts = [one_form(text) for text in texts]
         blank = np.array([not text.strip() for text in texts], bool)
         return np.where(blank[:, None], 0, self.encoder.encode(texts, role="query"))
 
@@ -438,8 +451,8 @@ class Retriever:
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        open_artefact(self.layout, artefact(self.layout, "lexical"), self.corpus.inputs)
-        return LexicalIndex.open(self.layout.lexical)
+        item = artefact(self.layout, "lexical")
+        return read_artefact(self.layout, item, self.corpus.inputs, lambda _: LexicalIndex.open(self.layout.lexical))
 
     def dense(self, encoder: str = "") -> DenseSide:
         """Everything that is made from the vectors of an encoder, by default of the one that search uses."""
@@ -447,7 +460,13 @@ class Retriever:
         if encoder not in self._dense:
             given = None if encoder else self._encoder
             self._dense[encoder] = DenseSide(
-                self.layout, self.corpus.inputs, encoder, given=given, key=self._key, allowance=self._allowance
+                self.layout,
+                self.corpus.inputs,
+                encoder,
+                given=given,
+                key=self._key,
+                allowance=self._allowance,
+                latex=self.corpus.is_latex,
             )
         return self._dense[encoder]
 
@@ -504,8 +523,7 @@ class Retriever:
         """Why `auto` ranks by words only, in one sentence; empty where it does not."""
         if self.has_vectors:
             return ""
-        no_vectors = "there are no vectors yet, run 'lemmata index'"
-        return f"searched by words only: {unfinished(self.layout) or no_vectors}"
+        return f"searched by words only: {unfinished(self.layout) or no_vectors(self.layout)}"
 
     def _check_links(self) -> None:
         """Refuse diffusion where nothing can flow."""
@@ -728,7 +746,7 @@ class Retriever:
         depth = max(50, 2 * wanted)
         while True:
             rows, scores = (part[0] for part in rank(depth))
-            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0], side)
+            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0], wanted, side)
             if len(distinct) >= wanted or rows[-1] < 0:
                 break
             depth *= 4
@@ -740,8 +758,8 @@ class Retriever:
             distinct = [first[place] for place in order] + distinct[_DIVERSIFIED:]
         return [hit for _, hit in distinct[:k]]
 
-    def _distinct(self, rows: Integers, scores: Floats, side: DenseSide) -> list[tuple[int, Hit]]:
-        """The rows and hits of a ranking, each text once, whatever its case and spacing.
+    def _distinct(self, rows: Integers, scores: Floats, wanted: int, side: DenseSide) -> list[tuple[int, Hit]]:
+        """The rows and hits of a ranking, each text once, whatever its case and spacing; at least those `wanted`.
 
         Of texts that are equal to the letter, as the hashes beside the vectors tell, only the best is read.
         """
@@ -749,16 +767,20 @@ class Retriever:
         keys = rows if side.hashes is None else side.hashes[rows]
         for place, key in enumerate(keys.tolist()):
             equal.setdefault(key, []).append(place)
-        best = [places[0] for places in equal.values()]
+        groups = list(equal.values())
         same: dict[str, tuple[int, Hit, list[int]]] = {}
-        passages = self.corpus.passages(rows[best].tolist())
-        for passage, places in zip(passages, equal.values(), strict=True):
-            first, *others = places
-            text = " ".join(passage.content.split()).casefold()
-            if text in same:
-                same[text][2].extend(places)
-            else:
-                same[text] = int(rows[first]), Hit(passage.id, float(scores[first]), passage=passage), others
+        step = max(50, 2 * wanted)
+        for start in range(0, len(groups), step):
+            if len(same) >= wanted:
+                break
+            part = groups[start : start + step]
+            passages = self.corpus.passages(rows[[places[0] for places in part]].tolist())
+            for passage, (first, *others) in zip(passages, part, strict=True):
+                text = " ".join(passage.content.split()).casefold()
+                if text in same:
+                    same[text][2].extend((first, *others))
+                else:
+                    same[text] = int(rows[first]), Hit(passage.id, float(scores[first]), passage=passage), others
         return [
             (row, hit._replace(repeats=self.corpus.ids_of(rows[sorted(others)].tolist())) if others else hit)
             for row, hit, others in same.values()

@@ -150,8 +150,13 @@ def _print_links(console: Console, content: dict[str, Any]) -> None:
 
 
 def _print_concept(console: Console, identity: str, concept: dict[str, Any]) -> None:
-    """Print the names of a concept, its relations with their evidence, and its passages."""
-    console.print(styled((concept["name"], "bold cyan"), f"  {concept['kind']}  ", (identity, "dim")))
+    """Print the names of a concept, its relations with their evidence, and its passages.
+
+    `identity` is what was asked for; it may have been merged into this concept.
+    """
+    console.print(styled((concept["name"], "bold cyan"), f"  {concept['kind']}  ", (concept["id"], "dim")))
+    if identity != concept["id"]:
+        console.print(f"{identity} was merged into it", style="dim")
     if concept["aliases"]:
         console.print(f"also: {', '.join(concept['aliases'])}")
     if concept["description"]:

@@ -31,9 +31,10 @@ from lemmata.cli.output import (
     given,
     open_console,
     print_json,
+    say,
     showing_progress,
 )
-from lemmata.errors import LemmataError
+from lemmata.errors import InputError, LemmataError
 
 if TYPE_CHECKING:
     from lemmata.evaluate.tasks import Task
@@ -137,7 +138,7 @@ def evaluate(
     project = Project(workspace)
     options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
     chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
-    retrievers = _names(retriever or "lexical,dense,hybrid,auto")
+    retrievers = _names(retriever) if retriever else ["auto"] if tune else _default_retrievers(project)
     if tune:
         ignored = {"html": html, "trec": trec, "level": level, "allow_leakage": allow_leakage}
         ignored |= {"train_queries": train_queries, "train_qrels": train_qrels}
@@ -204,6 +205,19 @@ def evaluate(
         print_json(report_as_json(report))
     else:
         open_console().print(terminal_table(report))
+
+
+def _default_retrievers(project: Project) -> list[str]:
+    """All of the usual ones, or just lexical where there are no vectors yet."""
+    from lemmata.store.vector_sets import vector_set
+    from lemmata.store.vectors import unfinished
+
+    vectors = vector_set(project.layout)
+    if vectors is not None and vectors.manifest.exists():
+        return ["lexical", "dense", "hybrid", "auto"]
+    reason = unfinished(project.layout) or "there are no vectors yet, 'lemmata index' makes them"
+    say(f"only --retriever lexical is evaluated: {reason}")
+    return ["lexical"]
 
 
 def _names(text: str) -> list[str]:
@@ -273,8 +287,8 @@ def chosen_task(
     import numpy as np
 
     from lemmata.evaluate.tasks import sampled, task_from
-    from lemmata.ingest.beir import read_qrels, read_queries
-    from lemmata.stages.evaluate import beir_task, read_asked, table_task
+    from lemmata.ingest.beir import check_judgments, read_qrels, read_queries
+    from lemmata.stages.evaluate import read_asked, table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
@@ -283,15 +297,34 @@ def chosen_task(
     if part:
         raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
-        chosen = beir_task(project.layout, beir, name=str(beir))
+        chosen = _beir_task(project, beir)
     elif queries is not None and qrels is None:
+        asked, answers = read_asked(queries)
+        if not asked:
+            raise InputError("there are no queries in it", file=str(queries))
         # missing passages are for evaluate to count
-        chosen = table_task(project.layout, str(queries), *read_asked(queries), file=queries, allow_missing=True)
+        chosen = table_task(project.layout, str(queries), asked, answers, file=queries, allow_missing=True)
     elif queries is None or qrels is None:
         raise LemmataError("--qrels needs --queries")
     else:
-        chosen = task_from(str(queries), read_queries(queries), read_qrels(qrels))
+        asked, answers = read_queries(queries), read_qrels(qrels)
+        check_judgments(asked, answers, queries_file=queries, qrels_file=qrels)
+        chosen = task_from(str(queries), asked, answers)
     return sampled(chosen, limit, np.random.default_rng(seed)) if limit else chosen
+
+
+def _beir_task(project: Project, folder: Path) -> Task:
+    from lemmata.ingest.beir import check_judgments, read_judged
+    from lemmata.stages.evaluate import beir_task, judgments_of
+
+    try:
+        return beir_task(project.layout, folder, name=str(folder))
+    except InputError as error:
+        if not error.file:  # its queries and judgments do not fit each other
+            folder, which = judgments_of(folder)
+            judgments = folder / "qrels" / f"{which}.tsv"
+            check_judgments(*read_judged(folder, which), queries_file=folder / "queries.jsonl", qrels_file=judgments)
+        raise
 
 
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:

@@ -23,6 +23,7 @@ from lemmata.cli.output import (
     Url,
     Workspace,
     confirm_limits,
+    counted,
     endpoint,
     given,
     open_console,
@@ -109,25 +110,41 @@ def extract(
 
 
 def import_(
-    paths: Annotated[list[Path], typer.Argument(help="Files or a folder of one graph.", metavar="PATHS...")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files or a folder of one graph.", metavar="PATHS...")
+    ] = None,
     workspace: Workspace = HERE,
     format: Format = "auto",  # noqa: A002 - the word that users know
     name: Annotated[str, typer.Option(help="Name of the import; importing it again replaces it.", metavar="NAME")] = "",
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip records that cannot be used.")] = False,
+    remove: Annotated[str, typer.Option(help="Remove the import with this name instead.", metavar="NAME")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Import a graph: GraphML, triples, Neo4j CSV, JSON or OGB."""
     from lemmata.project import Project
+    from lemmata.stages.graph import remove_import
 
+    if bool(paths) == bool(remove):
+        raise LemmataError("name the files of one graph, or an import with --remove")
     project = Project(workspace)
     with showing_progress() as progress:
+        if not paths:
+            _print_report(remove_import(project.layout, remove, progress), as_json)
+            return
         report = project.import_graph(paths, format=format, name=name, strict=not lenient, progress=progress)
     if not as_json:
         imported = report["imported"]
-        open_console().print(
-            f"{imported['concepts']:,} concepts, {imported['edges']:,} edges and {imported['nodes']:,} nodes imported,"
-            f" {imported['nodes_in_corpus']:,} of them in the corpus, {imported['skips']:,} skipped"
+        console = open_console()
+        console.print(
+            f"{counted(imported['concepts'], 'concept')}, {counted(imported['edges'], 'edge')} and"
+            f" {counted(imported['nodes'], 'node')} imported, {imported['skips']:,} skipped; found in the corpus:"
+            f" {counted(imported['nodes_in_corpus'], 'node')}, among its concepts: {imported['known_concepts']:,}"
         )
+        if unknown := imported["unknown"]:
+            number = f"{unknown:,} nodes are" if unknown > 1 else "1 node is"
+            examples = ", ".join(imported["first_unknown"])
+            more = ", …" if unknown > len(imported["first_unknown"]) else ""
+            console.print(f"{number} neither in the corpus nor a known concept: {examples}{more}", style="yellow")
     _print_report(report, as_json)
 
 

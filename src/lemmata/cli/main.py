@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +34,7 @@ from lemmata.train.ranks import refuse_several
 __all__ = ["main", "make_app"]
 
 STOPPED = "stopped; finished work is kept, the same command resumes"
+MISUSED = 2  # the exit code of typer where it cannot read the command line
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C stopped; typer exits with it, without a word
 
 
@@ -181,8 +184,22 @@ def _run() -> None:
             wait_for_lock(busy.lock)
 
 
+def _replace_what_cannot_be_shown() -> None:
+    """Let output replace characters that its encoding does not have, such as those of cp1252, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _text_read_as_options() -> str:
+    """The first argument that begins with a dash but is no option: `-1 modulo p`."""
+    before = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
+    return next((word for word in before if re.match(r"-[^-A-Za-z]|-[^=\s]*\s", word)), "")
+
+
 def main() -> None:
     """Run the command line; a user error prints one sentence and exits with code 1."""
+    _replace_what_cannot_be_shown()
     try:
         _run()
     except LemmataError as error:
@@ -202,5 +219,7 @@ def main() -> None:
         fail(f"{error.filename2 or error.filename}: {error.strerror}")
     except (KeyboardInterrupt, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
+            if stop.code == MISUSED and (text := _text_read_as_options()):
+                say(f"{text!r} was read as options, as it begins with a dash: put it last, with -- before it")
             raise
         fail(STOPPED, INTERRUPTED)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -98,6 +98,11 @@ def _printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+def _is_unicode(stream: TextIO) -> bool:
+    """False where a stream cannot show every character; JSON must then write them as escapes, or they are lost."""
+    return (stream.encoding or "utf").lower().startswith("utf")
+
+
 @dataclass(slots=True)
 class Log:
     """How messages and progress are written to standard error: as text or, with `--log json`, a JSON object a line."""
@@ -114,7 +119,7 @@ class Log:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
             record = {"time": now, "level": level, "stage": self.stage, "message": message}
             known = {name: number for name, number in counts.items() if number is not None}
-            text = json.dumps({**record, **known}, ensure_ascii=False)
+            text = json.dumps({**record, **known}, ensure_ascii=not _is_unicode(sys.stderr))
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -133,7 +138,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=1))  # noqa: T201
+    print(json.dumps(value, ensure_ascii=not _is_unicode(sys.stdout), indent=1))  # noqa: T201
 
 
 def open_console() -> Console:

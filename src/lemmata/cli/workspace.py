@@ -87,7 +87,7 @@ def ingest(
     """Read sources into the corpus: add, update, remove."""
     from dataclasses import asdict
 
-    from lemmata.config import suggest
+    from lemmata.config import near
     from lemmata.errors import ConfigError
     from lemmata.ingest.sources import READERS
     from lemmata.project import Project
@@ -98,7 +98,8 @@ def ingest(
             "--on reads sources on a cluster: it goes without --remove, and --workers counts processes here"
         )
     if reader and reader not in READERS:
-        raise ConfigError(f"--as {reader}: there is no such reader{suggest(reader, READERS)}")
+        meant = "; did you mean papers?" if reader.lower() in ("latex", "tex") else near(reader, READERS)
+        raise ConfigError(f"--as {reader}: there is no such reader{meant or '.'} The readers are {', '.join(READERS)}")
     columns = {
         "id": id_column,
         "text": text_column,
@@ -136,7 +137,8 @@ def ingest(
     renamed = [styled(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
     failures = [styled(("could not be read ", "red"), f"{n}: {cause}") for n, cause in report.failures.items()]
     before = [styled(("not read ", "yellow"), f"{name}: {cause}") for name, cause in report.read_before.items()]
-    for lines in (renamed, before, failures):
+    lost = [styled(("columns ", "yellow"), _lost_columns(*item)) for item in report.no_longer_read.items()]
+    for lines in (renamed, before, lost, failures):
         for line in lines[:10]:
             console.print(line, soft_wrap=True)
         if len(lines) > 10:
@@ -145,6 +147,19 @@ def ingest(
         console.print(f"{counted(report.skips, 'note')} on the input: lemmata info --skips")
     if report.failed:
         raise typer.Exit(1)
+
+
+def _lost_columns(source: str, columns: dict[str, str]) -> str:
+    """The columns of a source that were named before and are not now, and how to name them again."""
+    import shlex
+
+    words = {"id": "ids", "text": "texts", "title": "titles", "date": "dates", "location": "locations"}
+    what = " and ".join(words.get(option, "related logs") for option in columns)
+    options = " ".join(f"--{option} {shlex.quote(column)}" for option, column in columns.items())
+    them = f"the column of {what} is no longer read: name it"
+    if len(columns) > 1:
+        them = f"the columns of {what} are no longer read: name them"
+    return f"of {source}: {them} again with {options}"
 
 
 def info(

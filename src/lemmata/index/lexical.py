@@ -47,7 +47,7 @@ from lemmata.types import Floats, Integers, Mask
 
 __all__ = ["FORMAT", "LexicalIndex"]
 
-FORMAT = 4  # raised when the files or the tokens change
+FORMAT = 6  # raised when the files or the tokens change
 K3 = 8.0  # how much the repetition of a word in a query counts; 0: not at all
 
 _INDEX = "index.json"

@@ -18,15 +18,17 @@ from lemmata.errors import ConfigError
 from lemmata.index.compounds import split_compound
 from lemmata.words import GERMAN_STOP_WORDS, LANGUAGES, STOP_WORDS, UMLAUTS, fold, fold_german
 
-__all__ = ["Tokenizer", "learn_parts", "tokenize"]
+__all__ = ["Tokenizer", "learn_parts", "one_form", "tokenize"]
 
 # every repetition is bounded, or cannot match the same characters twice: the time is linear in the text
 _HEAD = r"(?:\\[A-Za-z]{1,64}|[^\W_]{1,64}(?:-{1,2}[^\W_]{1,64}){0,6})"
-_SCRIPT = r"[_^](?:\{[^{}$]{1,12}\}|\\[A-Za-z]{1,64}|[^\W_]{1,64}|[*!])"
+_SCRIPT = r"[_^](?:\{[^{}$]{1,12}\}|\([^(){}$]{1,12}\)|\\[A-Za-z]{1,64}|[^\W_]{1,64}|[*!])"
 _TOKEN = re.compile(rf"{_HEAD}(?:'s\b)?(?:\}}{{0,2}}'{{0,3}}{_SCRIPT}){{0,3}}")
 _PARTS = re.compile(rf"({_HEAD})(?:'s\b)?(.*)", re.DOTALL)
 _ONE_SCRIPT = re.compile(_SCRIPT)
 _NOISE = re.compile(r"[\\{}\s,()]")
+_VARIANTS = {f"var{name}": name for name in "epsilon theta kappa pi rho sigma phi".split()}
+_VARIANTS |= {"leq": "le", "geq": "ge", "neq": "ne", "rightarrow": "to"}  # two names of one symbol
 
 # commands that change how something looks, not what it is
 _LOOKS = frozenset(
@@ -46,6 +48,8 @@ def tokenize(text: str) -> list[str]:
     True
     >>> tokenize("x_i^2")
     ['x', 'x_i', 'x^2']
+    >>> tokenize("∑_λ αᵢ² f^λ") == tokenize(r"$\\sum_\\lambda \\alpha_i^2 f^{\\lambda}$")
+    True
     >>> tokenize("K201-P3 Prüfung")
     ['k201p3', 'k201', 'p3', 'prufung', 'pruefung']
     """
@@ -53,15 +57,52 @@ def tokenize(text: str) -> list[str]:
 
 
 def _tokens(text: str, pieces: Callable[[str], Iterable[str]]) -> list[str]:
-    return list(chain.from_iterable(map(pieces, _TOKEN.findall(_one_form(text)))))
+    return list(chain.from_iterable(map(pieces, _TOKEN.findall(one_form(text)))))
 
 
-def _one_form(text: str) -> str:
-    """One form for every way to write a letter; dashes that typesetters use become hyphens."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_DASHES)
+def one_form(text: str) -> str:
+    """One form for every way to write a letter or symbol: mathematics as in LaTeX, dashes of typesetters as hyphens."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKC", _SCRIPTED.sub(_with_scripts, text)).translate(_DASHES)
+    return _SYMBOL.sub(_commands, text)
 
 
-_DASHES = str.maketrans({"\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2019": "'"})
+_DASHES = str.maketrans({"\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2212": "-", "\u2019": "'"})
+# What terminals and people write for LaTeX.
+_GREEK = dict(
+    zip(
+        "αβγδεζηθικλμνξπρσςτυφχψωΓΔΘΛΞΠΣΥΦΨΩ",
+        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma sigma tau upsilon phi"
+        " chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split(),
+        strict=True,
+    )
+)
+_OPERATORS = dict(
+    zip(
+        "∑∏∫∂∇∞⊗⊕≡∈∉⊂⊆⊃⊇≅≃∼≈≤≥≠→↦⇒×∪∩∧∨∘∀∃∅±∣",
+        "sum prod int partial nabla infty otimes oplus equiv in notin subset subseteq supset supseteq cong simeq"
+        " sim approx le ge ne to mapsto Rightarrow times cup cap wedge vee circ forall exists emptyset pm mid".split(),
+        strict=True,
+    )
+)
+_LETTER = "[\u0370-\u03ff\u1f00-\u1fff]"  # Greek, with and without accents; three together are a word
+_SYMBOL = re.compile(rf"((?<!{_LETTER})[{''.join(_GREEK)}]{{1,2}}(?!{_LETTER})|[{''.join(_OPERATORS)}])(?=([^\W_])?)")
+_ABOVE, _BELOW = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼ⁿᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", "₀₁₂₃₄₅₆₇₈₉₊₋₌ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"
+_SCRIPTED = re.compile(rf"(?<![A-Za-z0-9])(?<!{_LETTER})([A-Za-z∑∏∫]|{_LETTER})([{_ABOVE}{_BELOW}]{{1,12}})")
+_RUN = re.compile(f"[{_ABOVE}]+|[{_BELOW}]+")
+
+
+def _commands(found: re.Match[str]) -> str:
+    commands = "".join(f"\\{_GREEK.get(symbol) or _OPERATORS[symbol]}" for symbol in found[1])
+    return f"{commands} " if found[2] else commands
+
+
+def _with_scripts(found: re.Match[str]) -> str:
+    """A letter with the scripts behind it as in LaTeX; with digits also as one word, as people write N₂."""
+    letter, scripts = found.groups()
+    written = letter + "".join(f"{'^' if run[0] in _ABOVE else '_'}{{{run}}}" for run in _RUN.findall(scripts))
+    return f"{written} {letter}{scripts} " if scripts.isdigit() else written
 
 
 @lru_cache(maxsize=1 << 18)  # texts repeat their words: nearly every call is answered from here
@@ -75,7 +116,7 @@ def _pieces_of(found: str, word: Callable[[str], list[str]]) -> tuple[str, ...]:
     assert match is not None
     head, scripts = match.groups()
     if head.startswith("\\"):
-        command = head[1:]
+        command = _VARIANTS.get(head[1:], head[1:])
         tokens = [] if command in _LOOKS else _folded(command)
     elif "-" in head:
         parts = [part for part in head.split("-") if part]
@@ -86,8 +127,10 @@ def _pieces_of(found: str, word: Callable[[str], list[str]]) -> tuple[str, ...]:
         tokens = word(head)
     if scripts:
         name = _folded(head.strip("\\"))[0]
+        name = _VARIANTS.get(name, name)
         for script in _ONE_SCRIPT.findall(scripts):
             attached = _folded(_NOISE.sub("", script[1:]))[0]
+            attached = _VARIANTS.get(attached, attached)
             tokens.append(f"{name}{script[0]}{attached}")
             if len(name) > 1 and not head.startswith("\\"):
                 tokens += word(attached)  # PUMP_201 is a code, not an indexed letter
@@ -161,7 +204,7 @@ class Tokenizer:
         A symbol counts once: formulas repeat their letters, which says nothing about what is looked for.
         """
         counts: dict[str, int] = {}
-        for match in _TOKEN.findall(_one_form(query)):
+        for match in _TOKEN.findall(one_form(query)):
             is_word = match[0] != "\\" and "_" not in match and "^" not in match
             for token in self._pieces(match):
                 counts[token] = counts.get(token, 0) + (is_word and len(token) > 2 and token.isalpha())
@@ -196,7 +239,7 @@ def learn_parts(texts: Iterable[str], language: str) -> frozenset[str]:
     tokenizer = Tokenizer(language)
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(set(_LETTERS.findall(_one_form(text))))
+        counts.update(set(_LETTERS.findall(one_form(text))))
         if len(counts) > _MOST_COUNTED:
             counts = Counter({word: count for word, count in counts.items() if count > 1})
     stems: Counter[str] = Counter()

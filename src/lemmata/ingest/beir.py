@@ -7,14 +7,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from lemmata.archives import open_decompressed
+from lemmata.archives import open_decompressed, printable
 from lemmata.errors import InputError
 from lemmata.ingest.dates import read_date
 from lemmata.types import Document, Label, Link, Passage, Progress, Reading, Skip
 
 __all__ = [
+    "check_judgments",
     "passage_record",
     "read_corpus",
     "read_judged",
@@ -26,6 +27,11 @@ __all__ = [
 ]
 
 _TEXT_KEYS = ("title", "text", "abstract", "kind", "document", "document_title", "date", "created", "section", "proof")
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_QUERY_HEADINGS = ("query", "question", "text")  # of a table of queries, in lower case
+_PASSAGE_HEADINGS = ("passage", "passage_id", "id", "_id", "corpus-id", "answer")
+_MOST_SHOWN = 5  # ids in a message
+_LIST = "this line begins a list, which jq -c '.[]' FILE writes line by line"
 _PASSAGE_KEYS = frozenset(("_id", "id", "links", "categories", "authors", "metadata", *_TEXT_KEYS))
 
 
@@ -243,6 +249,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     if not path.is_file():
         raise InputError("there is no such file", file=str(path))
     with io.TextIOWrapper(open_decompressed(path), "utf-8-sig", errors="replace") as lines:
+        if cast(io.BufferedReader, lines.buffer).peek(2).startswith(_UTF_16_MARKS):
+            raise InputError("the file is UTF-16: save it as UTF-8", file=str(path))
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield number, line.rstrip("\r\n")
@@ -254,12 +262,16 @@ def read_queries(path: Path) -> dict[str, str]:
     for number, line in _lines(path):
         try:
             row = json.loads(line)
-            if _written_id(row) in (None, ""):
-                raise KeyError("_id")
+            if not isinstance(row, dict):
+                raise ValueError(_LIST if isinstance(row, list) else "this line is JSON, but no object")
+            missing = '"text"' if "text" not in row else '"_id"' if _written_id(row) in (None, "") else ""
+            if missing:
+                present = ", ".join(f'"{printable(key)}"' for key in list(row)[:_MOST_SHOWN]) or "none"
+                raise ValueError(f"has no {missing} (its keys are {present})")
             identity, text = str(_written_id(row)), str(row["text"])
             (identity + text).encode()  # raises for lone surrogates, which no file can hold
-        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            cause = 'a query needs a JSON object with "_id" and "text"'
+        except (ValueError, RecursionError) as error:
+            cause = f'{_fault(error)}; a query needs one JSON object on a line, with "_id" and "text"'
             raise InputError(cause, file=str(path), line=number) from error
         if identity in queries:
             raise InputError(f"the query id {identity!r} occurs twice", file=str(path), line=number)
@@ -267,12 +279,45 @@ def read_queries(path: Path) -> dict[str, str]:
     return queries
 
 
+def _fault(error: Exception) -> str:
+    """Why a line is no query."""
+    if isinstance(error, json.JSONDecodeError):
+        is_list = error.doc.lstrip().startswith("[")
+        return _LIST if is_list else f"this line is not JSON ({error.msg}, column {error.colno})"
+    if isinstance(error, UnicodeError):
+        return "has half a surrogate pair, which is no character"
+    return "this line is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def check_judgments(
+    queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]], *, queries_file: Path, qrels_file: Path
+) -> None:
+    """InputError where there are no queries or judgments, or judgments of queries that do not exist."""
+    for records, what, path in ((queries, "queries", queries_file), (qrels, "judgments", qrels_file)):
+        if not records:
+            raise InputError(f"there are no {what} in it", file=str(path))
+    unknown = [query for query in qrels if query not in queries]
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:_MOST_SHOWN]))
+        more = f" and {len(unknown) - _MOST_SHOWN:,} more" if len(unknown) > _MOST_SHOWN else ""
+        number = "1 query" if len(unknown) == 1 else f"{len(unknown):,} queries"
+        cause = f"it judges {number} that {queries_file} does not have, with the id {shown}{more}"
+        raise InputError(cause, file=str(qrels_file))
+
+
 def read_table(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-    """Queries and judgments from a table: below a header, lines of a query, a tab and the id of its passage."""
+    """Queries and judgments from a table: below a header, lines of a query, a tab and the id of its passage.
+
+    Below a header such as `passage`, `query` the id comes first.
+    """
+    id_comes_first = False
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for number, line in _lines(path):
         query, _, passage = line.partition("\t")
+        if number == 1 and query.strip().lower() in _PASSAGE_HEADINGS and passage.strip().lower() in _QUERY_HEADINGS:
+            id_comes_first = True
+            continue
         if number == 1 and re.search(r"[\d#@/]", passage):
             cause = f"the first line holds the id {passage.strip()!r}, no names: write 'query', a tab, 'id' above it"
             raise InputError(cause, file=str(path), line=number)
@@ -280,6 +325,8 @@ def read_table(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
             continue
         if not passage.strip():
             raise InputError("a line needs a query and an id, separated by a tab", file=str(path), line=number)
+        if id_comes_first:
+            query, passage = passage, query
         queries[str(number)] = query
         qrels[str(number)] = {passage.strip(): 1}
     return queries, qrels

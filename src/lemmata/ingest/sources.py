@@ -11,7 +11,7 @@ import io
 import os
 import posixpath
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import count, islice
@@ -23,6 +23,15 @@ from lemmata.errors import ConfigError, InputError, LemmataError
 from lemmata.files import sha256_of
 from lemmata.ingest.beir import read_passages
 from lemmata.ingest.dates import read_date
+from lemmata.ingest.figures import (
+    Graphics,
+    find_figures,
+    folders_above,
+    is_image,
+    note_figures,
+    read_graphics,
+    stem_of,
+)
 from lemmata.ingest.front_matter import arxiv_id_of_file
 from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
 from lemmata.ingest.paper_state import PaperOptions
@@ -43,6 +52,7 @@ __all__ = [
     "find_units",
     "fingerprint",
     "is_unchanged",
+    "named_columns",
     "place_of",
     "read_unit",
     "read_whole_unit",
@@ -57,14 +67,15 @@ _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_COMPRESSED)
 _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
 _ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
-# Files that hold no text of the paper beside them: figures, settings and what LaTeX writes. There they need no note.
-_BESIDE_PAPERS = re.compile(
-    r"makefile|latexmkrc|00readme.*|.*\.(?:synctex\.gz|synctex|run\.xml|pdf_tex|pdf_t|pstex_t|fdb_latexmk|"
-    r"png|jpe?g|gif|svgz?|e?ps|epsi|epsf|bmp|tiff?|webp|pgf|tikz|asy|mps?|fig|pstex|ai|xcf|ico|drawio|"
-    r"aux|log|out|toc|lo[aeft]|bbl|bib|blg|bcf|bst|bbx|cbx|lbx|dbx|sty|cls|clo|def|ldf|fd|cfg|dtx|ins|ist|ind|idx|ilg|"
-    r"gl[gos]|ac[nr]|alg|brf|nav|snm|vrb|thm|spl|fls|dvi|xdv|tfm|vf|pf[ab]|afm|ttf|otf|bak|swp|tmp|orig)",
+# Files that only LaTeX uses or writes: in a folder with a paper, or below it, they need no note.
+_OF_LATEX = re.compile(
+    r"latexmkrc|00readme.*|.*\.(?:synctex\.gz|synctex|run\.xml|pdf_tex|pdf_t|pstex_t|pstex|fdb_latexmk|pgf|tikz|asy|mp|"
+    r"aux|toc|lo[aeft]|bbl|bib|blg|bcf|bst|bbx|cbx|lbx|dbx|sty|cls|clo|ldf|fd|dtx|ist|ilg|"
+    r"gl[gos]|ac[nr]|brf|nav|snm|vrb|thm|fls|dvi|xdv|tfm|vf|pf[ab]|afm|ttf|otf)",
     re.I,
 )
+# Names that other programs use, too: they need no note in a folder with TeX.
+_OF_ANYTHING = re.compile(r"makefile|.*\.(?:log|out|def|cfg|ins|ind|idx|alg|spl|bak|swp|tmp|orig)", re.I)
 # test data beside a corpus must never get into it; summaries are about its passages, and none themselves
 _TEST_DATA = r"qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv"
 _NO_PASSAGES = re.compile(rf"(?:^|/)(?:{_TEST_DATA}|summaries[^/]*\.jsonl)(?:\.\w+)?$", re.I)
@@ -277,11 +288,13 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     sources: dict[str, _TexFile] = {}
     unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
     beside: list[str] = []  # files that need no note beside a paper
+    pictures = [name for name in names if is_image(name) or name.lower().endswith(".pdf")]
+    stems = {posixpath.basename(stem_of(name)) for name in pictures}
     for name in names:
         base = posixpath.basename(name)
         if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
             continue
-        if _BESIDE_PAPERS.fullmatch(base):
+        if is_image(name) or _OF_LATEX.fullmatch(base) or _OF_ANYTHING.fullmatch(base):
             beside.append(name)
             continue
         try:
@@ -294,7 +307,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
             if data is None:
                 skips.append(Skip(name, 0, _TOO_LARGE))
             else:
-                sources[name] = _tex_file(decode(data), flaw)
+                sources[name] = _tex_file(decode(data), flaw, stems)
         elif posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl"):
             continue  # a BEIR folder is its corpus.jsonl
         elif reader and flaw:
@@ -310,13 +323,15 @@ def find_units(path: Path, options: IngestOptions) -> Source:
         replace(unit, bibliographies=bibliographies_beside(unit.path, bibliographies))
         for unit in _papers(sources, side, skips)
     ]
-    paper_folders = {posixpath.dirname(unit.path) for unit in units}
-    # a PDF beside a paper is one of its figures
-    units += (unit for unit in others if unit.reader != "pdf" or not _is_inside(unit.path, paper_folders))
+    figures = _figures(path, pictures, sources, units) if pictures and sources else {}
+    pdf_figures = {unit.path: figures[unit.path] for unit in others if unit.reader == "pdf" and unit.path in figures}
+    skips += note_figures(pdf_figures)
+    units += (unit for unit in others if unit.path not in pdf_figures)
+    no_note = {*figures, *(name for unit in units for name in unit.bibliographies)}
+    tex_folders = {posixpath.dirname(name) for name in sources}
     units = _select(units, options.reader, skips)
-    used = {name for unit in units for name in unit.bibliographies}
     for name in beside:
-        if name not in used and not _is_inside(name, paper_folders):
+        if name not in no_note and not _is_by_product(name, tex_folders):
             try:
                 unread[name] = _reader_of(path / name, named=False)[1]
             except OSError as error:
@@ -335,11 +350,43 @@ class _TexFile(NamedTuple):
     is_main: bool
     included: tuple[str, ...]  # names, as written
     flaw: str  # why it is no text; a skip unless another file includes it
+    graphics: Graphics
 
 
-def _tex_file(text: str, flaw: str) -> _TexFile:
+def _tex_file(text: str, flaw: str, stems: Container[str]) -> _TexFile:
+    """What counts of a TeX file; `stems` are the names of the files in its folder tree that may be figures."""
     included = tuple(included_files(text))
-    return _TexFile(is_main(text) or (has_class(text) and bool(included)), included, flaw)
+    graphics = read_graphics(text, stems) if stems else Graphics()
+    return _TexFile(is_main(text) or (has_class(text) and bool(included)), included, flaw, graphics)
+
+
+def _figures(
+    base: Path, pictures: Sequence[str], sources: Mapping[str, _TexFile], papers: Iterable[Unit]
+) -> dict[str, str]:
+    """Those of the pictures that are figures of the papers, with the reason."""
+    texts = {name: source for name, source in sources.items() if not source.flaw}
+    included = {name: _included({name: source}, texts) for name, source in texts.items() if source.included}
+    mains = (name for name, source in texts.items() if source.is_main)
+
+    def read(name: str) -> str | None:
+        data = _read_file(base, name)
+        return None if data is None else decode(data)
+
+    return find_figures(
+        pictures,
+        {name: source.graphics for name, source in texts.items()},
+        papers={*mains, *(unit.path for unit in papers), *(name for names in included.values() for name in names)},
+        included=included,
+        read=read,
+    )
+
+
+def _is_by_product(name: str, tex_folders: Container[str]) -> bool:
+    """Whether a file that is no figure belongs to the TeX around it, as its settings and what LaTeX writes do."""
+    if is_image(name):
+        return False
+    of_latex = _OF_LATEX.fullmatch(posixpath.basename(name)) is not None
+    return posixpath.dirname(name) in tex_folders or (of_latex and _is_inside(name, tex_folders))
 
 
 def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _TexFile]) -> Iterator[Skip]:
@@ -367,8 +414,8 @@ def _included(sources: Mapping[str, _TexFile], names: Container[str]) -> set[str
     return included
 
 
-def _is_inside(path: str, folders: Iterable[str]) -> bool:
-    return any(folder == "" or path.startswith(folder + "/") for folder in folders)
+def _is_inside(path: str, folders: Container[str]) -> bool:
+    return any(folder in folders for folder in folders_above(path))
 
 
 _ACCEPTED = {
@@ -420,7 +467,7 @@ def _papers(sources: Mapping[str, _TexFile], side: _SideMetadata, skips: list[Sk
     """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
     included = _included(sources, sources)
     roots = [name for name in sources if name not in included]
-    mains = [name for name in roots if sources[name].is_main]
+    mains = {name for name in roots if sources[name].is_main}
     main_folders = {posixpath.dirname(name) for name in mains}
     for name in roots:
         document = _stem(name)
@@ -505,6 +552,12 @@ def _rows(stream: BinaryIO, name: str, skips: list[Skip]) -> Iterator[tuple[int,
     return csv_rows(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
 
 
+def named_columns(columns: Columns) -> dict[str, str]:
+    """The columns that are not the usual ones, by option."""
+    usual = asdict(Columns())
+    return {option: column for option, column in asdict(columns).items() if column != usual[option]}
+
+
 def _rows_reader(path: Path, name: str, options: IngestOptions, skips: list[Skip]) -> str:
     """The reader of JSON lines: logs have a column `location` or `related`, or all columns that the user named."""
     if options.reader in ("logs", "passages"):
@@ -515,8 +568,7 @@ def _rows_reader(path: Path, name: str, options: IngestOptions, skips: list[Skip
     except (InputError, OSError):
         return "passages"  # reading it fails too, and says why
     keys = set().union(*rows)
-    defaults = asdict(Columns())
-    named = {option: column for option, column in asdict(options.columns).items() if column != defaults[option]}
+    named = named_columns(options.columns)
     missing = [f"{column!r} (--{option})" for option, column in named.items() if column and column not in keys]
     if named and rows and not missing:
         return "logs"

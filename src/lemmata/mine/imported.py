@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lemmata.archives import open_decompressed
+from lemmata.archives import open_decompressed, printable
 from lemmata.errors import InputError
 from lemmata.types import Pair
 
@@ -23,6 +23,12 @@ __all__ = ["ImportReport", "ImportedQuery", "imported_pairs", "judged_queries", 
 # in order of preference: an object with `passage` may also have the `id` of the query
 PASSAGE_KEYS = ("passage", "passage_id", "id", "_id")
 TEXT_KEYS = ("query", "text")
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+MOST_SHOWN = 5  # keys in a message
+NEEDED = 'a query needs one JSON object on a line, with "id", of its passage, and "text"'
+NEEDED_OR_TABLE = 'a query needs one JSON object on a line, with "query" and "passage", or a tab-separated FILE.tsv'
+ANSWERED = 'give judgments with --qrels, or add "passage"'
+LIST = "this line begins a list, which jq -c '.[]' FILE writes line by line"
 CLOSING = "\"'”’»)]}"  # may follow the punctuation at the end of a sentence
 
 
@@ -51,34 +57,59 @@ def read_imported(path: Path, keys: Sequence[str] = PASSAGE_KEYS) -> Iterator[Im
     """Queries from JSON lines, which may be compressed, read lazily.
 
     An object names its passage (by one of `keys`), the query (`query` or `text`) and optionally a `style`.
-    InputError, with the line, for anything else.
+    InputError, with the line and what is wrong with it, for anything else.
     """
     if not path.is_file():
         raise InputError("there is no such file", file=str(path))
     with contextlib.closing(open_decompressed(path)) as lines:
         for number, line in enumerate(lines, 1):
+            if number == 1 and line.startswith(UTF_16_MARKS):
+                raise InputError("the file is UTF-16: save it as UTF-8", file=str(path))
             if not line.strip():
                 continue
             try:
-                yield _query(json.loads(line), f"{path.name}:{number}", keys)
-            except (ValueError, RecursionError) as error:
-                cause = 'a query needs one JSON object with "id", of its passage, and "text"'
-                if "_id" not in keys:
-                    cause = 'names no passage that answers its query: give judgments with --qrels, or add "passage"'
-                raise InputError(cause, file=str(path), line=number) from error
+                yield _query(_parsed(line), f"{path.name}:{number}", keys)
+            except (LookupError, ValueError) as error:
+                cure = NEEDED if "_id" in keys else ANSWERED if isinstance(error, LookupError) else NEEDED_OR_TABLE
+                raise InputError(f"{error.args[0]}; {cure}", file=str(path), line=number) from error
 
 
-def _query(row: Any, place: str, keys: Sequence[str]) -> ImportedQuery:
-    """ValueError where a field is missing or has a wrong type."""
+def _parsed(line: bytes) -> dict[str, Any]:
+    """ValueError, with the cause, for anything but a JSON object."""
+    try:
+        row = json.loads(line)
+    except UnicodeDecodeError:
+        raise ValueError("this line is not UTF-8: save the file as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        if line.lstrip().startswith(b"["):
+            raise ValueError(LIST) from error
+        place = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep or long"
+        raise ValueError(f"this line is not JSON ({place})") from error
+    if isinstance(row, list):
+        raise ValueError(LIST)
     if not isinstance(row, dict):
-        raise ValueError("not an object")
-    passage, text = (next((row[key] for key in keys if key in row), None) for keys in (keys, TEXT_KEYS))
-    style = row.get("style") or ""
+        raise ValueError("this line is JSON, but no object")
+    return row
+
+
+def _query(row: Mapping[str, Any], place: str, keys: Sequence[str]) -> ImportedQuery:
+    """LookupError where no key names a passage, ValueError for every other fault, both with the cause."""
+    passage_key, text_key = (next((key for key in names if key in row), "") for names in (keys, TEXT_KEYS))
+    present = ", ".join(f'"{printable(key)}"' for key in list(row)[:MOST_SHOWN]) or "none"
+    if not passage_key:
+        raise LookupError(f"names no passage that answers its query (its keys are {present})")
+    if not text_key:
+        raise ValueError(f'has neither "query" nor "text" (its keys are {present})')
+    passage, text, style = row[passage_key], row[text_key], row.get("style") or ""
     if isinstance(passage, bool) or not isinstance(passage, str | int):
-        raise ValueError("no id")
-    if not isinstance(text, str) or not isinstance(style, str):
-        raise ValueError("no text")
-    (text + style).encode()  # raises for lone surrogates, which no file can hold
+        raise ValueError(f'the "{passage_key}" is neither text nor a whole number')
+    for key, value in ((text_key, text), ("style", style)):
+        if not isinstance(value, str):
+            raise ValueError(f'the "{key}" is no text')
+    try:
+        (text + style).encode()
+    except UnicodeEncodeError:
+        raise ValueError("has half a surrogate pair, which is no character") from None
     return ImportedQuery(str(passage), text, style, place)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.concepts.terms import key_of
-from lemmata.config import suggest
+from lemmata.config import near
 from lemmata.errors import LemmataError
 from lemmata.geometry.bridges import End, Route, diverse_routes, expected_routes
 from lemmata.geometry.geodesic import coherence
@@ -161,7 +161,10 @@ def _end(name: str, side: DenseSide, stored: StoredGraph, node_of: Mapping[str, 
     if name in node_of:
         return End((node_of[name],))
     if name.startswith(_IDS) or ("#" in name and " " not in name):
-        raise LemmataError(f"there is no {name!r} in the graph{suggest(name, stored.graph.nodes)}")
+        hint = (
+            near(name, stored.graph.nodes) or ": 'lemmata list passages' and 'lemmata list concepts' show what there is"
+        )
+        raise LemmataError(f"there is no {name!r} in the graph{hint}")
     query = side.encoder.encode([name], role="query")
     if not name or not query.any():
         raise LemmataError(f"{name!r} has no words: name a text, a passage or a concept")

@@ -22,7 +22,7 @@ from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
+from lemmata.fusion import DENSE, EQUAL, FEWEST, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.index.lexical import LexicalIndex
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.leakage import Example, audit, examples, normalise, repeats
@@ -607,6 +607,18 @@ def _check_tunable(task: Task) -> None:
         raise LeakageError("weights are not fitted to the test part of the split: fit them to --part validation")
 
 
+def _check_enough(layout: Layout, task: Task, encoder: str) -> None:
+    """Refuse to replace weights by those of queries that are too few to tell."""
+    vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
+    before = int((read_manifest(vectors.fusion) or {}).get("queries", 0)) if vectors is not None else 0
+    if len(task.qrels) < FEWEST <= before:
+        raise InputError(
+            f"fewer than {FEWEST} queries cannot tell which weights are good, and there are some that were fitted to"
+            f" {before:,}: give more queries, or delete {vectors.fusion if vectors else ''} first",
+            file=task.name,
+        )
+
+
 def _keys_of(task: Task) -> list[int]:
     """Hashes of the queries, by which they are known again."""
     keys: list[int] = id_keys([normalise(task.queries[query]) for query in task.qrels]).tolist()
@@ -652,6 +664,7 @@ def tune(
     of the split always.
     """
     _check_tunable(task)
+    _check_enough(layout, task, encoder)
     with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
         update_vectors(
             layout,

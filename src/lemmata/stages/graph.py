@@ -21,7 +21,7 @@ import numpy as np
 from lemmata.concepts.build import ConceptOptions, build_concepts
 from lemmata.concepts.evidence import Evidence, code_digest, evidence_key, from_json, read_evidence, to_json
 from lemmata.concepts.merge import Merge, apply, decide, propose, unite
-from lemmata.config import near
+from lemmata.config import near, suggest
 from lemmata.errors import LemmataError
 from lemmata.graph.formats.any_format import read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
@@ -43,9 +43,12 @@ __all__ = [
     "export_graph",
     "import_graph",
     "merges",
+    "remove_import",
 ]
 
 SOURCE = "text"  # the name of the records made by rules
+_MOST_SHOWN = 5  # ids in a report
+_IMPORT = "import:"  # before the name of an import
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ def import_graph(
     ]
     with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
         records.replace(
-            f"import:{name}",
+            _IMPORT + name,
             concepts=graph.concepts,
             edges=itertools.chain(graph.edges, mentions),
             kinds=graph.kinds,
@@ -189,17 +192,36 @@ def import_graph(
             options={"paths": [str(path) for path in paths], "format": format},
         )
         in_corpus = {*corpus.ids(), *(document.id for document in corpus.documents())}
+        own = {concept.id for concept in graph.concepts}
+        occurrences = Counter(concept.id for concept in records.concepts())  # one for each source
+        known = {identity for identity, sources in occurrences.items() if sources > (identity in own)}
         report = compress(layout, corpus, records, progress)
     nodes = {*graph.kinds, *(end for edge in graph.edges for end in (edge.source, edge.target))}
+    described = in_corpus | known
+    unknown = [node for node, kind in graph.kinds.items() if kind == "unknown" and node not in described]
     report["imported"] = {
         "concepts": len(graph.concepts),
         "edges": len(graph.edges),
         "mentions": len(mentions),
         "nodes": len(graph.kinds),
         "nodes_in_corpus": len(in_corpus & nodes),
+        "known_concepts": len(known & nodes),  # that another source has too
+        "unknown": len(unknown),  # nodes that nothing else is known about
+        "first_unknown": unknown[:_MOST_SHOWN],
         "skips": len(skips),
     }
     return report
+
+
+def remove_import(layout: Layout, name: str, progress: Progress) -> dict[str, Any]:
+    """Delete the records of an import and compress the graph again; LemmataError where there is no such import."""
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+        imports = [source.removeprefix(_IMPORT) for source in records.sources() if source.startswith(_IMPORT)]
+        if name not in imports:
+            raise LemmataError(f"there is no import {name!r}{suggest(name, imports)}")
+        with records.transaction():
+            records.remove(_IMPORT + name)
+        return compress(layout, corpus, records, progress)
 
 
 def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002

@@ -196,6 +196,10 @@ def check_workspace(layout: Layout) -> list[Check]:
         checks.append(Check("corpus", False, str(error), layout.corpus.is_dir() and not unfinished))
     if layout.incoming.is_file():
         checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))
+    if corpus and not layout.lexical.is_dir():
+        checks.append(Check("lexical index", False, "there is none: run 'lemmata index'"))
+    if layout.graph_records.is_file() and not layout.graph.is_dir():
+        checks.append(Check("graph", False, "there is none of its records: run 'lemmata graph build'"))
     checks += [_check_artefact(layout, item, corpus) for item in artefacts(layout)]
     checks += _check_milvus(layout)
     if layout.graph_records.is_file():

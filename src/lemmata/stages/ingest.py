@@ -28,13 +28,14 @@ from lemmata.ingest.sources import (
     find_units,
     fingerprint,
     is_unchanged,
+    named_columns,
     place_of,
     read_unit,
     read_whole_unit,
     with_preamble,
 )
 from lemmata.store.corpus import Corpus
-from lemmata.store.corpus_writer import CorpusWriter, IdTaken, Rename, StoredUnit
+from lemmata.store.corpus_writer import CorpusWriter, IdTaken, Rename, StoredUnit, stored_columns
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.types import Progress, Reading, Skip
 from lemmata.workers import WorkerDied, parallel_map
@@ -55,6 +56,7 @@ class IngestReport:
     failures: dict[str, str] = field(default_factory=dict)  # file: cause
     renamed: list[Rename] = field(default_factory=list)  # ids that another source has
     read_before: dict[str, str] = field(default_factory=dict)  # file: with which other source
+    no_longer_read: dict[str, dict[str, str]] = field(default_factory=dict)  # source: columns named before, by option
     seconds: float = 0.0
     documents: int = 0  # without locations
     locations: int = 0
@@ -70,7 +72,8 @@ class _Run:
 
     layout: Layout
     writer: CorpusWriter
-    options: IngestOptions
+    options: IngestOptions  # of the source that is being read
+    columns: Mapping[str, Mapping[str, str]]  # that were named before, by source and option
     workers: int | None
     again: bool
     progress: Progress
@@ -83,11 +86,16 @@ def ingest(
     paths: Sequence[Path],
     options: IngestOptions,
     *,
+    named: Mapping[str, str] | None = None,
     workers: int | None,
     again: bool,
     progress: Progress,
 ) -> IngestReport:
     """Read sources; `again` also reads unchanged ones. The same call resumes a stopped run.
+
+    `named` are the columns that the call itself names, by option; None takes those of the options that are not the
+    usual ones. If there are any, the columns are those of the options. If not, the options count only where they are
+    not the usual ones, and else the columns that were named for a source before.
 
     A source that cannot be read is in the report, and the others are read. Raises InputError for paths that do not
     exist, before anything is read, and where no source has anything to read.
@@ -95,15 +103,20 @@ def ingest(
     begin = time.perf_counter()
     report = IngestReport()
     reading_options = with_preamble(options, layout.root)
-    sources = _find_all(layout, paths, reading_options, report, progress)
+    columns = stored_columns(layout)
+    named = named_columns(options.columns) if named is None else named
+    before = {} if named else columns
+    roots = [_root_of(layout, path) for path in paths]
+    options_of = {root: _with_columns(reading_options, before.get(root, {})) for root in roots}
+    sources = _find_all(layout, paths, options_of, report, progress)
     with CorpusWriter(layout) as writer:
-        run = _Run(layout, writer, reading_options, workers, again, progress, report)
+        run = _Run(layout, writer, reading_options, columns, workers, again, progress, report)
         with writer.transaction():
             for name, cause in report.failures.items():
                 note = Skip(Path(name).name, 0, f"could not be read: {cause}")
                 writer.replace(_root_of(layout, Path(name)), "", "", [Reading(skips=[note])])
         for path, source in sources.items():
-            _ingest_source(run, path, source)
+            _ingest_source(replace(run, options=options_of[_root_of(layout, path)]), path, source)
         changed = report.added or report.changed or report.removed or writer.resumed
         if changed or read_manifest(layout.manifest(layout.corpus)) is None:
             _finish(writer, asdict(options), progress)
@@ -134,6 +147,7 @@ def remove(layout: Layout, paths: Sequence[Path], *, progress: Progress) -> Inge
                     if name:
                         report.removed += 1
                         report.files["removed"].append(_shown(layout, root, name))
+                writer.store_columns(root, {})
         _finish(writer, manifest.get("options", {}), progress)
     _count(layout, report)
     report.seconds = time.perf_counter() - begin
@@ -180,7 +194,11 @@ def _shown(layout: Layout, root: str, unit: str) -> str:
 
 
 def _find_all(
-    layout: Layout, paths: Sequence[Path], options: IngestOptions, report: IngestReport, progress: Progress
+    layout: Layout,
+    paths: Sequence[Path],
+    options_of: Mapping[str, IngestOptions],
+    report: IngestReport,
+    progress: Progress,
 ) -> dict[Path, Source]:
     """The units of all paths, each path once; those without anything to read are failures."""
     missing = [str(InputError("there is no such file or folder", file=printable(str(p)))) for p in paths if _is_gone(p)]
@@ -189,8 +207,9 @@ def _find_all(
     sources: dict[str, tuple[Path, Source]] = {}
     for number, path in enumerate(paths):
         progress("looking for sources", number, len(paths))
+        root = _root_of(layout, path)
         try:
-            sources.setdefault(_root_of(layout, path), (path, find_units(path, options)))
+            sources.setdefault(root, (path, find_units(path, options_of[root])))
         except InputError as error:
             report.failures[printable(str(path))] = error.cause
         except OSError as error:
@@ -219,6 +238,22 @@ def _advice(layout: Layout, paths: Iterable[Path]) -> str:
 
 
 # ---------------------------------------------------------------- one source
+
+
+def _with_columns(options: IngestOptions, before: Mapping[str, str]) -> IngestOptions:
+    """The options, with the columns that were named before where the options have the usual ones."""
+    return replace(options, columns=replace(options.columns, **{**before, **named_columns(options.columns)}))
+
+
+def _keep_columns(run: _Run, root: str) -> None:
+    """Store the columns of a source whose tables were read, and report those that were read before and are not now."""
+    before, columns = run.columns.get(root, {}), named_columns(run.options.columns)
+    if columns != before:
+        with run.writer.transaction():
+            run.writer.store_columns(root, columns)
+    lost = {option: column for option, column in before.items() if option not in columns}
+    if lost:
+        run.report.no_longer_read[_shown(run.layout, root, "")] = lost
 
 
 def _ingest_source(run: _Run, path: Path, source: Source) -> None:
@@ -269,6 +304,9 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
         report.files[change].append(shown)
     if todo:
         run.progress("reading", len(todo), len(todo))
+    # columns that no table has, as after a slip of the pen, are not kept
+    if any(unit.reader == "logs" and _shown(layout, root, unit.path) not in report.failures for unit in source.units):
+        _keep_columns(run, root)
     with writer.transaction():  # notes on what was not read belong to the source itself
         writer.replace(root, "", "", [Reading(skips=notes)])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import sha256_of
@@ -37,6 +37,7 @@ __all__ = [
     "open_artefact",
     "passage_map",
     "problems",
+    "read_artefact",
     "read_undamaged",
     "seal",
     "set_digest",
@@ -45,6 +46,8 @@ __all__ = [
     "training_set",
     "verify",
 ]
+
+Content = TypeVar("Content")
 
 _HEAD = 4096  # first bytes of each file, checked at every opening; the header of an array is shorter
 
@@ -210,6 +213,20 @@ def open_artefact(layout: Layout, item: Artefact, source: Any = None) -> dict[st
             raise
         return open_artefact(layout, item, source)  # it was replaced in between
     return manifest
+
+
+def read_artefact(layout: Layout, item: Artefact, source: Any, read: Callable[[dict[str, Any]], Content]) -> Content:
+    """What `read` makes of the manifest and the files beside it, which all belong to one state of the artefact."""
+    manifest = open_artefact(layout, item, source)
+    try:
+        content = read(manifest)
+    except WorkspaceError:
+        if read_manifest(item.manifest) == manifest:
+            raise
+    else:
+        if read_manifest(item.manifest) == manifest:
+            return content
+    return read_artefact(layout, item, source, read)  # it was replaced in between
 
 
 def read_undamaged(item: Artefact) -> dict[str, Any] | None:

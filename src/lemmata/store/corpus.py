@@ -337,6 +337,11 @@ class Corpus(Sequence[Passage]):
         for document in read_documents(self._connection, file_of=self._file):
             yield replace(document, links=tuple(own.get(document.id, ())))
 
+    def is_latex(self) -> bool:
+        """Whether most documents are papers in LaTeX."""
+        query = "SELECT 2 * SUM(kind = 'paper') > COUNT(*) FROM documents WHERE kind != 'location'"
+        return bool(self._connection.execute(query).fetchone()[0])
+
     def kinds(self) -> Iterator[tuple[str, str]]:
         """Id and kind of every passage, in the order of the rows."""
         yield from self._connection.execute("SELECT id, kind FROM rows JOIN passages ON number = passage ORDER BY row")

@@ -13,7 +13,7 @@ from typing import Any
 from lemmata.store.database import Connection, connect
 from lemmata.types import Document
 
-__all__ = ["OWNED", "PASSAGE_COLUMNS", "file_names", "open_database", "read_documents", "to_json"]
+__all__ = ["OWNED", "PASSAGE_COLUMNS", "file_names", "open_database", "read_columns", "read_documents", "to_json"]
 
 _SCHEMA = """
 CREATE TABLE units(
@@ -68,11 +68,20 @@ _MIGRATIONS = (
     CREATE INDEX units_of_document ON units(document);
     CREATE INDEX units_of_file ON units(file);
     """,
+    # for each source whose tables have columns with names of their own: these, as JSON
+    "CREATE TABLE sources(root TEXT PRIMARY KEY, columns TEXT NOT NULL) WITHOUT ROWID;",
 )
 OWNED = (*_FIRST_OWNED, "renames", "claims")
 PASSAGE_COLUMNS = (
     "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
 )
+
+
+def read_columns(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """For each source the columns that were named for its tables, by option; none in a file of an older version."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sources'").fetchone():
+        return {}
+    return {root: json.loads(columns) for root, columns in connection.execute("SELECT root, columns FROM sources")}
 
 
 def open_database(path: Path, *, create: bool) -> Connection:

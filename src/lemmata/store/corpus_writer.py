@@ -18,12 +18,20 @@ from typing import Any, NamedTuple
 from lemmata.errors import WorkspaceError
 from lemmata.files import explain_failed_write, sync, writing
 from lemmata.store.artefacts import file_facts
-from lemmata.store.corpus_schema import OWNED, PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
+from lemmata.store.corpus_schema import (
+    OWNED,
+    PASSAGE_COLUMNS,
+    file_names,
+    open_database,
+    read_columns,
+    read_documents,
+    to_json,
+)
 from lemmata.store.database import copy_to, transaction
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.types import Document, Label, Reading, Reference, Skip
 
-__all__ = ["CorpusWriter", "IdTaken", "Rename", "StoredUnit"]
+__all__ = ["CorpusWriter", "IdTaken", "Rename", "StoredUnit", "stored_columns"]
 
 _NO_UNIT = 0  # of notes on the corpus as a whole; units are numbered from 1
 _INSERT = {
@@ -95,6 +103,14 @@ class _Ids:
         """The id of something in a document, after its document was renamed."""
         used = self.documents.get(document, document)
         return used + identity[len(document) :] if used != document and identity.startswith(document) else identity
+
+
+def stored_columns(layout: Layout) -> dict[str, dict[str, str]]:
+    """For each source the columns that were named for its tables, by option."""
+    if not layout.database.is_file():
+        return {}
+    with contextlib.closing(open_database(layout.database, create=False)) as connection:
+        return read_columns(connection)
 
 
 class CorpusWriter:
@@ -176,6 +192,12 @@ class CorpusWriter:
             name: StoredUnit(number, fingerprint, json.loads(files), *names)
             for name, number, fingerprint, files, *names in rows
         }
+
+    def store_columns(self, root: str, columns: Mapping[str, str]) -> None:
+        """Note the columns that were named for the tables of a source, by option; without any, nothing is noted."""
+        self.connection.execute("DELETE FROM sources WHERE root = ?", (root,))
+        if columns:
+            self.connection.execute("INSERT INTO sources VALUES (?, ?)", (root, to_json(columns)))
 
     def roots(self) -> list[str]:
         """All sources, in the order of their names."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import read_array, writing
-from lemmata.store.artefacts import Artefact, open_artefact, read_undamaged, summary_index
+from lemmata.store.artefacts import Artefact, read_artefact, read_undamaged, summary_index
 from lemmata.store.layout import Layout, read_manifest
 from lemmata.store.vector_sets import VectorSet, vector_set, vector_sets
 from lemmata.types import Floats, Integers
@@ -79,7 +79,7 @@ def open_summaries(layout: Layout, corpus: str | None = None, encoder: str = "")
     if vectors is None or not vectors.summaries.is_dir():
         return None
     item = summary_index(vectors)
-    return _read(item, open_artefact(layout, item, corpus))
+    return read_artefact(layout, item, corpus, lambda manifest: _read(item, manifest))
 
 
 def open_old_summaries(layout: Layout, encoder: str) -> StoredSummaries | None:

@@ -13,15 +13,16 @@ import numpy.typing as npt
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import create_array, explain_failed_write, read_array, replace_folder
-from lemmata.store.artefacts import Artefact, dense_index, open_artefact, read_undamaged, seal
+from lemmata.store.artefacts import Artefact, dense_index, read_artefact, read_undamaged, seal
 from lemmata.store.layout import Layout, read_manifest
-from lemmata.store.vector_sets import vector_set
+from lemmata.store.vector_sets import vector_set, vector_sets
 from lemmata.types import Crowding, Floats, Integers
 
 __all__ = [
     "StoredVectors",
     "VectorWriter",
     "invalidate_vectors",
+    "no_vectors",
     "open_old_vectors",
     "open_vectors",
     "unfinished",
@@ -51,6 +52,14 @@ def unfinished(layout: Layout) -> str:
     return f"{share} so far" if layout.is_held() else f"{share}: run 'lemmata index' again for the rest"
 
 
+def no_vectors(layout: Layout) -> str:
+    """What to do where search has no vectors to use, in one sentence."""
+    others = ", ".join(vectors.encoder for vectors in vector_sets(layout))
+    if not others:
+        return "there is no dense index yet: run 'lemmata index'"
+    return f"no encoder is chosen to search with: run 'lemmata index --encoder NAME' (there are vectors of {others})"
+
+
 def open_vectors(layout: Layout, corpus: str | None = None, encoder: str = "") -> StoredVectors:
     """The vectors of a corpus by an encoder: by default the present corpus, and the encoder that search uses.
 
@@ -58,9 +67,9 @@ def open_vectors(layout: Layout, corpus: str | None = None, encoder: str = "") -
     """
     vectors = vector_set(layout, encoder)
     if vectors is None:
-        raise WorkspaceError(unfinished(layout) or "there is no dense index yet: run 'lemmata index'")
+        raise WorkspaceError(unfinished(layout) or no_vectors(layout))
     item = dense_index(vectors)
-    return _read(item, open_artefact(layout, item, corpus))
+    return read_artefact(layout, item, corpus, lambda manifest: _read(item, manifest))
 
 
 def open_old_vectors(layout: Layout, encoder: str) -> StoredVectors | None:
