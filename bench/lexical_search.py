@@ -18,7 +18,7 @@ import re
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +30,7 @@ from bench.german import generate
 from lemmata.evaluate.significance import Floats64, bootstrap, compare
 from lemmata.evaluate.tasks import Task, held_out, references_task, task_from
 from lemmata.index import lexical, tokens
+from lemmata.index.exact import best
 from lemmata.index.lexical import LexicalIndex
 from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
@@ -39,7 +40,7 @@ from lemmata.search import HEADING_WEIGHT, LONGEST_QUERY
 from lemmata.stages.evaluate import table_task
 from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout
-from lemmata.types import Floats, Integers
+from lemmata.types import Floats, Integers, Mask
 from lemmata.words import STOP_WORDS, language_of
 
 ROOT = Path(__file__).parents[1]
@@ -87,8 +88,22 @@ class IndexBefore(LexicalIndex):
 
     repeated = False
 
-    def _score(self, query: str, heading_weight: float) -> Floats:
+    def search(
+        self, queries: Sequence[str], k: int, allowed: Mask | None = None, *, heading_weight: float = 0.0
+    ) -> tuple[Integers, Floats]:
         del heading_weight
+        rows = np.full((len(queries), k), -1, np.int64)
+        scores = np.full((len(queries), k), -np.inf, np.float32)
+        for number, query in enumerate(queries):
+            values = self._score(query)
+            if allowed is not None:
+                values[~allowed] = 0
+            winners = best(values, k)
+            winners = winners[values[winners] > 0]
+            rows[number, : len(winners)], scores[number, : len(winners)] = winners, values[winners]
+        return rows, scores
+
+    def _score(self, query: str) -> Floats:
         if self.repeated:
             counts = self.tokenizer.counts(query)
             names, times = list(counts), np.array(list(counts.values()))

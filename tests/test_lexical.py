@@ -427,7 +427,7 @@ def test_an_index_with_the_tokens_of_before_is_refused_and_built_again(
 def test_the_files_of_an_index(tmp_path: Path) -> None:
     layout, texts = Layout(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
     index_lexical(layout, texts, lambda *_: None)
-    assert read_json(layout.lexical / "index.json", "") == {"format": 6, "k1": 1.2, "b": 0.8, "segments": ["segment-0"]}
+    assert read_json(layout.lexical / "index.json", "") == {"format": 5, "k1": 1.2, "b": 0.8, "segments": ["segment-0"]}
     assert sorted(path.name for path in layout.lexical.iterdir()) == [
         "hashes.npy",
         "index.json",

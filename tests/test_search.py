@@ -218,6 +218,14 @@ def test_equal_texts_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(read) < 200
 
 
+def test_a_query_without_a_known_word_gets_a_hint(indexed: Project) -> None:
+    with indexed.retriever() as retriever:
+        assert retriever.hint("prime ideals") == ""
+        assert retriever.hint("zzzqqq xyzzy").startswith("no word of the query occurs in the corpus")
+        assert retriever.hint(" 3 ") == "3 is the id of a passage: 'lemmata show 3' shows it"
+    assert lemmata("search", "prime ideals", "-w", indexed.layout.root)
+
+
 def test_diversity_selects_dissimilar_hits(indexed: Project) -> None:
     retriever = indexed.retriever()
     relevant = retriever.search("distinct parts partitions", 2, retriever="dense")

@@ -343,7 +343,8 @@ class Project:
 
         options = self.options(IngestOptions, "ingest", settings)
         sources = [self._source(path, progress) for path in paths]
-        return ingest(self.layout, sources, options, workers=workers, again=again, progress=progress)
+        named = (settings or {}).get("columns", {})
+        return ingest(self.layout, sources, options, named=named, workers=workers, again=again, progress=progress)
 
     def remove(self, paths: Sequence[str | Path], *, progress: Progress = _silent) -> IngestReport:
         """Remove sources from the corpus, whether they still exist or not."""

@@ -5,8 +5,10 @@ Every part is opened at its first use: a lexical search loads no encoder.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -524,6 +526,15 @@ class Retriever:
         if self.has_vectors:
             return ""
         return f"searched by words only: {unfinished(self.layout) or no_vectors(self.layout)}"
+
+    def hint(self, text: str) -> str:
+        """What somebody who searched for this should know, in one sentence; empty where there is nothing."""
+        with contextlib.suppress(KeyError):
+            self.corpus.row(text.strip())
+            return f"{text.strip()} is the id of a passage: 'lemmata show {shlex.quote(text.strip())}' shows it"
+        if (self.lexical.search([text[:LONGEST_QUERY]], 1)[0] >= 0).any():
+            return ""
+        return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
 
     def _check_links(self) -> None:
         """Refuse diffusion where nothing can flow."""

@@ -235,6 +235,8 @@ def search(
         )
         if retriever == "auto" and (reason := opened.words_only or opened.missing_part()):
             typer.echo(reason, err=True)
+        if hits and (hint := opened.hint(text)):
+            typer.echo(hint, err=True)
         _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)
 
 

@@ -137,7 +137,7 @@ def ingest(
     renamed = [styled(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
     failures = [styled(("could not be read ", "red"), f"{n}: {cause}") for n, cause in report.failures.items()]
     before = [styled(("not read ", "yellow"), f"{name}: {cause}") for name, cause in report.read_before.items()]
-    lost = [styled(("columns ", "yellow"), _lost_columns(*item)) for item in report.no_longer_read.items()]
+    lost = [styled((f"{name}: ", "yellow"), _lost_columns(c)) for name, c in report.no_longer_read.items()]
     for lines in (renamed, before, lost, failures):
         for line in lines[:10]:
             console.print(line, soft_wrap=True)
@@ -149,7 +149,7 @@ def ingest(
         raise typer.Exit(1)
 
 
-def _lost_columns(source: str, columns: dict[str, str]) -> str:
+def _lost_columns(columns: dict[str, str]) -> str:
     """The columns of a source that were named before and are not now, and how to name them again."""
     import shlex
 
@@ -159,7 +159,7 @@ def _lost_columns(source: str, columns: dict[str, str]) -> str:
     them = f"the column of {what} is no longer read: name it"
     if len(columns) > 1:
         them = f"the columns of {what} are no longer read: name them"
-    return f"of {source}: {them} again with {options}"
+    return f"{them} again with {options}"
 
 
 def info(

@@ -86,16 +86,16 @@ def ingest(
     paths: Sequence[Path],
     options: IngestOptions,
     *,
-    named: Mapping[str, str] | None = None,
+    named: Mapping[str, str],
     workers: int | None,
     again: bool,
     progress: Progress,
 ) -> IngestReport:
     """Read sources; `again` also reads unchanged ones. The same call resumes a stopped run.
 
-    `named` are the columns that the call itself names, by option; None takes those of the options that are not the
-    usual ones. If there are any, the columns are those of the options. If not, the options count only where they are
-    not the usual ones, and else the columns that were named for a source before.
+    `named` are the columns that the call itself names, by option. If there are any, the columns are those of the
+    options. If not, the options count only where they are not the usual ones, and else the columns that were named for
+    a source before.
 
     A source that cannot be read is in the report, and the others are read. Raises InputError for paths that do not
     exist, before anything is read, and where no source has anything to read.
@@ -104,7 +104,6 @@ def ingest(
     report = IngestReport()
     reading_options = with_preamble(options, layout.root)
     columns = stored_columns(layout)
-    named = named_columns(options.columns) if named is None else named
     before = {} if named else columns
     roots = [_root_of(layout, path) for path in paths]
     options_of = {root: _with_columns(reading_options, before.get(root, {})) for root in roots}
