@@ -328,19 +328,22 @@ def fuse(
         learned=learned if fusion.learned else None,
     )
     ranking = combine(found, k, fusion)
-    if k <= fusion.depth:
-        return ranking
-    return _continued(ranking, [dense[0]] * (fusion.weight > 0) + [lexical[0]] * (fusion.weight < 1), itself)
+    others = [dense[0]] * (fusion.weight > 0) + [lexical[0]] * (fusion.weight < 1)
+    return _continued(ranking, others, fusion.depth, itself)
 
 
 def _first(ranking: Ranking, depth: int) -> Ranking:
     return ranking[0][:, :depth], ranking[1][:, :depth]
 
 
-def _continued(ranking: Ranking, others: Sequence[Integers], itself: Integers | None) -> Ranking:
-    """A ranking (n, k) whose free places are filled by the rows of others in turn, each once and below all hits."""
+def _continued(ranking: Ranking, others: Sequence[Integers], depth: int, itself: Integers | None) -> Ranking:
+    """A ranking (n, k) whose free places are filled by the rows of others in turn, where these go beyond `depth`.
+
+    Each row stands there once, and below all that were ranked.
+    """
     rows, scores = ranking
-    for query in np.flatnonzero(rows[:, -1] < 0):
+    is_deeper = np.any([(more[:, depth:] >= 0).any(axis=1) for more in others], axis=0)
+    for query in np.flatnonzero(is_deeper & (rows[:, -1:] < 0).any(axis=1)):
         hits = int((rows[query] >= 0).sum())
         in_turn = np.full((max(more.shape[1] for more in others), len(others)), -1, np.int64)
         for column, more in enumerate(others):
