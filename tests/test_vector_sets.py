@@ -259,7 +259,7 @@ def test_without_the_default_search_uses_words_until_another_is_named(project: P
         assert not retriever.has_vectors
         assert retriever.search("pump")[0].id == "pump"
     with pytest.raises(
-        WorkspaceError, match=r"run 'lemmata index --encoder NAME' \(there are vectors of .*lemmata-mini"
+        WorkspaceError, match=r"index --encoder NAME' \(there are vectors of .*lemmata-mini"
     ):
         first_hits(project, "dense")
     project.index(settings={"encoder": MINI})
