@@ -258,9 +258,7 @@ def test_without_the_default_search_uses_words_until_another_is_named(project: P
     with project.retriever() as retriever:
         assert not retriever.has_vectors
         assert retriever.search("pump")[0].id == "pump"
-    with pytest.raises(
-        WorkspaceError, match=r"index --encoder NAME' \(there are vectors of .*lemmata-mini"
-    ):
+    with pytest.raises(WorkspaceError, match=r"index --encoder NAME' \(there are vectors of .*lemmata-mini"):
         first_hits(project, "dense")
     project.index(settings={"encoder": MINI})
     assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
