@@ -222,7 +222,7 @@ def test_a_query_without_a_known_word_gets_a_hint(indexed: Project) -> None:
     with indexed.retriever() as retriever:
         assert retriever.hint("prime ideals") == ""
         assert retriever.hint("zzzqqq xyzzy").startswith("no word of the query occurs in the corpus")
-        assert retriever.hint(" 3 ") == "3 is the id of a passage: 'lemmata show 3' shows it"
+        assert retriever.hint(" 3 ") == "3 is the id of a passage; to see it: lemmata show 3"
     assert lemmata("search", "prime ideals", "-w", indexed.layout.root)
 
 

@@ -531,7 +531,7 @@ class Retriever:
         """What somebody who searched for this should know, in one sentence; empty where there is nothing."""
         with contextlib.suppress(KeyError):
             self.corpus.row(text.strip())
-            return f"{text.strip()} is the id of a passage: 'lemmata show {shlex.quote(text.strip())}' shows it"
+            return f"{text.strip()} is the id of a passage; to see it: lemmata show {shlex.quote(text.strip())}"
         if (self.lexical.search([text[:LONGEST_QUERY]], 1)[0] >= 0).any():
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
