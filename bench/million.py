@@ -24,7 +24,8 @@ from lemmata.encode.load import load_encoder
 from lemmata.fusion import Fusion
 from lemmata.project import Project
 from lemmata.stages.graph import compress
-from lemmata.stages.index import content_hashes, index_ann, index_lexical
+from lemmata.stages.index import index_ann, index_lexical
+from lemmata.stages.summaries import content_hashes
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import write_manifest
 from lemmata.store.vector_sets import set_default_encoder, vector_set

@@ -32,7 +32,8 @@ from lemmata.encode.load import NANO, PACKAGED, encoder_id, load_encoder
 from lemmata.index.exact import ExactIndex
 from lemmata.project import Project
 from lemmata.search import Retriever
-from lemmata.stages.index import content_hashes, index_ann, index_vectors
+from lemmata.stages.index import index_ann, index_vectors
+from lemmata.stages.summaries import content_hashes
 from lemmata.store.layout import Layout
 from lemmata.store.vector_sets import set_default_encoder
 

@@ -15,7 +15,8 @@ from lemmata.errors import ConfigError, InputError
 from lemmata.mine.export import read_training
 from lemmata.project import Project
 from lemmata.search import Retriever
-from lemmata.stages.index import content_hashes, index_vectors
+from lemmata.stages.index import index_vectors
+from lemmata.stages.summaries import content_hashes
 from lemmata.stages.vectors import SHARD
 from lemmata.store.artefacts import seal
 from lemmata.store.layout import Layout

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RETRY",
+    "UTF_16_MARKS",
     "create_array",
     "explain_failed_write",
     "is_leftover",
     "is_writable",
+    "json_object",
     "link_folder",
     "lock_file",
     "read_array",
@@ -46,6 +48,8 @@ __all__ = [
 ]
 
 RETRY = "free some space and run the same command again; what was there before is unchanged"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # with which a file in that encoding begins
+_LIST = "this line begins a list, which jq -c '.[]' FILE writes line by line"
 
 
 _LARGE = 1 << 27  # bytes of a mapped file above which its pages are released after reading
@@ -257,6 +261,24 @@ def read_json(path: Path, cure: str) -> Any:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def json_object(line: str | bytes) -> dict[str, Any]:
+    """A line of JSON that is an object; ValueError, with the cause, for anything else."""
+    try:
+        row = json.loads(line)
+    except UnicodeDecodeError:
+        raise ValueError("this line is not UTF-8: save the file as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        if line.lstrip()[:1] in ("[", b"["):
+            raise ValueError(_LIST) from error
+        place = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep or long"
+        raise ValueError(f"this line is not JSON ({place})") from error
+    if isinstance(row, list):
+        raise ValueError(_LIST)
+    if not isinstance(row, dict):
+        raise ValueError("this line is JSON, but no object")
+    return row
 
 
 def sha256_of(files: Iterable[Path]) -> str:

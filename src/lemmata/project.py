@@ -488,6 +488,12 @@ class Project:
         files = tuple(Path(path) for path in paths)
         return import_graph(self.layout, files, progress, format=format, name=name or files[0].stem, strict=strict)
 
+    def remove_import(self, name: str, *, progress: Progress = _silent) -> dict[str, Any]:
+        """Remove an imported graph by its name."""
+        from lemmata.stages.graph import remove_import
+
+        return remove_import(self.layout, name, progress)
+
     def export_graph(self, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
         """Write the graph to a file or folder."""
         from lemmata.stages.graph import export_graph

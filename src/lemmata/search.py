@@ -468,7 +468,7 @@ class Retriever:
                 given=given,
                 key=self._key,
                 allowance=self._allowance,
-                latex=self.corpus.is_latex,
+                latex=lambda: self.corpus.is_latex,
             )
         return self._dense[encoder]
 

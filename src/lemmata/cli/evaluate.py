@@ -288,7 +288,7 @@ def chosen_task(
 
     from lemmata.evaluate.tasks import sampled, task_from
     from lemmata.ingest.beir import check_judgments, read_qrels, read_queries
-    from lemmata.stages.evaluate import read_asked, table_task
+    from lemmata.stages.evaluate import beir_task, read_asked, table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
@@ -297,7 +297,7 @@ def chosen_task(
     if part:
         raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
-        chosen = _beir_task(project, beir)
+        chosen = beir_task(project.layout, beir, name=str(beir))
     elif queries is not None and qrels is None:
         asked, answers = read_asked(queries)
         if not asked:
@@ -311,20 +311,6 @@ def chosen_task(
         check_judgments(asked, answers, queries_file=queries, qrels_file=qrels)
         chosen = task_from(str(queries), asked, answers)
     return sampled(chosen, limit, np.random.default_rng(seed)) if limit else chosen
-
-
-def _beir_task(project: Project, folder: Path) -> Task:
-    from lemmata.ingest.beir import check_judgments, read_judged
-    from lemmata.stages.evaluate import beir_task, judgments_of
-
-    try:
-        return beir_task(project.layout, folder, name=str(folder))
-    except InputError as error:
-        if not error.file:  # its queries and judgments do not fit each other
-            folder, which = judgments_of(folder)
-            judgments = folder / "qrels" / f"{which}.tsv"
-            check_judgments(*read_judged(folder, which), queries_file=folder / "queries.jsonl", qrels_file=judgments)
-        raise
 
 
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:

@@ -122,14 +122,13 @@ def import_(
 ) -> None:
     """Import a graph: GraphML, triples, Neo4j CSV, JSON or OGB."""
     from lemmata.project import Project
-    from lemmata.stages.graph import remove_import
 
     if bool(paths) == bool(remove):
         raise LemmataError("name the files of one graph, or an import with --remove")
     project = Project(workspace)
     with showing_progress() as progress:
         if not paths:
-            _print_report(remove_import(project.layout, remove, progress), as_json)
+            _print_report(project.remove_import(remove, progress=progress), as_json)
             return
         report = project.import_graph(paths, format=format, name=name, strict=not lenient, progress=progress)
     if not as_json:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from lemmata.archives import open_decompressed, printable
 from lemmata.errors import InputError
+from lemmata.files import UTF_16_MARKS, json_object
 from lemmata.ingest.dates import read_date
 from lemmata.types import Document, Label, Link, Passage, Progress, Reading, Skip
 
@@ -27,11 +28,9 @@ __all__ = [
 ]
 
 _TEXT_KEYS = ("title", "text", "abstract", "kind", "document", "document_title", "date", "created", "section", "proof")
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _QUERY_HEADINGS = ("query", "question", "text")  # of a table of queries, in lower case
 _PASSAGE_HEADINGS = ("passage", "passage_id", "id", "_id", "corpus-id", "answer")
 _MOST_SHOWN = 5  # ids in a message
-_LIST = "this line begins a list, which jq -c '.[]' FILE writes line by line"
 _PASSAGE_KEYS = frozenset(("_id", "id", "links", "categories", "authors", "metadata", *_TEXT_KEYS))
 
 
@@ -249,7 +248,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     if not path.is_file():
         raise InputError("there is no such file", file=str(path))
     with io.TextIOWrapper(open_decompressed(path), "utf-8-sig", errors="replace") as lines:
-        if cast(io.BufferedReader, lines.buffer).peek(2).startswith(_UTF_16_MARKS):
+        if cast(io.BufferedReader, lines.buffer).peek(2).startswith(UTF_16_MARKS):
             raise InputError("the file is UTF-16: save it as UTF-8", file=str(path))
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -261,32 +260,22 @@ def read_queries(path: Path) -> dict[str, str]:
     queries: dict[str, str] = {}
     for number, line in _lines(path):
         try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError(_LIST if isinstance(row, list) else "this line is JSON, but no object")
+            row = json_object(line)
             missing = '"text"' if "text" not in row else '"_id"' if _written_id(row) in (None, "") else ""
             if missing:
                 present = ", ".join(f'"{printable(key)}"' for key in list(row)[:_MOST_SHOWN]) or "none"
                 raise ValueError(f"has no {missing} (its keys are {present})")
             identity, text = str(_written_id(row)), str(row["text"])
             (identity + text).encode()  # raises for lone surrogates, which no file can hold
-        except (ValueError, RecursionError) as error:
-            cause = f'{_fault(error)}; a query needs one JSON object on a line, with "_id" and "text"'
-            raise InputError(cause, file=str(path), line=number) from error
+        except ValueError as error:
+            is_broken = isinstance(error, UnicodeEncodeError)
+            cause = "has half a surrogate pair, which is no character" if is_broken else str(error)
+            cure = 'a query needs one JSON object on a line, with "_id" and "text"'
+            raise InputError(f"{cause}; {cure}", file=str(path), line=number) from error
         if identity in queries:
             raise InputError(f"the query id {identity!r} occurs twice", file=str(path), line=number)
         queries[identity] = text
     return queries
-
-
-def _fault(error: Exception) -> str:
-    """Why a line is no query."""
-    if isinstance(error, json.JSONDecodeError):
-        is_list = error.doc.lstrip().startswith("[")
-        return _LIST if is_list else f"this line is not JSON ({error.msg}, column {error.colno})"
-    if isinstance(error, UnicodeError):
-        return "has half a surrogate pair, which is no character"
-    return "this line is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def check_judgments(

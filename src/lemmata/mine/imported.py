@@ -7,7 +7,6 @@ counted.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from lemmata.archives import open_decompressed, printable
 from lemmata.errors import InputError
+from lemmata.files import UTF_16_MARKS, json_object
 from lemmata.types import Pair
 
 __all__ = ["ImportReport", "ImportedQuery", "imported_pairs", "judged_queries", "read_imported"]
@@ -23,12 +23,10 @@ __all__ = ["ImportReport", "ImportedQuery", "imported_pairs", "judged_queries", 
 # in order of preference: an object with `passage` may also have the `id` of the query
 PASSAGE_KEYS = ("passage", "passage_id", "id", "_id")
 TEXT_KEYS = ("query", "text")
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 MOST_SHOWN = 5  # keys in a message
 NEEDED = 'a query needs one JSON object on a line, with "id", of its passage, and "text"'
 NEEDED_OR_TABLE = 'a query needs one JSON object on a line, with "query" and "passage", or a tab-separated FILE.tsv'
 ANSWERED = 'give judgments with --qrels, or add "passage"'
-LIST = "this line begins a list, which jq -c '.[]' FILE writes line by line"
 CLOSING = "\"'”’»)]}"  # may follow the punctuation at the end of a sentence
 
 
@@ -68,28 +66,10 @@ def read_imported(path: Path, keys: Sequence[str] = PASSAGE_KEYS) -> Iterator[Im
             if not line.strip():
                 continue
             try:
-                yield _query(_parsed(line), f"{path.name}:{number}", keys)
+                yield _query(json_object(line), f"{path.name}:{number}", keys)
             except (LookupError, ValueError) as error:
                 cure = NEEDED if "_id" in keys else ANSWERED if isinstance(error, LookupError) else NEEDED_OR_TABLE
                 raise InputError(f"{error.args[0]}; {cure}", file=str(path), line=number) from error
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """ValueError, with the cause, for anything but a JSON object."""
-    try:
-        row = json.loads(line)
-    except UnicodeDecodeError:
-        raise ValueError("this line is not UTF-8: save the file as UTF-8") from None
-    except (ValueError, RecursionError) as error:
-        if line.lstrip().startswith(b"["):
-            raise ValueError(LIST) from error
-        place = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep or long"
-        raise ValueError(f"this line is not JSON ({place})") from error
-    if isinstance(row, list):
-        raise ValueError(LIST)
-    if not isinstance(row, dict):
-        raise ValueError("this line is JSON, but no object")
-    return row
 
 
 def _query(row: Mapping[str, Any], place: str, keys: Sequence[str]) -> ImportedQuery:

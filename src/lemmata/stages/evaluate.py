@@ -24,7 +24,7 @@ from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
 from lemmata.fusion import DENSE, EQUAL, FEWEST, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.index.lexical import LexicalIndex
-from lemmata.ingest.beir import read_judged, read_table
+from lemmata.ingest.beir import check_judgments, read_judged, read_table
 from lemmata.leakage import Example, audit, examples, normalise, repeats
 from lemmata.measures import evaluate as measure
 from lemmata.measures import evaluate_whole_documents, gains, judged, parse_measure
@@ -40,7 +40,7 @@ from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.split import PARTS, Keys, Split, id_keys, open_split
 from lemmata.store.summaries import read_texts
 from lemmata.store.trained import read_trained
-from lemmata.store.vector_sets import vector_set
+from lemmata.store.vector_sets import VectorSet, vector_set
 from lemmata.types import Floats, Integers, Mask, Progress
 
 __all__ = [
@@ -176,6 +176,8 @@ def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
     """
     folder, which = judgments_of(folder)
     queries, qrels = read_judged(folder, which)
+    judgments = folder / "qrels" / f"{which}.tsv"
+    check_judgments(queries, qrels, queries_file=folder / "queries.jsonl", qrels_file=judgments)
     judged_ids = {identity for grades in qrels.values() for identity in grades}
     stored: dict[str, str] = {}
     with contextlib.closing(Corpus(layout)) as corpus:
@@ -607,14 +609,21 @@ def _check_tunable(task: Task) -> None:
         raise LeakageError("weights are not fitted to the test part of the split: fit them to --part validation")
 
 
+def _places(layout: Layout, encoder: str) -> VectorSet | None:
+    """Where the vectors of an encoder and their fusion are; without a name, those that search uses."""
+    return vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
+
+
 def _check_enough(layout: Layout, task: Task, encoder: str) -> None:
     """Refuse to replace weights by those of queries that are too few to tell."""
-    vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
-    before = int((read_manifest(vectors.fusion) or {}).get("queries", 0)) if vectors is not None else 0
-    if len(task.qrels) < FEWEST <= before:
+    vectors = _places(layout, encoder)
+    if vectors is None or len(task.qrels) >= FEWEST:
+        return
+    before = int((read_manifest(vectors.fusion) or {}).get("queries", 0))
+    if before >= FEWEST:
         raise InputError(
             f"fewer than {FEWEST} queries cannot tell which weights are good, and there are some that were fitted to"
-            f" {before:,}: give more queries, or delete {vectors.fusion if vectors else ''} first",
+            f" {before:,}: give more queries, or delete {vectors.fusion} first",
             file=task.name,
         )
 
@@ -631,7 +640,7 @@ def _fitted_to(retriever: Retriever, task: Task, retrievers: Sequence[str]) -> l
     for name in retrievers:
         base, number, model = split_reranker(name)
         kind, encoder = parse_retriever(base)
-        vectors = vector_set(retriever.layout, encoder_id(encoder, retriever.layout.models) if encoder else "")
+        vectors = _places(retriever.layout, encoder)
         if kind == "auto" and vectors is not None:
             asked[base] = (read_manifest(vectors.fusion) or {}).get("asked", [])
         if number and (weight := retriever.stored_rerank_weight(base, model)):
@@ -681,7 +690,7 @@ def tune(
         )
         learned = retriever.dense(encoder).metric is not None
     progress("fitting the fusion", 0, None)
-    vectors = vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
+    vectors = _places(layout, encoder)
     assert vectors is not None  # the dense ranking came from them
     static = is_static_encoder(vectors.encoder, layout.models)
     default = default_fusion(static=static)

@@ -35,6 +35,7 @@ from lemmata.stages.summaries import (
     Headed,
     Summarised,
     chosen_sources,
+    content_hashes,
     encode_summaries,
     read_summaries,
     sources_of,
@@ -69,7 +70,6 @@ from lemmata.words import LANGUAGES, language_shares
 
 __all__ = [
     "IndexOptions",
-    "content_hashes",
     "estimate",
     "index",
     "index_ann",
@@ -376,11 +376,6 @@ def _encoder(layout: Layout, options: IndexOptions, key: str, allowance: Allowan
         models=layout.models,
         allowance=allowance,
     )
-
-
-def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
-    """A hash of the text of each row (n,)."""
-    return hash_texts(corpus.contents(), len(corpus), progress)
 
 
 # ---------------------------------------------------------------- language

@@ -48,6 +48,7 @@ __all__ = [
     "Headed",
     "Summarised",
     "chosen_sources",
+    "content_hashes",
     "encode_summaries",
     "read_summaries",
     "sources_of",
@@ -143,7 +144,7 @@ def _collect(
         np.array([summary.row for summary in found], np.int64),
         hash_texts(keys, len(keys), lambda *_: None),
         read_bindings(layout),
-        hash_texts(corpus.contents(), len(corpus), lambda *_: None),
+        content_hashes(corpus, lambda *_: None),
     )
     seen: set[tuple[int, str]] = set()
     summaries: list[Summary] = []
@@ -209,6 +210,11 @@ class Contents(Protocol):
 
     def __len__(self) -> int: ...
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+
+
+def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
+    """A hash of the text of each row (n,)."""
+    return hash_texts(corpus.contents(), len(corpus), progress)
 
 
 class Headed(Contents, Protocol):

@@ -337,6 +337,7 @@ class Corpus(Sequence[Passage]):
         for document in read_documents(self._connection, file_of=self._file):
             yield replace(document, links=tuple(own.get(document.id, ())))
 
+    @functools.cached_property
     def is_latex(self) -> bool:
         """Whether most documents are papers in LaTeX."""
         query = "SELECT 2 * SUM(kind = 'paper') > COUNT(*) FROM documents WHERE kind != 'location'"
