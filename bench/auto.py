@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench.german import generate
+from bench.shared import generate_plant
 
 from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.significance import bootstrap
@@ -86,7 +86,7 @@ def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tu
     if name.startswith("plant-"):
         plant = out / f"{name}-data"
         if not plant.is_dir():
-            generate(plant, 3000, int(name.removeprefix("plant-")))
+            generate_plant(plant, 3000, int(name.removeprefix("plant-")))
         project = workspace(out, name, [plant / "logs.csv", plant / "hierarchy.csv"], encoder)
         return project, task_from(name, read_queries(plant / "queries.jsonl"), read_qrels(plant / "qrels" / "test.tsv"))
     queries: dict[str, str] = {}

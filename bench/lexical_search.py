@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench.german import generate
+from bench.shared import generate_plant
 
 from lemmata.evaluate.significance import Floats64, bootstrap, compare
 from lemmata.evaluate.tasks import Task, held_out, references_task, task_from
@@ -276,7 +276,7 @@ def sets(data: Path, work: Path) -> Iterator[tuple[str, Texts]]:
     )
     for seed in PLANTS:
         plant = work / f"generated-{seed}"
-        generate(plant, 3000, seed)
+        generate_plant(plant, 3000, seed)
         layout = ingest(f"plant-{seed}", plant / "logs.csv", plant / "hierarchy.csv")
         asked, grades = read_queries(plant / "queries.jsonl"), read_qrels(plant / "qrels" / "test.tsv")
         tasks = {}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.german import generate
+from bench.shared import generate_plant
 
 from lemmata.evaluate.significance import bootstrap, randomisation
 from lemmata.evaluate.tasks import Task
@@ -43,7 +43,7 @@ Values = dict[str, dict[str, Any]]  # language: system: value of each question
 
 def measure(folder: Path, seed: int, logs: int) -> Values:
     plant = folder / "plant"
-    generate(plant, logs, seed)
+    generate_plant(plant, logs, seed)
     project = Project.init(folder / "workspace")
     project.ingest([plant / "logs.csv", plant / "hierarchy.csv"])
     project.build_graph()

@@ -10,7 +10,6 @@ from pathlib import Path
 import networkx
 import numpy as np
 import pytest
-from bench.bridges import make_task, run, without_citations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.test_cli import lemmata
@@ -20,7 +19,6 @@ from tests.test_search import make_project
 from lemmata.errors import LemmataError, WorkspaceError
 from lemmata.geometry.bridges import End, Route, diverse_routes, expected_routes
 from lemmata.project import Project
-from lemmata.store.graph import open_graph
 from lemmata.types import MeasuredGraph
 
 Case = tuple[MeasuredGraph, End, End]
@@ -256,38 +254,3 @@ def test_one_sentence_says_why_there_is_no_bridge(notes: Project, tmp_path: Path
     shutil.rmtree(project.layout.graph)
     with pytest.raises(WorkspaceError, match="there is no graph yet: run 'lemmata graph build'"):
         project.bridge("a#zebra", "a#sponge")
-
-
-# ---------------------------------------------------------------- the benchmark
-
-
-def test_the_benchmark_hides_the_references_of_later_documents(tmp_path: Path) -> None:
-    words = {"a": "algebra rings", "b": "birds feathers", "c": "algebra rings birds feathers"}
-    records: list[dict[str, object]] = [
-        {"id": f"{area}{n}", "text": f"{text} number {n}", "date": f"2000-01-{n + 1:02}", "categories": [area]}
-        for area, text in words.items()
-        for n in range(30)
-    ]
-    records[0]["links"] = {"cites": ["b0"]}
-    records += [
-        {"id": f"late{n}", "text": f"late {n}", "date": "2001-01-01", "categories": ["a"], "links": {"cites": links}}
-        for n, links in enumerate([["a1", "b1"], ["a2", "b2", "c1"], ["b3", "a3"], ["a4"], ["b4", "b5"]])
-    ]
-    records.append({"id": "undated", "text": "no date", "categories": ["b"], "links": {"cites": ["a5", "late0"]}})
-    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, records)))
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "p.jsonl"])
-    project.index(settings={"encoder": "hashing"})
-    project.build_graph()
-    with project.retriever() as retriever:
-        matrix = np.asarray(retriever.vectors.matrix, np.float32)
-        task, hidden = make_task(retriever, matrix, "2001", "9999")
-        assert [(pair.names, pair.bridges) for pair in task.pairs] == [(("a", "b"), {0, 1, 2})]
-        assert [retriever.corpus[row].id for row in task.candidates.tolist()] == [f"late{n}" for n in range(5)]
-        graph = without_citations(open_graph(retriever.layout).graph, hidden)
-        cites = graph.relation == graph.relations.index("cites")
-        ends = zip(graph.sources()[cites].tolist(), graph.indices[cites].tolist(), strict=True)
-        assert [(graph.nodes[source], graph.nodes[target]) for source, target in ends] == [("a0", "b0")]
-        report = run(retriever, "2001", "9999")
-    assert report["pairs"] == 1
-    assert all(0 <= low <= mean <= high <= 1 for mean, low, high in report["Bridge@10"].values())
