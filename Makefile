@@ -68,10 +68,10 @@ docs: $(READY)
 
 # the benchmarks that run on the bundled example; the others take their data from a path on the command line
 bench: $(READY)
-	$(BIN)/python bench/latex_speed.py examples/qseries --file hook-length.tex
+	$(BIN)/python -m bench.speed latex examples/qseries --file hook-length.tex
 	rm -rf build/bench && $(BIN)/lemmata init build/bench
 	$(BIN)/lemmata ingest examples/qseries -w build/bench && $(BIN)/lemmata index -w build/bench
-	$(BIN)/python bench/cold_start.py build/bench
+	$(BIN)/python -m bench.speed start build/bench
 
 clean:
 	rm -rf $(VENV) demo build

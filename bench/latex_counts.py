@@ -1,7 +1,7 @@
 r"""Statements, titles, labels, proofs, links and bibliography: found by lemmata, and counted by regular expressions.
 
-    python bench/latex_counts.py PATH… [--json OUT] [--sample N]
-    python bench/latex_counts.py --generate FOLDER
+    python -m bench.latex_counts PATH… [--json OUT] [--sample N]
+    python -m bench.latex_counts --generate FOLDER
 
 A path is a folder or an archive of LaTeX sources. The counter below knows nothing of `lemmata.latex`: it takes the
 main files from the documents that were read, follows their `\input`s, strips comments and counts what the patterns

@@ -1,6 +1,6 @@
 """Predict withheld links of the example plant and of real work orders, compared with simple baselines.
 
-    python bench/plant_links.py [--plant DIR] [--work-orders CSV] [--many 100000] [--out FILE]
+    python -m bench.plant_links [--plant DIR] [--work-orders CSV] [--many 100000] [--out FILE]
 
 Without --plant the example is generated twice: with seed 7, whose withheld links were used to develop the features,
 and with seed 8, whose links decided one thing only: not to link locations by predicted follow-ups. For the work

@@ -11,14 +11,13 @@ plants share the wording of their questions.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.shared import generate_plant
+from bench.shared import generate_plant, write_json
 
 from lemmata.evaluate.significance import bootstrap, randomisation
 from lemmata.evaluate.tasks import Task
@@ -96,10 +95,7 @@ def main() -> None:
                 "p": round(randomisation(systems[after], systems[before], generator=random), 4),
             }
         content[name] = rows
-    text = json.dumps(content, indent=1)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    write_json(content, arguments.out)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Counts and measures of the bundled examples through the command line alone, to compare two versions of lemmata.
 
-    python bench/same_results.py > before.json        # with the version before on the path
-    python bench/same_results.py --against before.json # with this version
+    python -m bench.same_results > before.json        # with the version before on the path
+    python -m bench.same_results --against before.json # with this version
 
 Everything that a refactoring must not change: what ingest, graph, split and mining count on `qseries` and on a
 generated plant, and what the retrievers measure on `qseries`. With `--against` every difference is printed, and the

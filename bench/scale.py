@@ -1,12 +1,9 @@
 """What each step costs from a thousand passages to a million: time, CPU time, peak memory, bytes on disk; and a chart.
 
-    python bench/scale.py FOLDER --sizes 1000 10000 100000 1000000 --out bench/scale.json --chart docs/scale.svg
+    python -m bench.scale FOLDER --sizes 1000 10000 100000 1000000 --out bench/scale.json --chart docs/scale.svg
 
-Every step runs in a process of its own on the same synthetic corpus: passages of about 73 words with titles and
-references. Words are drawn by the Zipf-Mandelbrot law that those of arXiv abstracts follow without stop words (the
-first is 0.9 % of all words, the hundredth 0.2 %), two fifths of them from the topic of the passage, and all are made of
-words that the static encoder knows. Queries are 5 to 8 words of a passage. Steps whose results are in `--out` are not
-measured again. On a busy machine, compare CPU times.
+Every step runs in a process of its own on the same synthetic corpus (bench/synthetic.py). Steps whose results are in
+`--out` are not measured again. On a busy machine, compare CPU times.
 """
 
 from __future__ import annotations
@@ -21,14 +18,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.synthetic import queries, write_passages
 
 from lemmata.charts import Curve, LineChart, line_chart, svg_file
-from lemmata.encode.load import NANO, PACKAGED, encoder_id, load_encoder
+from lemmata.encode.load import NANO, encoder_id, load_encoder
 from lemmata.index.exact import ExactIndex
 from lemmata.project import Project
 from lemmata.search import Retriever
@@ -37,77 +34,12 @@ from lemmata.stages.summaries import content_hashes
 from lemmata.store.layout import Layout
 from lemmata.store.vector_sets import set_default_encoder
 
-VOCABULARY = 300_000
-LENGTH, SPREAD = 73, 39  # words of a passage
-TITLE = 8
-TOPIC_SIZE = 50  # passages
-TOPIC_WORDS = 40
 QUERIES = 100
 ADDED = 100
 SEARCH = "search "
 RETRIEVERS = tuple(f"{SEARCH}{name}" for name in ("lexical", "dense", "hybrid", "auto", "diffusion", "geodesic"))
 STEPS = ("ingest", "lexical", "vectors", "neighbours", "graph", "mine", "update")
 ORDER = (*STEPS[:4], *RETRIEVERS[:3], "graph", *RETRIEVERS[3:], "mine", "update")
-
-
-# ---------------------------------------------------------------- the corpus
-
-
-@cache
-def words() -> Any:
-    """Words by rank: those that the encoder's vocabulary has, then pairs of them."""
-    vocabulary = json.loads((PACKAGED[NANO] / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
-    names = vocabulary if isinstance(vocabulary, dict) else [name for name, _ in vocabulary]
-    whole = sorted(name for name in names if name.isascii() and name.isalpha() and name.islower() and len(name) > 3)
-    generator = np.random.default_rng(0)
-    generator.shuffle(whole)
-    first, second = (generator.integers(0, len(whole), VOCABULARY) for _ in range(2))
-    pairs = (whole[one] + whole[other] for one, other in zip(first.tolist(), second.tolist(), strict=True))
-    return np.array([*whole, *pairs][:VOCABULARY], object)
-
-
-@cache
-def shares() -> Any:
-    """How often one of the words up to a rank is drawn."""
-    weights = 1 / (np.arange(VOCABULARY) + 47) ** 1.4
-    return np.cumsum(weights / weights.sum())
-
-
-def passages(count: int, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Records for `lemmata ingest`; the same for a given number, however many there are."""
-    spread = math.sqrt(math.log(1 + (SPREAD / LENGTH) ** 2))
-    for number in range(first, first + count):
-        topic = number // TOPIC_SIZE
-        generator = np.random.default_rng((1, number))
-        length = max(5, int(generator.lognormal(math.log(LENGTH) - spread**2 / 2, spread)))
-        ranks = np.searchsorted(shares(), generator.random(TITLE + length))
-        own = np.searchsorted(shares(), np.random.default_rng((2, topic)).random(TOPIC_WORDS))
-        from_topic = generator.random(len(ranks)) < 0.4
-        ranks[from_topic] = own[generator.integers(0, TOPIC_WORDS, int(from_topic.sum()))]
-        chosen = words()[np.minimum(ranks, VOCABULARY - 1)]
-        cited = {topic * TOPIC_SIZE + int(generator.integers(TOPIC_SIZE)), int(number * generator.random() ** 4)}
-        yield {
-            "id": f"p{number}",
-            "title": " ".join(chosen[:TITLE]),
-            "text": " ".join(chosen[TITLE:]),
-            "links": [f"p{row}" for row in sorted(cited - {number}) if row < number],
-        }
-
-
-def write_passages(path: Path, count: int, first: int = 0) -> None:
-    with path.open("w", encoding="utf-8") as stream:
-        for passage in passages(count, first):
-            stream.write(json.dumps(passage) + "\n")
-
-
-def queries(count: int, size: int) -> list[str]:
-    """Some words of random passages."""
-    generator = np.random.default_rng(3)
-    texts = []
-    for number in generator.integers(0, size, count).tolist():
-        (passage,) = passages(1, number)
-        texts.append(" ".join(generator.choice(passage["text"].split(), int(generator.integers(5, 9)))))
-    return texts
 
 
 # ---------------------------------------------------------------- the steps
@@ -187,7 +119,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     """Run a step in a process of its own."""
     before = _bytes(folder)
     begin = time.perf_counter()
-    command = [sys.executable, __file__, str(folder), "--step", name]
+    command = [sys.executable, "-m", "bench.scale", str(folder), "--step", name]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stderr is not None
@@ -246,8 +178,9 @@ def write_charts(results: dict[str, Any], steps: Path) -> None:
             curves(results, RETRIEVERS, "p50_cpu_ms"),
         ),
     ):
-        chart = LineChart(f"{title} (powers of ten)", "passages: 10 to the power of", "10 to the power of", drawn)
-        path.write_text(svg_file(line_chart(chart)), "utf-8")
+        if drawn:  # at first no search is measured
+            chart = LineChart(f"{title} (powers of ten)", "passages: 10 to the power of", "10 to the power of", drawn)
+            path.write_text(svg_file(line_chart(chart)), "utf-8")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
     python -m bench.server_load WORKSPACE [--seconds 600] [--connections 16] [--threads 4] [--out FILE]
 
-A workspace that is not there yet is made with --passages synthetic passages (see `million.py`). The queries are words
+A workspace that is not there yet is made with --passages synthetic passages (bench/synthetic.py). The queries are words
 of its passages. The server is a process of its own, and so is the load: connections that stay open, each with one
 request at a time. Searches in Python run before and after in one thread; the server is compared with their mean.
 """
@@ -22,9 +22,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from bench.million import graph, make
-
-from lemmata.project import Project
+from bench.shared import write_json
+from bench.synthetic import workspace
 
 _WARM = 200  # searches before anything is measured
 
@@ -39,10 +38,7 @@ def main() -> None:
     parser.add_argument("--retriever", default="auto")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     options = parser.parse_args()
-    if not (options.workspace / "lemmata.toml").exists():
-        make(options.workspace, options.passages)
-        graph(options.workspace)
-    with Project(options.workspace).retriever() as retriever:
+    with workspace(options.workspace, options.passages).retriever() as retriever:
         passages = len(retriever.corpus)
         queries = draw_queries(
             [passage.text for passage in retriever.corpus.passages(range(0, passages, passages // 200))]
@@ -64,8 +60,7 @@ def main() -> None:
         "ratio_to_python": round(served["per_second"] / mean, 3),
         "cpu_ratio_to_python": round((before["cpu_ms"] + after["cpu_ms"]) / 2 / served["cpu_ms"], 3),
     }
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result, indent=1))
+    write_json(result, options.out)
 
 
 def draw_queries(texts: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Summaries in the index: what they gain, by author, on Stacks, PlanetMath and the bundled example.
 
-    python bench/summaries.py DATA OUT [--encoder NAME] [--corpora stacks,planetmath,qseries] [--chapters a,b,c]
+    python -m bench.summaries DATA OUT [--encoder NAME] [--corpora stacks,planetmath,qseries] [--chapters a,b,c]
         [--queries CORPUS=FILE.tsv] [--summaries CORPUS=FILE.jsonl] [--json FILE]
 
 DATA holds the folders stacks, stacks-questions and planetmath. Each corpus becomes a workspace OUT/CORPUS, encoded

@@ -43,3 +43,12 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_what_docs_name_of_the_benchmarks_is_there() -> None:
+    """Scripts that left bench/ are named with the commit that has them."""
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "Makefile"]:
+        text = page.read_text(encoding="utf-8")
+        scripts = [f"{name}.py" for name in re.findall(r"-m bench\.(\w+)", text)]
+        for name in scripts + re.findall(r"(?<!:)bench/([\w-]+\.\w+)", text):
+            assert (ROOT / "bench" / name).exists(), f"{page.name}: {name}"
