@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,9 +38,3 @@ def indexed(folder: Path, paper: str) -> Project:
     project.ingest([source])
     project.index(settings={"encoder": "hashing"})
     return project
-
-
-def without_checksums(manifest: Path) -> None:
-    """Change a manifest to one of a version that knew no checksums."""
-    content = json.loads(manifest.read_bytes())
-    manifest.write_text(json.dumps({key: content[key] for key in content if key not in ("files", "checksum")}), "utf-8")

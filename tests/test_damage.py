@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from tests.command import run_command
-from tests.folders import without_checksums
 
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.errors import LemmataError, WorkspaceError
@@ -168,10 +166,6 @@ def test_a_training_set_of_another_split_is_out_of_date(project: Project) -> Non
     assert check == (check.name, False, finding, False)
     assert project.info()["problems"] == [finding]
     project.mine("pairs")
-    assert project.info()["problems"] == []
-    manifest = project.layout.manifest(project.layout.training("pairs"))
-    content = read_manifest(manifest) or {}
-    write_manifest(manifest, {key: value for key, value in content.items() if key != "split"})  # as older versions did
     assert project.info()["problems"] == []
 
 
@@ -335,18 +329,6 @@ def test_a_manifest_with_one_changed_letter_is_damaged(project: Project) -> None
         open_graph(project.layout)
 
 
-def test_artefacts_of_a_version_without_checksums_can_be_read(project: Project) -> None:
-    for folder in (project.layout.graph, project.layout.lexical, vectors_of(project), project.layout.split):
-        without_checksums(project.layout.manifest(folder))
-    assert search(project)
-    assert open_graph(project.layout).concepts
-    project.mine("pairs", name="other")
-    assert not [check for check in doctor(project.layout.root) if check.damaged]
-    (project.layout.graph / "rows.npy").write_bytes(b"")
-    with pytest.raises(WorkspaceError, match=r"rows\.npy is damaged .*run 'lemmata graph build' again"):
-        open_graph(project.layout)
-
-
 # ---------------------------------------------------------------- read-only
 
 
@@ -397,26 +379,6 @@ def test_a_read_only_workspace_can_be_searched_shown_listed_and_evaluated(projec
     assert done.returncode == 0, done.stderr
     assert "WorkspaceError" in done.stdout
     assert "could not be written: the disk is read-only" in done.stdout or "Permission denied" in done.stdout
-
-
-def test_a_read_only_corpus_of_an_older_version_loses_nothing_that_is_in_its_log(project: Project) -> None:
-    without_checksums(project.layout.manifest(project.layout.corpus))
-    writer = sqlite3.connect(project.layout.database)
-    writer.execute("PRAGMA journal_mode = WAL")  # as versions before left it
-    code = "import sys; from lemmata.project import Project; print(Project(sys.argv[1]).corpus[0].section)"
-    assert run_read_only(project.layout.root, code).stdout == "The degree\n"
-    writer.execute("UPDATE passages SET section = 'in the log'")
-    writer.commit()  # not in the file itself as long as this connection is open, or after a kill
-    try:
-        done = run_read_only(project.layout.root, code)
-        assert done.stdout == "in the log\n", done.stderr
-        shared = project.layout.database.with_name("corpus.sqlite-shm")
-        aside = shared.rename(shared.with_name("aside"))
-        done = run_read_only(project.layout.root, code)
-        assert "its last change is still in corpus.sqlite-wal" in done.stderr
-        aside.rename(shared)
-    finally:
-        writer.close()
 
 
 # ---------------------------------------------------------------- full

@@ -1,4 +1,4 @@
-"""Workspaces of every format there was open, search and can be updated; those of a later one are refused."""
+"""A stored workspace of the present format opens, searches and can be updated; one of a later format is refused."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from tests.workspaces.make import HERE, NAMES, write_papers
 
 from lemmata.errors import WorkspaceError
 from lemmata.project import Project
-from lemmata.store import layout
-from lemmata.store.layout import FORMAT, read_manifest, write_manifest
-
-ARCHIVES = sorted(HERE.glob("format-*.tar.xz"))
+from lemmata.store.layout import FORMAT
 
 
-@pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.partition(".")[0])
-def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
-    with tarfile.open(request.param) as archive:
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    with tarfile.open(HERE / f"format-{FORMAT}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     return Project(tmp_path / "w")
 
@@ -30,13 +27,7 @@ def first(project: Project, query: str) -> str:
         return retriever.search(query, k=1)[0].id
 
 
-def test_there_is_an_archive_of_every_format() -> None:
-    names = {f"format-{number}.tar.xz" for number in range(1, FORMAT + 1)}
-    assert {path.name for path in ARCHIVES} == names
-    assert all(path.stat().st_size < 100_000 for path in ARCHIVES)
-
-
-def test_an_earlier_workspace_opens_searches_and_is_whole(project: Project) -> None:
+def test_a_stored_workspace_opens_searches_and_is_whole(project: Project) -> None:
     assert first(project, "cobalt light of a lantern") == "cobalt#def-cobalt"
     assert project.show("concept:cobalt")["passages"]
     assert project.info()["problems"] == []
@@ -44,7 +35,7 @@ def test_an_earlier_workspace_opens_searches_and_is_whole(project: Project) -> N
     assert len(project.training_sets()["pairs"]) > 0
 
 
-def test_an_earlier_workspace_can_be_updated(project: Project) -> None:
+def test_a_stored_workspace_can_be_updated(project: Project) -> None:
     papers = write_papers(project.layout.root.parent / "papers", "scarlet")
     report = project.ingest([papers])
     assert (report.added, report.unchanged) == (1, len(NAMES))
@@ -64,17 +55,3 @@ def test_a_manifest_of_a_later_format_is_refused_with_the_cure(project: Project)
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "format": FORMAT + 1}))
     with pytest.raises(WorkspaceError, match=f"has format {FORMAT + 1}, .*install the newer lemmata that wrote it"):
         project.export_graph(project.layout.root / "graph.json")
-
-
-def test_a_manifest_of_an_earlier_format_is_upgraded_as_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "manifest.json"
-    write_manifest(path, {"verb": "index", "length": 3})
-
-    def rename(content: layout.Manifest) -> layout.Manifest:
-        return {"dimension": content["length"], "verb": content["verb"]}
-
-    monkeypatch.setattr(layout, "UPGRADES", (*layout.UPGRADES, rename))
-    monkeypatch.setattr(layout, "FORMAT", FORMAT + 1)
-    assert read_manifest(path) == {"format": FORMAT + 1, "verb": "index", "dimension": 3}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion, fuse, read_fusion
+from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion, fuse
 from lemmata.graph.links import build_graph
 from lemmata.store.graph import Citations, citations_between
 from lemmata.types import Edge, Floats, Integers
@@ -390,11 +390,3 @@ def test_the_fit_stays_at_its_start_where_queries_disagree() -> None:
 
 def test_one_query_fits_nothing() -> None:
     assert fit_fusion(lambda fusion: np.array([fusion.weight]), EQUAL, graph=True).fusion == EQUAL
-
-
-def test_a_fusion_of_an_older_version_has_no_weights_of_the_graph() -> None:
-    assert read_fusion({"method": "score", "weight": 0.1, "depth": 50}) == Fusion(False, 0.1, 50, crowding=0.0)
-    assert (
-        read_fusion({"weight": 0.3, "citing": 0.2, "of_a_later_version": 1}).formula
-        == "0.3 dense + 0.7 lexical + 0.2 citing"
-    )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -304,7 +305,7 @@ def test_marginal_relevance_equals_a_worked_example() -> None:
 def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_tuned(indexed: Project) -> None:
     places = vector_set(indexed.layout)
     assert places is not None
-    write_manifest(places.fusion, {"fusion": {"weight": 0.1, "depth": 200}})
+    write_manifest(places.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     assert "replaced_encoder" not in indexed.index(settings={"encoder": "hashing"})
     with indexed.retriever() as retriever:
         assert retriever.fusion == Fusion(False, 0.1, crowding=0.0)

@@ -17,9 +17,10 @@ from lemmata.graph.links import build_graph, link_edges
 from lemmata.leakage import near_duplicate_of, near_pairs, sketch
 from lemmata.mine.material import Material, material
 from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_concepts, split_corpus
+from lemmata.store.artefacts import seal
 from lemmata.store.corpus import Corpus
 from lemmata.store.corpus_writer import CorpusWriter
-from lemmata.store.layout import Layout, write_manifest
+from lemmata.store.layout import Layout
 from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split, write_split
 from lemmata.types import Concept, Document, Edge, Graph, Link, Passage, Reading
 
@@ -706,7 +707,7 @@ def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -
                 "r", f"u{n}", "", [Reading(documents=[Document(f"d{n}", date=f"20{10 + n}")], passages=passages)]
             )
         writer.number_rows()
-    write_manifest(layout.manifest(layout.corpus), {"inputs": "x"})
+    seal(layout.corpus, {"inputs": "x"})
     corpus = Corpus(layout)
     outlined = outline(corpus)
     assert outlined.ids[:4] == ["d0#0", "d0#1", "d0#2", "d1#0"]

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import sqlite3
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.folders import without_checksums
 from tests.test_cli import lemmata
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 
 from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
+from lemmata.fusion import Fusion
 from lemmata.leakage import Example
 from lemmata.project import Project
 from lemmata.stages.evaluate import EvaluateOptions, beir_task, read_asked
-from lemmata.store.graph import open_citations
-from lemmata.store.layout import Layout, read_corpus_manifest, read_manifest, write_manifest
+from lemmata.store.layout import write_manifest
 from lemmata.store.vector_sets import vector_set
 
 TEXTS = {
@@ -217,7 +214,8 @@ def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project
     project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
     places = vector_set(project.layout)
     assert places is not None
-    write_manifest(places.fusion, {"fusion": {"method": "score", "weight": 0.8, "depth": 200, "citations": 0.5}})
+    fitted = {"fusion": asdict(Fusion(False, 0.8, citations=0.5, crowding=0.0))}
+    write_manifest(places.fusion, {**fitted, "task": "asked", "queries": 1, "measure": "MRR@10", "values": {}})
 
     def first() -> str:
         with project.retriever() as retriever:
@@ -239,21 +237,6 @@ def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project
     assert first() == "d2"
     shutil.rmtree(project.layout.graph)
     assert first() == "d1"
-
-
-def test_a_graph_of_an_older_version_has_the_same_citations(cited: Project, tmp_path: Path) -> None:
-    layout = Layout(shutil.copytree(cited.layout.root, tmp_path / "w"))
-    corpus = (read_corpus_manifest(layout) or {})["inputs"]
-    new = open_citations(layout, corpus, len(STATEMENTS))
-    for path in layout.graph.glob("citations_*.npy"):
-        path.unlink()
-    manifest = read_manifest(layout.manifest(layout.graph)) or {}
-    files = {name: facts for name, facts in manifest["files"].items() if not name.startswith("citations_")}
-    write_manifest(layout.manifest(layout.graph), {**manifest, "files": files})
-    old = open_citations(layout, corpus, len(STATEMENTS))
-    assert old is not None
-    assert new is not None
-    assert [part.tolist() for part in old] == [part.tolist() for part in new]
 
 
 def test_unknown_measures_and_passages_are_named(project: Project) -> None:
@@ -360,10 +343,6 @@ def test_a_beir_folder_is_judged_by_its_own_passages_when_another_has_the_same_i
     lemmata("index", "--encoder", "hashing", "-w", tmp_path / "w")
     command = ("evaluate", "--beir", tmp_path / "sea", "--retriever", "lexical", "-w", tmp_path / "w", "--json")
     assert json.loads(lemmata(*command))["retrievers"]["lexical"]["measures"]["Success@1"] == 1.0
-    without_checksums(project.layout.manifest(project.layout.corpus))
-    with contextlib.closing(sqlite3.connect(project.layout.database)) as connection:
-        connection.execute("PRAGMA user_version = 1")  # as an older lemmata wrote it: no names of files
-    assert beir_task(project.layout, tmp_path / "sea", name="sea").qrels == {"q": {"1": 1}}
 
 
 def test_tuning_refuses_missing_passages_unless_allowed(project: Project) -> None:

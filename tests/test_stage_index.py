@@ -14,14 +14,12 @@ from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
 from lemmata.errors import ConfigError, InputError
 from lemmata.mine.export import read_training
 from lemmata.project import Project
-from lemmata.search import Retriever
 from lemmata.stages.index import index_vectors
 from lemmata.stages.summaries import content_hashes
 from lemmata.stages.vectors import SHARD
-from lemmata.store.artefacts import seal
 from lemmata.store.layout import Layout
 from lemmata.store.vectors import VectorWriter, open_vectors
-from lemmata.types import Floats
+from lemmata.types import Crowding, Floats
 
 
 class InterruptedEncoder:
@@ -82,17 +80,20 @@ def test_another_encoder_starts_from_scratch(project: Project) -> None:
     corpus.close()
 
 
+FACTS = {"corpus": "", "cut": 0, "made_by": "x"}
+
+
 def test_old_vectors_stay_until_the_new_ones_are_complete(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     old = VectorWriter(layout, "x", 2, np.arange(3, dtype=np.uint64))
     old.write(np.arange(3), np.ones((3, 2), np.float32))
-    old.finish({})
+    old.finish(FACTS, Crowding(np.zeros(3, np.float32), 1.0))
     new = VectorWriter(layout, "x", 4, np.arange(5, dtype=np.uint64))
     new.write(np.array([0, 4]), np.ones((2, 4), np.float32))
     assert new.missing().tolist() == [1, 2, 3]
     assert open_vectors(layout, encoder="x").matrix.shape == (3, 2)
     new.write(np.array([1, 2, 3]), np.ones((3, 4), np.float32))
-    new.finish({})
+    new.finish(FACTS, Crowding(np.zeros(5, np.float32), 1.0))
     assert open_vectors(layout, encoder="x").matrix.shape == (5, 4)
     assert sorted(path.name for path in layout.encoder_folder("x").iterdir()) == ["vectors"]
 
@@ -156,23 +157,6 @@ def test_vectors_that_were_killed_before_they_took_their_place_are_complete(
         patch.setattr("lemmata.store.vectors.replace_folder", lambda *_: None)
         begun.finish({"verb": "index", "made_by": "its name"})
     assert len(VectorWriter(layout, "x", 2, hashes, made_by=name).missing()) == missing
-
-
-def test_vectors_of_an_older_version_are_completed_without_encoding(project: Project) -> None:
-    project.index(settings={"encoder": "hashing"})
-    stored = open_vectors(project.layout)
-    assert stored.crowding is not None
-    folder = project.layout.encoder_folder("hashing") / "vectors"
-    (folder / "crowding.npy").unlink()
-    manifest = json.loads((folder / "manifest.json").read_text())
-    kept = {name: value for name, value in manifest.items() if name not in ("spread", "files", "checksum")}
-    seal(folder, kept)
-    with Retriever(project.layout) as retriever:
-        assert retriever.vectors.crowding is None
-        np.testing.assert_array_equal(retriever.dense().crowding.values, stored.crowding.values)
-        assert retriever.search("passage number 12")
-    assert project.index(settings={"encoder": "hashing"})["encoded"] == 0
-    assert open_vectors(project.layout).crowding is not None
 
 
 def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from lemmata.llm.endpoint import Limits
 from lemmata.mine.export import read_training
 from lemmata.project import Project
 from lemmata.store.graph import open_graph
-from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.store.split import open_split
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
@@ -455,14 +454,6 @@ def test_a_second_split_of_the_grown_corpus_moves_nobody(tmp_path: Path) -> None
             assert before == {name: now[name] for name in before}
             assert {0, 1, 2} <= set(now.values())
             before = now
-    for name in ("passages.npy", "documents.npy"):  # as an older version wrote it, which knew the rows only
-        (project.layout.split / name).unlink()
-    manifest = project.layout.manifest(project.layout.split)
-    content = read_manifest(manifest) or {}
-    write_manifest(manifest, {key: value for key, value in content.items() if key != "files"})
-    project.split()
-    assert parts() == before
-    (project.layout.split / "passages.npy").unlink()
     report = project.split(settings={"seed": 3})
     assert not any("stay where" in note for note in report["notes"])
     assert parts() != before

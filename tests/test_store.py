@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from lemmata.errors import WorkspaceError
+from lemmata.store.artefacts import seal
 from lemmata.store.corpus import Corpus
 from lemmata.store.corpus_writer import CorpusWriter, IdTaken, stored_columns
 from lemmata.store.layout import Layout, read_manifest, write_manifest
@@ -26,7 +26,7 @@ def fill(layout: Layout, *units: tuple[str, Reading]) -> None:
                 writer.replace("root", name, "as read", [reading])
         with writer.transaction():
             writer.number_rows()
-    write_manifest(layout.manifest(layout.corpus), {})
+        writer.publish({"inputs": ""})
 
 
 def test_a_passage_is_stored_without_loss(tmp_path: Path) -> None:
@@ -180,57 +180,10 @@ def test_the_digest_depends_on_every_file_and_on_every_name(tmp_path: Path) -> N
     assert len(set(digests)) == 5
 
 
-_NEW_IN_VERSION_2 = """
-DROP INDEX renames_of_unit; DROP INDEX claims_of_unit; DROP INDEX claims_of_document;
-DROP INDEX units_of_document; DROP INDEX units_of_file; DROP TABLE renames; DROP TABLE claims; DROP TABLE sources;
-ALTER TABLE units DROP COLUMN document; ALTER TABLE units DROP COLUMN prefix;
-ALTER TABLE units DROP COLUMN file; ALTER TABLE units DROP COLUMN read_at; PRAGMA user_version = 1;
-"""
-
-
-def make_old(layout: Layout, *changes: str) -> None:
-    """Turn a corpus into one of the version before ids were stored with their units."""
-    connection = sqlite3.connect(layout.database)
-    for change in (_NEW_IN_VERSION_2, *changes):
-        connection.executescript(change)
-    connection.close()
-
-
-def test_a_corpus_of_an_older_version_can_be_read_and_written(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    fill(
-        layout,
-        ("paper.tex", Reading([Document("paper")], [passage("paper#1", "paper")])),
-        ("lost.tex", Reading(skips=[Skip("lost.tex", 0, "the document id 'paper' is taken by another source")])),
-        ("corpus.jsonl", Reading([Document("1", kind="text"), Document("2", kind="text")], [passage("1", "1")])),
-        ("note.md", Reading([Document("note", kind="text")], [passage("note@1", "note")])),
-        ("one.jsonl", Reading([Document("3", kind="text")], [passage("3", "3")])),
-    )
-    make_old(layout)
-    corpus = Corpus(layout)
-    assert corpus.ids() == ["1", "3", "note@1", "paper#1"]
-    assert corpus.sources() == [("root", "", 5, 4, 1)]  # the document of "2" has no passage
-    corpus.close()
-    with CorpusWriter(layout) as writer:
-        assert {name: unit.document for name, unit in writer.units("root").items()} == {
-            "paper.tex": "paper",
-            "lost.tex": None,
-            "corpus.jsonl": "",
-            "note.md": "note",
-            "one.jsonl": "",
-        }
-    fill(layout, ("paper.tex", Reading([Document("paper")], [passage("paper#2", "paper")])))
-    corpus = Corpus(layout)
-    assert "paper#2" in corpus.ids()
-    corpus.close()
-
-
-def test_a_corpus_from_before_columns_were_kept_has_none_until_they_are_named(tmp_path: Path) -> None:
+def test_a_corpus_has_no_columns_until_they_are_named(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     assert stored_columns(layout) == {}
     fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
-    with contextlib.closing(sqlite3.connect(layout.database)) as connection:
-        connection.executescript("DROP TABLE sources; PRAGMA user_version = 2;")
     assert stored_columns(layout) == {}
     with CorpusWriter(layout) as writer, writer.transaction():
         writer.store_columns("root", {"text": "note"})
@@ -279,23 +232,26 @@ def test_a_missing_an_unfinished_and_a_damaged_corpus_have_different_errors(tmp_
     with pytest.raises(WorkspaceError, match="lemmata ingest"):
         Corpus(layout)
     fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
-    layout.manifest(layout.corpus).unlink()
+    manifest = layout.manifest(layout.corpus).rename(tmp_path / "aside")
     with pytest.raises(WorkspaceError, match="did not finish"):
         Corpus(layout)
-    write_manifest(layout.manifest(layout.corpus), {})
+    manifest.rename(layout.manifest(layout.corpus))
     layout.database.write_bytes(b"this is no database" * 1000)
     with pytest.raises(WorkspaceError, match="damaged"):
         Corpus(layout)
 
 
-def test_another_format_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "cure"), [(99, "install the newer lemmata"), (1, "ingest the sources again")])
+def test_another_format_is_refused(tmp_path: Path, number: int, cure: str) -> None:
     layout = Layout(tmp_path)
     fill(layout, ("u", Reading()))
     connection = sqlite3.connect(layout.database)
-    connection.execute("PRAGMA user_version = 99")
+    connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
-    with pytest.raises(WorkspaceError, match="format 99"):
-        Corpus(layout)
+    seal(layout.corpus, {"inputs": ""})
+    for opened in (lambda: Corpus(layout), lambda: CorpusWriter(layout).__enter__()):
+        with pytest.raises(WorkspaceError, match=rf"another version of lemmata \(it has format {number}, .*{cure}"):
+            opened()
 
 
 def test_a_damaged_manifest_or_one_of_another_format_counts_as_missing(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
-"""Vectors of several encoders in one workspace: made, updated, removed, interrupted, and of older versions."""
+"""Vectors of several encoders in one workspace: made, updated, removed and interrupted."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,8 @@ from lemmata.project import Project, doctor
 from lemmata.search import Retriever
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.lengths import open_lengths
-from lemmata.store.vector_sets import default_encoder, move_old_vectors, vector_set, vector_sets
-from lemmata.store.vectors import VectorWriter, invalidate_vectors, open_vectors
+from lemmata.store.vector_sets import default_encoder, vector_set, vector_sets
+from lemmata.store.vectors import invalidate_vectors, open_vectors
 
 MINI = "lemmata-mini"
 NOTES = {
@@ -63,17 +63,6 @@ def made(tmp_path_factory: pytest.TempPathFactory, exported: Path) -> Project:
 def project(made: Project, tmp_path: Path) -> Project:
     shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
     return Project(tmp_path / "w")
-
-
-def make_old(project: Project, encoder: str = "hashing") -> None:
-    """Arrange a workspace as versions with one set of vectors did."""
-    layout, folder = project.layout, project.layout.encoder_folder(encoder)
-    (folder / "vectors").rename(layout.old_vectors)
-    for source, target in ((folder / "ann", layout.old_ann), (folder / "fusion.json", layout.old_fusion)):
-        if source.exists():
-            source.rename(target)
-    shutil.rmtree(layout.dense)
-    layout.default_encoder.unlink()
 
 
 def first_hits(project: Project, retriever: str, text: str = "leaking pump") -> list[tuple[str, float]]:
@@ -138,7 +127,7 @@ def test_a_folder_is_the_same_encoder_however_it_is_written(
 def test_every_encoder_has_its_own_fusion(project: Project) -> None:
     places = vector_set(project.layout, MINI)
     assert places is not None
-    write_manifest(places.fusion, {"fusion": {"weight": 0.1, "depth": 200}})
+    write_manifest(places.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     with project.retriever() as retriever:
         assert retriever.dense(MINI).fusion == Fusion(False, 0.1, crowding=0.0)
         assert retriever.fusion == Fusion()
@@ -345,7 +334,7 @@ def test_weights_that_were_fitted_to_a_model_go_with_its_vectors(project: Projec
     places = [vector_set(layout, name) for name in ("hashing", MINI)]
     for each in places:
         assert each is not None
-        write_manifest(each.fusion, {"fusion": {"weight": 0.3}})
+        write_manifest(each.fusion, {"fusion": asdict(Fusion(weight=0.3))})
     invalidate_vectors(layout, "hashing")
     assert [each.fusion.exists() for each in places if each] == [False, True]
 
@@ -425,90 +414,6 @@ def test_a_kill_before_the_default_is_noted_leaves_the_old_default(project: Proj
     assert first_hits(project, "dense") == first_hits(project, "dense:hashing")
     assert project.index(settings={"encoder": MINI})["encoded"] == 0
     assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
-
-
-# ---------------------------------------------------------------- workspaces of older versions
-
-
-def test_the_vectors_of_an_older_version_are_searched_where_they_lie(project: Project) -> None:
-    write_manifest(
-        project.layout.encoder_folder("hashing") / "fusion.json",
-        {"fusion": {"weight": 0.3, "depth": 200}},
-    )
-    before = {name: first_hits(project, name) for name in ("dense", "hybrid", "auto")}
-    make_old(project)
-    written = {path: path.stat().st_mtime_ns for path in project.layout.root.rglob("*") if path.is_file()}
-    assert {name: first_hits(project, name) for name in before} == before
-    assert first_hits(project, "dense:hashing") == before["dense"]
-    assert [(row["encoder"], row["default"], row["up_to_date"]) for row in project.info()["vectors"]] == [
-        ("hashing", True, True)
-    ]
-    assert project.info()["problems"] == []
-    assert written.items() <= {p: p.stat().st_mtime_ns for p in project.layout.root.rglob("*") if p.is_file()}.items()
-
-
-def test_the_vectors_of_an_older_version_are_kept_by_the_next_index(project: Project) -> None:
-    layout = project.layout
-    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"weight": 0.3}})
-    before = first_hits(project, "hybrid")
-    make_old(project)
-    assert project.index(settings={"encoder": MINI})["encoded"] == len(NOTES)
-    assert names(project) == [MINI, "hashing"]
-    assert not layout.old_vectors.exists()
-    assert not layout.old_fusion.exists()
-    assert first_hits(project, "hybrid:hashing") == before
-    assert project.index(settings={"encoder": "hashing"})["encoded"] == 0
-
-
-@pytest.mark.parametrize("renames", range(4))
-def test_a_move_that_is_killed_anywhere_can_be_read_and_completed(
-    project: Project, renames: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layout = project.layout
-    write_manifest(layout.encoder_folder("hashing") / "fusion.json", {"fusion": {"weight": 0.3}})
-    before = first_hits(project, "dense")
-    make_old(project)
-    left = iter(range(renames))
-    rename = os.replace
-
-    def replace(source: Path, target: Path) -> None:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        rename(source, target)
-
-    monkeypatch.setattr("os.replace", replace)
-    monkeypatch.setattr("pathlib.Path.replace", lambda path, target: replace(path, target))
-    with contextlib.suppress(KeyboardInterrupt):
-        move_old_vectors(layout)
-    monkeypatch.undo()
-    assert first_hits(project, "dense") == before
-    move_old_vectors(layout)
-    assert names(project) == ["hashing"]
-    assert default_encoder(layout) == "hashing"
-    assert first_hits(project, "dense") == before
-    with project.retriever() as retriever:
-        assert retriever.fusion == Fusion(False, 0.3, crowding=0.0)
-    assert not [check for check in doctor(layout.root) if check.damaged]
-
-
-def test_an_encoding_that_an_older_version_began_is_taken_up(tmp_path: Path) -> None:
-    layout, hashes = Layout(tmp_path), np.array([1, 2, 3], np.uint64)
-    begun = VectorWriter(layout, "x", 8, hashes, made_by="name")
-    begun.write(np.array([0, 1]), np.ones((2, 8), np.float32))
-    begun.folder.rename(tmp_path / "vectors.partial")
-    assert VectorWriter(layout, "x", 8, hashes, made_by="name").missing().tolist() == [2]
-    assert not (tmp_path / "vectors.partial").exists()
-
-
-def test_damaged_vectors_of_an_older_version_are_made_again(project: Project) -> None:
-    make_old(project)
-    (project.layout.old_vectors / "manifest.json").write_text("{")
-    with pytest.raises(WorkspaceError, match=r"manifest\.json is damaged .*run 'lemmata index' again"):
-        first_hits(project, "dense")
-    project.index(settings={"encoder": "hashing"})
-    assert not project.layout.old_vectors.exists()
-    assert_vectors_are_those_of(project, "hashing")
-    assert read_manifest(project.layout.default_encoder)
 
 
 def test_a_shared_encoder_replaces_the_default_one_only(project: Project) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,6 @@ __all__ = [
     "default_fusion",
     "fit_fusion",
     "fuse",
-    "read_fusion",
 ]
 
 Ranking = tuple[Integers, Floats]  # rows and scores (n, depth), best first; -1 where there are fewer
@@ -95,11 +94,6 @@ def default_fusion(*, static: bool = False) -> Fusion:
     weight 0.4 reaches 1.03 of the better of both rankings, 0.8 reaches 0.86. Calibrated, its fits lose 1 %.
     """
     return replace(_PLAIN, weight=0.4) if static else Fusion()
-
-
-def read_fusion(content: Mapping[str, Any]) -> Fusion:
-    """A stored fusion; those of older versions have fewer weights and are not calibrated, other keys are left out."""
-    return replace(_PLAIN, **{name: content[name] for name in Fusion.__dataclass_fields__ if name in content})
 
 
 # ---------------------------------------------------------------- candidates

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +19,7 @@ from lemmata.config import suggest
 from lemmata.encode.load import AUTO
 from lemmata.errors import ConfigError, WorkspaceError
 from lemmata.files import sha256_of, write_atomically
-from lemmata.fusion import read_fusion
+from lemmata.fusion import Fusion
 from lemmata.llm.endpoint import Limits
 from lemmata.objects import is_url
 from lemmata.project import Project
@@ -124,7 +124,6 @@ def run(
     layout, config = project.layout, project.config
     folder = layout.root / "run"
     folder.mkdir(exist_ok=True)
-    _adopt_model(project, options, folder)
     stages = _Stages(folder, announce)
     if options.sources:
         paths = [source if is_url(source) else layout.root / source for source in options.sources]
@@ -187,7 +186,7 @@ def stage_table(project: Project) -> dict[str, str]:
 
 
 def _did(stage: str, report: Mapping[str, Any]) -> str:
-    """The few figures of a report that say what its stage did; "" where a run of an older version did not say it."""
+    """The few figures of a report that say what its stage did."""
     if stage in ("graph", "link", "extract") and "edges" in report:
         edges = f"{sum(report['edges'].values()):,} edges, {sum(report['concepts'].values()):,} concepts"
         if stage == "extract":
@@ -217,7 +216,7 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
     if stage == "update":
         return f"{report['new']:,} new and {report['replayed']:,} replayed records"
     if stage == "tune":
-        return f"auto = {read_fusion(report['fusion']).formula}, fitted to {report['queries']:,} queries"
+        return f"auto = {Fusion(**report['fusion']).formula}, fitted to {report['queries']:,} queries"
     if stage in ("mine", "import", "negatives"):
         spent = f", {report['spent']['calls']:,} calls" if "spent" in report else ""
         return f"{report['records']:,} records{spent}"
@@ -348,25 +347,6 @@ def _settings(project: Project, options: RunOptions) -> str:
 
 def _last_options(project: Project, options: RunOptions) -> FinetuneOptions:
     return project.static_options(options.last) if options.static else project.finetune_options(options.last)
-
-
-def _adopt_model(project: Project, options: RunOptions, folder: Path) -> None:
-    """Record what the model of a run of an older version was trained for, before the split forgets it."""
-    from lemmata.stages.train import weights_sha256
-    from lemmata.stages.training_sets import split_key
-    from lemmata.stages.update import Known, read_known, write_known
-    from lemmata.store.split import stored_passages
-
-    name = options.last
-    manifest = read_manifest(project.layout.manifest(project.layout.model(name)))
-    if read_known(folder) is not None or manifest is None or "options" not in manifest:
-        return
-    current = json.loads(json.dumps(asdict(_last_options(project, options))))
-    same_options = all(manifest["options"].get(key, value) == value for key, value in current.items())
-    passages = stored_passages(project.layout)
-    if same_options and len(passages) and manifest.get("split") == split_key(project.layout):
-        weights = weights_sha256(project.layout.model(name))
-        write_known(folder, Known(weights, _settings(project, options), "", passages))
 
 
 def _train_or_update(

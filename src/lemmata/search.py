@@ -23,8 +23,7 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_encoder, load_encoder
 from lemmata.errors import InputError, LemmataError, WorkspaceError
 from lemmata.files import is_writable, read_array
-from lemmata.fusion import DIFFUSION, EQUAL, Fusion, Rank, default_fusion, fuse, read_fusion
-from lemmata.geometry.crowding import measure_crowding
+from lemmata.fusion import DIFFUSION, EQUAL, Fusion, Rank, default_fusion, fuse
 from lemmata.geometry.metric import LearnedMetric
 from lemmata.index.ann import AnnIndex
 from lemmata.index.exact import ExactIndex, Matrix
@@ -274,8 +273,8 @@ class DenseSide:
 
     @cached_property
     def crowding(self) -> Crowding:
-        """How crowded it is around each passage; vectors of older versions are measured here."""
-        return self.vectors.crowding or measure_crowding(self.vectors.matrix, lambda *_: None)
+        """How crowded it is around each passage."""
+        return self.vectors.crowding
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -294,7 +293,7 @@ class DenseSide:
                 f"the index has vectors of dimension {dimension}, {encoder.name} makes {encoder.dimension}:"
                 " run 'lemmata index --encoder …' with the encoder you want"
             )
-        if self._given is None and vectors.made_by not in ("", encoder.name):  # of a model of the same name as today's
+        if self._given is None and vectors.made_by != encoder.name:  # of a model of the same name as today's
             raise WorkspaceError(
                 f"the vectors of {vectors.encoder} were made by {vectors.made_by}, it is {encoder.name} now:"
                 f" run 'lemmata index --encoder {vectors.encoder}' again"
@@ -390,7 +389,7 @@ class DenseSide:
         cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
         fitted = open_manifest(places.fusion, cure) if places else None
         static = places is not None and is_static_encoder(places.encoder, self._layout.models)
-        return read_fusion(fitted["fusion"]) if fitted else default_fusion(static=static)
+        return Fusion(**fitted["fusion"]) if fitted else default_fusion(static=static)
 
 
 class Geodesics(NamedTuple):
@@ -496,7 +495,7 @@ class Retriever:
     @cached_property
     def citations(self) -> Citations | None:
         """Which passages refer to which; None without a graph of this corpus."""
-        return open_citations(self.layout, self.corpus.inputs, len(self.corpus))
+        return open_citations(self.layout, self.corpus.inputs)
 
     @property
     def has_vectors(self) -> bool:

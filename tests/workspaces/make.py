@@ -1,4 +1,4 @@
-"""Makes the archive of a small workspace in today's format; run it once when the format changes, and keep the old ones.
+"""Makes the archive of a small workspace in the present format; run it once when the format changes.
 
 `python -m tests.workspaces.make` writes `format-N.tar.xz` beside this file.
 """

@@ -175,11 +175,11 @@ def evaluate(
             if as_json:
                 print_json(result)
             else:
-                from lemmata.fusion import read_fusion
+                from lemmata.fusion import Fusion
 
                 values = result["values"]
                 open_console().print(
-                    f"auto now ranks by {read_fusion(result['fusion']).formula}: {measure} {values['auto']:.3f} on"
+                    f"auto now ranks by {Fusion(**result['fusion']).formula}: {measure} {values['auto']:.3f} on"
                     f" {counted(result['queries'], 'query')}; with the default weights {values['default']:.3f}, equal"
                     f" weights {values['equal']:.3f}, dense alone {values['dense']:.3f}, lexical alone"
                     f" {values['lexical']:.3f}",

@@ -242,9 +242,7 @@ def info(
 
 
 def _fitted(facts: dict[str, Any]) -> str:
-    """What the weights of `auto` were fitted to; older versions stored less."""
-    if "task" not in facts:
-        return "fitted"
+    """What the weights of `auto` were fitted to."""
     return f"fitted to {counted(facts['queries'], 'query')} of {facts['task']} by {facts['measure']}"
 
 

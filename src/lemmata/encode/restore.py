@@ -98,34 +98,24 @@ class _Graph:
         return [matrix for node in nodes if (matrix := self._matrix(node)) is not None]
 
     def _matrix(self, node: Any) -> Floats | None:
-        if node.op_type == "MatMulNBits":  # of older exports
-            integers = self.constants[node.input[1]] - 128  # (outputs, blocks, values); 128 stands for zero
-            scales = self.constants[node.input[2]].reshape(integers.shape[:2])
-            return (integers * scales[..., None]).reshape(len(integers), -1).T
         if node.op_type == "MatMulIntegerToFloat":
             return self.constants[node.input[1]] * self.constants[node.input[3]]
-        return self.constants.get(node.input[1]) if node.op_type in ("MatMul", "Attention") else None
+        return self.constants.get(node.input[1]) if node.op_type == "MatMul" else None
 
 
 def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
     """The weights under the names that BERT gives them, and its configuration.
 
-    In all precisions the operators have the same order, because each needs the output of the one before. Older exports
-    multiply by query, key and value at once, and have one operator for a norm and the addition before it.
+    In all precisions the operators have the same order, because each needs the output of the one before.
     """
     constants = graph.constants
-    attentions = graph.of_type("Attention") + graph.of_type("MultiHeadAttention")
+    attentions = graph.of_type("MultiHeadAttention")
     matrices, gelus = graph.matrices(), graph.of_type("BiasGelu")
     norm, *later = graph.of_type("LayerNormalization")
     added = [node.input[1] for node in graph.of_type("Add") if node.input[1] in constants]
-    norms = [tuple(node.input[2:]) for node in graph.of_type("SkipLayerNormalization")] or [
-        (*node.input[1:], bias) for node, bias in zip(later, added, strict=True)
-    ]
+    norms = [(*node.input[1:], bias) for node, bias in zip(later, added, strict=True)]
     layers = len(attentions)
-    if layers and len(matrices) == 6 * layers:
-        parts = [matrices[6 * layer : 6 * layer + 6] for layer in range(layers)]
-        matrices = [matrix for part in parts for matrix in (np.concatenate(part[:3], axis=1), *part[3:])]
-    if not layers or (len(matrices), len(norms), len(gelus)) != (4 * layers, 2 * layers, layers):
+    if not layers or (len(matrices), len(norms), len(gelus)) != (6 * layers, 2 * layers, layers):
         raise ValueError("other operators than those of BERT")
     # a table of words, and in int8 the scale of each of its rows
     words, *scales = (constants[node.input[0]] for node in graph.nodes if node.input[1:] == ["input_ids"])
@@ -143,14 +133,13 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
     }
     for layer, attention in enumerate(attentions):
         prefix = f"encoder.layer.{layer}"
-        query_key_value, mixed, inner, outer = matrices[4 * layer : 4 * layer + 4]
+        *query_key_value, mixed, inner, outer = matrices[6 * layer : 6 * layer + 6]
         if graph.of_type("MatMulIntegerToFloat"):
             inner = inner / outlier_scales(constants[norms[2 * layer][0]])[:, None]
-        bias = constants[attention.input[3 if attention.op_type == "MultiHeadAttention" else 2]]
-        for third, part in enumerate(("query", "key", "value")):
-            span = slice(third * width, (third + 1) * width)
-            tensors[f"{prefix}.attention.self.{part}.weight"] = query_key_value[:, span].T
-            tensors[f"{prefix}.attention.self.{part}.bias"] = bias[span]
+        biases = np.split(constants[attention.input[3]], 3)
+        for part, matrix, bias in zip(("query", "key", "value"), query_key_value, biases, strict=True):
+            tensors[f"{prefix}.attention.self.{part}.weight"] = matrix.T
+            tensors[f"{prefix}.attention.self.{part}.bias"] = bias
         tensors[f"{prefix}.attention.output.dense.weight"] = mixed.T
         tensors[f"{prefix}.intermediate.dense.weight"] = inner.T
         tensors[f"{prefix}.intermediate.dense.bias"] = constants[gelus[layer].input[1]]
@@ -164,7 +153,7 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
         "hidden_size": width,
         "num_hidden_layers": layers,
         "num_attention_heads": graph.attribute(attentions[0], "num_heads"),
-        "intermediate_size": matrices[2].shape[1],
+        "intermediate_size": matrices[4].shape[1],
         "vocab_size": len(words),
         "max_position_embeddings": len(positions),
         "type_vocab_size": 2,

@@ -48,7 +48,6 @@ from lemmata.types import Floats, Integers, Mask
 __all__ = ["FORMAT", "LexicalIndex"]
 
 FORMAT = 5  # raised when the files or the tokens change
-_READABLE = (4, FORMAT)  # before 5, characters such as λ were tokens of their own
 K3 = 8.0  # how much the repetition of a word in a query counts; 0: not at all
 
 _INDEX = "index.json"
@@ -297,7 +296,7 @@ class LexicalIndex:
     def _load(self) -> None:
         content = read_json(self._folder / _INDEX, _CURE)
         language = str(content.get("language", "en"))
-        if content.get("format") not in _READABLE:
+        if content.get("format") != FORMAT:
             raise WorkspaceError(f"{self._folder} has another format: {_CURE}")
         if not hasattr(self, "tokenizer"):  # which an index keeps when it grows
             self.tokenizer = Tokenizer(language, () if language == "en" else _read_parts(self._folder / _PARTS))

@@ -429,7 +429,7 @@ class Chat:
     def _remembered(self) -> _Dialect:
         """What the server accepted lately, else everything; a configured format is kept."""
         first = _Dialect("json_schema" if self._options.json_mode == "auto" else self._options.json_mode)
-        with contextlib.suppress(ValueError, TypeError):  # of another version
+        with contextlib.suppress(ValueError):  # nothing is remembered
             found_at, dialect = json.loads(self._cache.read(self._dialect_key()) or b"")
             if time.time() - found_at < _REMEMBERED:
                 kept = {} if self._options.json_mode == "auto" else {"format": first.format}
@@ -557,12 +557,6 @@ class _Ledger:
             "CREATE TABLE IF NOT EXISTS calls (id INTEGER PRIMARY KEY, digest BLOB, model TEXT, started REAL,"
             " seconds REAL, characters INTEGER, tokens_in INTEGER, tokens_out INTEGER, cost REAL, outcome TEXT)"
         )
-        if self._execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'"):  # the table of older versions
-            self._execute(
-                "INSERT OR IGNORE INTO cache SELECT digest, CAST(json_object('text', text, 'tokens_in', tokens_in,"
-                " 'tokens_out', tokens_out, 'truncated', truncated) AS BLOB) FROM answers"
-            )
-            self._execute("DROP TABLE answers")
 
     def open_call(self, key: bytes, characters: int, most: Tokens, cost: float) -> int:
         row = (key, self._model, time.time(), characters, *most, cost)

@@ -298,7 +298,7 @@ def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, prog
         for identity in (kept, gone):
             if identity not in ids:
                 raise LemmataError(f"there is no concept {identity!r}{near(identity, ids)}")
-        in_graph = (read_manifest(layout.manifest(layout.graph)) or {}).get("verdicts", ())  # older graphs have none
+        in_graph = (read_manifest(layout.manifest(layout.graph)) or {}).get("verdicts", ())
         verdicts = {*records.verdicts(), *map(tuple, in_graph)}
         if verdict is None and verdicts.isdisjoint([(kept, gone), (gone, kept)]):
             raise LemmataError(f"there is no verdict on {kept} and {gone}")

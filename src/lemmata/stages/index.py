@@ -56,7 +56,6 @@ from lemmata.store.corpus import Corpus
 from lemmata.store.layout import Layout, read_manifest, write_manifest
 from lemmata.store.summaries import Summary, drop_summaries, write_texts
 from lemmata.store.vector_sets import (
-    move_old_vectors,
     remove_vectors,
     set_default_encoder,
     size_on_disk,
@@ -186,7 +185,6 @@ def _index_dense(
 
     `opened` is what `_texts` gives, where it was called before: the tree of locations is read once.
     """
-    move_old_vectors(layout)
     place, left = choose_place(layout, options.milvus)
     encoder = _encoder(layout, options, key, allowance)
     spec = encoder_id(options.encoder, layout.models)
@@ -258,7 +256,6 @@ def _noting(layout: Layout, encoder: str, passages: int, progress: Progress) -> 
 def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
     """Delete the vectors of an encoder, and what was made from them; LemmataError where there are none."""
     with layout.hold():
-        move_old_vectors(layout)
         sets = vector_sets(layout)
         folder = layout.encoder_folder(encoder_id(name, layout.models))
         removed = next((one for one in sets if name == one.encoder or folder == one.vectors.parent), None)
@@ -316,8 +313,7 @@ def _options_of(layout: Layout, encoder: str, options: IndexOptions) -> IndexOpt
     manifest = vectors_manifest(layout, encoder_id(encoder, layout.models))
     if manifest is None:
         return replace(options, encoder=encoder)
-    dimension, expand = manifest.get("cut", 0), bool(manifest.get("expansion"))
-    return replace(options, encoder=encoder, dimension=dimension, expand=expand)
+    return replace(options, encoder=encoder, dimension=manifest["cut"], expand=bool(manifest["expansion"]))
 
 
 def _with_summaries(layout: Layout, options: IndexOptions) -> IndexOptions:
@@ -330,12 +326,12 @@ def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: s
     vectors = vector_set(layout, spec)
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
     killed = (read_manifest(layout.indexing) or {}).get("encoder") == spec  # before it had measured the edges
-    if killed or manifest is None or manifest.get("corpus") != corpus.inputs:
+    if killed or manifest is None or manifest["corpus"] != corpus.inputs:
         return False
-    if manifest.get("expansion", "") != _texts(layout, corpus, options)[1]:
+    if manifest["expansion"] != _texts(layout, corpus, options)[1]:
         return False
     name = _encoder(layout, options, key).name
-    return manifest.get("made_by") == name and summaries_are_up_to_date(
+    return manifest["made_by"] == name and summaries_are_up_to_date(
         layout, corpus.inputs, options.summaries, spec, name
     )
 
@@ -389,8 +385,7 @@ def languages_of(corpus: Contents) -> dict[str, float]:
 
 def stored_language(layout: Layout) -> str:
     """The language of the lexical index, or what the passages tell where there is none."""
-    stored = read_manifest(layout.manifest(layout.lexical)) or {}
-    if stored.get("language"):
+    if stored := read_manifest(layout.manifest(layout.lexical)):
         return str(stored["language"])
     with contextlib.closing(Corpus(layout)) as corpus:
         return _language(languages_of(corpus) if len(corpus) else {})
@@ -444,13 +439,12 @@ def index_lexical(
         "expansion": expansion,
         "summaries": list(summaries),
     }
-    before = {"language": "en", "expansion": "", "summaries": [], **(manifest or {})}  # they are not in older manifests
-    if {name: before.get(name) for name in source} == source:
-        if before.get("setting", "auto") != setting:
-            seal(layout.lexical, {**before, "setting": setting})
+    if manifest is not None and source.items() <= manifest.items():
+        if manifest["setting"] != setting:
+            seal(layout.lexical, {**manifest, "setting": setting})
         return 0
-    is_usable = manifest is not None and all(before.get(name) == source[name] for name in ("lexical", "language"))
-    learnt_from = before.get("learnt_from", len(corpus))
+    is_usable = manifest is not None and all(manifest[name] == source[name] for name in ("lexical", "language"))
+    learnt_from = manifest["learnt_from"] if manifest else len(corpus)
     is_usable = is_usable and (language == "en" or len(corpus) <= _MAX_GROWN * learnt_from)
     old_hashes = np.empty(0, np.uint64)
     if is_usable:  # copied: the file is replaced below
@@ -529,10 +523,9 @@ def index_vectors(
     manifest = read_undamaged(dense_index(place)) if place else None
     # the name is compared too: the model that `spec` names may have been trained again
     maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
-    same_maker = manifest is not None and {name: manifest.get(name) for name in maker} == maker
+    same_maker = manifest is not None and maker.items() <= manifest.items()
     source = {"corpus": corpus.inputs, "expansion": expansion}
-    is_complete = "spread" in (manifest or {})  # older ones are copied, and completed
-    if manifest and is_complete and same_maker and {name: manifest.get(name, "") for name in source} == source:
+    if manifest and same_maker and source.items() <= manifest.items():
         return 0
     writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
     stored = open_old_vectors(layout, spec) if same_maker else None

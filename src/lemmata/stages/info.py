@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from lemmata.encode.load import is_static_encoder
 from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.fusion import default_fusion, read_fusion
+from lemmata.fusion import Fusion, default_fusion
 from lemmata.index.milvus import count_vectors
 from lemmata.store.artefacts import Artefact, artefacts, check_source, corpus_artefact, dense_index, problems, verify
 from lemmata.store.corpus import Corpus
@@ -109,9 +109,9 @@ def _describe_fusion(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
     """The weights of `auto`, and what they were fitted to; nothing of that for the default ones."""
     fitted = read_manifest(vectors.fusion) or {}
     default = default_fusion(static=is_static_encoder(vectors.encoder, layout.models))
-    fusion = read_fusion(fitted["fusion"]) if fitted else default
-    known = {name: fitted[name] for name in ("task", "queries", "measure", "values") if name in fitted}
-    return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": known if fitted else None}
+    fusion = Fusion(**fitted["fusion"]) if fitted else default
+    facts = {name: fitted[name] for name in ("task", "queries", "measure", "values")} if fitted else None
+    return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": facts}
 
 
 def _note_problems(layout: Layout) -> list[str]:
@@ -187,8 +187,7 @@ def check_workspace(layout: Layout) -> list[Check]:
     corpus = ""  # its digest
     try:
         with contextlib.closing(Corpus(layout)) as opened:
-            if "files" not in verify(corpus_artefact(layout)):  # of an older version
-                opened.verify()
+            verify(corpus_artefact(layout))
             corpus = opened.inputs
             checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
     except WorkspaceError as error:
@@ -221,8 +220,6 @@ def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
             check_source(layout, item, manifest)
     except WorkspaceError as error:
         return Check(item.name, False, str(error))
-    if "files" not in manifest:
-        return Check(item.name, True, "of an older lemmata, unchecked")
     return Check(
         item.name,
         True,

@@ -160,7 +160,7 @@ def _choose(layout: Layout, corpus: Corpus, options: InspectOptions) -> _Chosen:
         raise LemmataError(f"an inspection needs {_FEWEST} passages or more, and the corpus has {len(corpus)}")
     generator = np.random.default_rng(options.seed)
     sample = np.sort(generator.choice(len(corpus), min(options.sample, len(corpus)), replace=False))
-    citations = open_citations(layout, corpus.inputs, len(corpus))
+    citations = open_citations(layout, corpus.inputs)
     links = _draw_links(citations, generator)
     groups, points, group_of = _draw_documents(corpus, options.documents, sample, generator)
     given = _rows_of(corpus, options.passages)
@@ -346,8 +346,8 @@ class _Inspector:
     def _stored(self, name: str, encoder: Encoder) -> Floats | None:
         """The vectors of the index, if they are those of the bare texts by this very encoder."""
         spec = encoder_id(name, self._layout.models)
-        manifest = vectors_manifest(self._layout, spec) or {}
-        if manifest.get("made_by") != encoder.name or manifest.get("cut") or manifest.get("expansion"):
+        manifest = vectors_manifest(self._layout, spec)
+        if manifest is None or manifest["made_by"] != encoder.name or manifest["cut"] or manifest["expansion"]:
             return None
         try:
             return np.asarray(open_vectors(self._layout, self._corpus, spec).matrix[self._chosen.rows], np.float32)

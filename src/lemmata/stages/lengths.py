@@ -24,7 +24,7 @@ def measure_edges(layout: Layout, encoder: str, progress: Progress) -> int:
     Without a graph of this corpus there are none, and old ones are deleted. Call it while holding the workspace.
     """
     vectors = vector_set(layout, encoder)
-    if vectors is None or vectors.vectors == layout.old_vectors:  # the next 'lemmata index' moves those
+    if vectors is None:
         return 0
     corpus = (read_corpus_manifest(layout) or {}).get("inputs")
     sources = (read_undamaged(dense_index(vectors)), read_undamaged(artefact(layout, "graph")))

@@ -14,7 +14,6 @@ from lemmata.encode.load import encoder_kind
 from lemmata.errors import InputError, WorkspaceError
 from lemmata.files import is_leftover, remove, sync
 from lemmata.store.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, learned_metric, model
-from lemmata.store.corpus import Corpus
 from lemmata.store.graph import GraphRecordStore
 from lemmata.store.layout import FOLDERS, Layout, open_manifest, read_corpus_manifest, read_manifest
 from lemmata.store.metric import metric_checkpoint
@@ -106,15 +105,7 @@ def _corpus_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
         return
     if manifest is None:
         return  # no ingest is complete
-    problems = list(file_problems(corpus_artefact(layout), reader.read))
-    yield from problems
-    if not manifest.get("files"):  # of an older version: only its pages can be checked
-        try:
-            with contextlib.closing(Corpus(layout)) as corpus:
-                corpus.verify()
-        except WorkspaceError as error:
-            yield FileProblem(layout.database, "damaged", str(error))
-        reader.read(layout.database.stat().st_size)
+    yield from file_problems(corpus_artefact(layout), reader.read)
 
 
 def _record_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
@@ -232,10 +223,6 @@ def _garbage(layout: Layout) -> Iterator[tuple[Path, str]]:
                 yield path, "of a command that was killed"
     yield from _finished_work(layout)
     yield from _useless_vectors(layout)
-    if layout.old_vectors.is_dir():
-        old = read_manifest(layout.manifest(layout.old_vectors)) or {}
-        if (layout.encoder_folder(str(old.get("encoder", ""))) / "vectors").is_dir():
-            yield layout.old_vectors, "of an older version, and made again since"
 
 
 def _finished_work(layout: Layout) -> Iterator[tuple[Path, str]]:

@@ -23,7 +23,7 @@ def build_map(layout: Layout, seed: int, progress: Progress) -> dict[str, Any]:
     begin = time.monotonic()
     with layout.hold():
         vectors = vector_set(layout)
-        if vectors is None or vectors.vectors == layout.old_vectors:  # the next 'lemmata index' moves those
+        if vectors is None:
             raise WorkspaceError("a map needs vectors: run 'lemmata index' first")
         matrix: Floats = open_vectors(layout).matrix
         method = choose_method()

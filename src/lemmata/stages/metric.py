@@ -311,7 +311,7 @@ def extend_metric(layout: Layout, encoder: str, progress: Progress) -> int:
         return 0
     old, present = before["vectors"], read_manifest(vectors.manifest) or {}
     same_encoder = all(old.get(name) == present.get(name) for name in ("made_by", "dimension"))
-    if old == present or not same_encoder or HASHES not in before["files"]:  # older metrics have none
+    if old == present or not same_encoder:
         return 0
     from lemmata.encode.onnx import open_network  # loads onnxruntime
 

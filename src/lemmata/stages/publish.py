@@ -30,7 +30,7 @@ from lemmata.store.generations import (
     newest_generation,
     object_name,
 )
-from lemmata.store.layout import PUBLISHED, Layout, read_manifest, write_manifest
+from lemmata.store.layout import FOLDERS, Layout, read_manifest, write_manifest
 from lemmata.types import Progress
 
 __all__ = ["PullReport", "PushReport", "pull", "push"]
@@ -72,7 +72,7 @@ def _files(layout: Layout) -> Iterator[str]:
 
     Left out is what anybody may lose: replaced folders, what a killed command left, and logs of SQLite without content.
     """
-    for path in [layout.config, *(path for folder in PUBLISHED for path in sorted((layout.root / folder).rglob("*")))]:
+    for path in [layout.config, *(path for folder in FOLDERS for path in sorted((layout.root / folder).rglob("*")))]:
         name = path.relative_to(layout.root).as_posix()
         garbage = any(_is_replaced(part) or is_leftover(Path(part)) for part in name.split("/"))
         empty_log = name.endswith("-shm") or (name.endswith(_LOGS) and not path.stat().st_size)
@@ -387,7 +387,7 @@ def _offsets(parts: Iterable[Part]) -> Iterator[tuple[Part, int]]:
 
 def _switch(layout: Layout, new: Files, changed: Files, gone: Iterable[str]) -> None:
     """Let the fetched files take their places: a folder of the workspace in one step, the settings last."""
-    for folder in PUBLISHED:
+    for folder in FOLDERS:
         if not any(name.startswith(f"{folder}/") for name in (*changed, *gone)):
             continue
         names = [name for name in new if name.startswith(f"{folder}/")]

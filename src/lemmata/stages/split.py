@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-from lemmata.mine.splits import Outline, SplitOptions, outline, split_corpus
+from lemmata.mine.splits import SplitOptions, outline, split_corpus
 from lemmata.store.artefacts import artefact, read_undamaged
 from lemmata.store.corpus import Corpus
 from lemmata.store.graph import open_graph_if_built
 from lemmata.store.layout import Layout
-from lemmata.store.split import PARTS, Split, earlier_split, id_keys, stored_passages, write_split
+from lemmata.store.split import earlier_split, write_split
 from lemmata.types import Progress
 
 __all__ = ["split"]
@@ -30,23 +30,9 @@ def split(layout: Layout, options: SplitOptions, progress: Progress) -> dict[str
         graph = stored.inputs if stored else ""
         manifest = {"verb": "split", "inputs": corpus.inputs, "graph": graph, "options": asdict(options)}
         made = read_undamaged(artefact(layout, "split"))
-        if made is not None and len(stored_passages(layout)) and manifest.items() <= made.items():
+        if made is not None and manifest.items() <= made.items():
             return {"counts": made["counts"], "notes": made["notes"], "seconds": time.perf_counter() - begin}
         outlined = outline(corpus, stored)
-        parts = split_corpus(outlined, options, _earlier(layout, options, outlined, corpus.inputs))
+        parts = split_corpus(outlined, options, earlier_split(layout, asdict(options)))
         write_split(layout, parts, manifest)
     return {"counts": parts.counts(), "notes": list(parts.notes), "seconds": time.perf_counter() - begin}
-
-
-def _earlier(layout: Layout, options: SplitOptions, corpus: Outline, inputs: str) -> Split | None:
-    """The stored split of the same options; None where its passages are not known."""
-    stored = earlier_split(layout, asdict(options))
-    if stored is None:
-        return None
-    split, split_inputs = stored
-    if len(split.passages):
-        return split
-    if split_inputs != inputs:  # of a version that stored no ids, and the rows have changed
-        return None
-    settled = {**dict.fromkeys(corpus.concepts, PARTS[0]), **split.concepts}
-    return replace(split, passages=id_keys(corpus.ids), documents=id_keys(corpus.documents), concepts=settled)

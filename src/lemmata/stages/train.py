@@ -391,12 +391,10 @@ def _prepared(
     further: Further | None = None,
 ) -> Job:
     """The job in `folder`, prepared by the first process where it is missing."""
-
-    def write() -> None:
-        shutil.rmtree(folder, ignore_errors=True)  # an older version, killed, left a part of a job
-        prepare(layout, base, options, folder, progress, further=further)
-
-    once((folder / "manifest.json").is_file, write)
+    once(
+        (folder / "manifest.json").is_file,
+        lambda: prepare(layout, base, options, folder, progress, further=further),
+    )
     return open_job(folder)
 
 

@@ -98,7 +98,7 @@ class TrainingPart(NamedTuple):
         """The records of a set that was mined from this part; LeakageError for a set of another split."""
         manifest = read_manifest(self.layout.manifest(self.layout.training(name))) or {}
         _refuse_everything(name, manifest)
-        if (split := manifest.get("split")) and split != split_key(self.layout):
+        if manifest and manifest["split"] != split_key(self.layout):
             check_sets(self.layout, [name])
         return _read_set(self.layout, name, self.material.row_of, self.material.answer_of)
 
@@ -150,7 +150,7 @@ def sets(layout: Layout) -> dict[str, dict[str, Any]]:
 
 def trainable_sets(layout: Layout) -> list[str]:
     """The names of all sets but those of all passages, which serve search only."""
-    return [name for name, manifest in sets(layout).items() if not manifest.get("everything")]
+    return [name for name, manifest in sets(layout).items() if not manifest["everything"]]
 
 
 def _refuse_everything(name: str, manifest: Mapping[str, Any]) -> None:
@@ -173,38 +173,37 @@ def set_file(layout: Layout, name: str) -> Path:
         names = ", ".join(sets(layout)) or "none yet"
         raise WorkspaceError(f"there is no training set {name!r} (there are: {names})")
     item = training_set(layout, name)
-    check_files(item, open_manifest(item.manifest, item.cure) or {})  # none while the set is being written
+    if (manifest := open_manifest(item.manifest, item.cure)) is not None:  # there is none while the set is written
+        check_files(item, manifest)
     return path
 
 
 def split_key(layout: Layout) -> str:
     """A hash of the split; it changes when the corpus is split in another way."""
     manifest = read_manifest(layout.manifest(layout.split))
-    return str((manifest or {}).get("digest") or fingerprint(manifest))  # older splits have no digest
+    return str(manifest["digest"]) if manifest else fingerprint(None)
 
 
 def check_sets(layout: Layout, names: Iterable[str]) -> None:
     """Refuse sets to train on that are not of the present split; LeakageError for the first.
 
-    Cheap: looks at the ids of the passages alone. A set of an older version does not say its split: it passes if it
-    was mined from this corpus and all of its passages are in training.
+    Cheap: looks at the ids of the passages alone.
     """
     with contextlib.closing(Corpus(layout)) as corpus:
         split = open_split(layout, corpus.inputs)
         training = id_keys(corpus.ids())[split.rows("train")]
-        inputs = corpus.inputs
     key = split_key(layout)
     for name in names:
         manifest = sets(layout).get(name, {})
         _refuse_everything(name, manifest)
         held_out = _held_out(set_file(layout, name), training, answers=split.answers)
-        same_split = manifest["split"] == key if "split" in manifest else manifest.get("inputs") == inputs
+        same_split = manifest.get("split") == key
         if same_split and not held_out:
             continue
-        command = manifest.get("command") or f"lemmata mine ... --name {name}"
         causes = [] if same_split else ["was mined under another split"]
         if held_out:
             causes.append(f"holds {held_out} {'passage' if held_out == 1 else 'passages'} outside the training part")
+        command = training_set(layout, name).command
         raise LeakageError(
             f"the training set {name!r} of {layout.root} {' and '.join(causes)}: mine it again with '{command}'"
         )

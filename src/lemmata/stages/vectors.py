@@ -199,11 +199,10 @@ def build_neighbours(
 
 
 def _old_nodes(folder: Path, manifest: Mapping[str, Any] | None, source: Mapping[str, Any] | None) -> Hashes:
-    """The hashes of the texts of a graph's nodes; none where another encoder made them, or an older version of this."""
+    """The hashes of the texts of a graph's nodes; none where another encoder made them."""
     maker = ("encoder", "made_by", "dimension", "cut")
-    before, now = (
-        {name: (made or {}).get(name) for name in maker} for made in ((manifest or {}).get("vectors"), source)
-    )
-    if manifest is None or before != now or not (folder / "hashes.npy").is_file():
+    if manifest is None or source is None or "milvus" in manifest:
+        return np.empty(0, np.uint64)
+    if any(manifest["vectors"].get(name) != source.get(name) for name in maker):
         return np.empty(0, np.uint64)
     return np.array(read_array(folder / "hashes.npy", "run 'lemmata index' again"))

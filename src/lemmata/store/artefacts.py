@@ -169,8 +169,8 @@ def problems(layout: Layout, items: Iterable[Artefact] | None = None) -> Iterato
 def training_set(layout: Layout, name: str) -> Artefact:
     """A mined set; the manifest has the command that made it."""
     folder = layout.training(name)
-    command = (read_manifest(layout.manifest(folder)) or {}).get("command") or "lemmata mine"  # missing in older ones
-    return Artefact(f"training set {name!r}", folder, str(command), "corpus", "inputs")
+    command = (read_manifest(layout.manifest(folder)) or {}).get("command", "lemmata mine")
+    return Artefact(f"training set {name!r}", folder, command, "corpus", "inputs")
 
 
 def model(folder: Path) -> Artefact:
@@ -251,7 +251,7 @@ def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], so
     if not item.source:
         return
     expected = _present(layout, item) if source is None else source
-    if manifest.get(item.key, "") != expected:
+    if manifest.get(item.key) != expected:
         verb = "changed since" if item.source == "corpus" else "was made again after"
         raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
     if item.folder.parent == layout.training_sets:
@@ -261,16 +261,16 @@ def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], so
 
 
 def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) -> None:
-    """WorkspaceError for a training set of another split; older splits and sets do not tell."""
-    present = (read_manifest(layout.manifest(layout.split)) or {}).get("digest")
-    if present and not manifest.get("everything") and manifest.get("split", present) != present:
+    """WorkspaceError for a training set of another split."""
+    present = read_manifest(layout.manifest(layout.split))
+    if present and not manifest["everything"] and manifest["split"] != present["digest"]:
         raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
 
 
 def set_digest(layout: Layout, name: str) -> str:
-    """The hash of the records of a training set; empty where there is none, or one of an older lemmata."""
-    manifest = read_manifest(layout.manifest(layout.training(name))) or {}
-    return str(manifest.get("files", {}).get(layout.training_file(name).name, {}).get("sha256", ""))
+    """The hash of the records of a training set; empty where there is none."""
+    manifest = read_manifest(layout.manifest(layout.training(name)))
+    return str(manifest["files"][layout.training_file(name).name]["sha256"]) if manifest else ""
 
 
 def older_source(layout: Layout, name: str, of: tuple[str, ...] = ()) -> str:
@@ -352,7 +352,7 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
     """
     try:
         manifest = open_manifest(item.manifest, item.repair)
-        files = dict(_written(item, manifest or {}))
+        files = dict(_written(item, manifest)) if manifest else {}
     except WorkspaceError as error:
         yield FileProblem(item.manifest, "damaged", str(error), item.command)
         return
@@ -377,7 +377,8 @@ def checksums(layout: Layout) -> dict[Path, str]:
     return {
         item.folder / name: facts["sha256"]
         for item in (corpus_artefact(layout), *artefacts(layout))
-        for name, facts in _written(item, open_manifest(item.manifest, item.repair) or {})
+        if (manifest := open_manifest(item.manifest, item.repair))
+        for name, facts in _written(item, manifest)
     }
 
 
@@ -400,10 +401,9 @@ def _quick_problem(item: Artefact, path: Path, facts: Mapping[str, Any]) -> File
 
 
 def _written(item: Artefact, manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Names of the files with their size and hashes; none for an artefact of an older lemmata."""
-    files = manifest.get("files", {})
+    """Names of the files with their size and hashes."""
     try:
-        for name, facts in files.items():
+        for name, facts in manifest["files"].items():
             yield str(name), {"bytes": int(facts["bytes"]), "head": facts["head"], "sha256": facts["sha256"]}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise WorkspaceError(f"{item.manifest} is damaged: {item.repair}") from error

@@ -18,8 +18,8 @@ import numpy as np
 from lemmata.errors import WorkspaceError
 from lemmata.store.artefacts import check_files, corpus_artefact
 from lemmata.store.corpus_schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
-from lemmata.store.database import Connection, check_integrity
-from lemmata.store.layout import FORMAT, Layout, read_corpus_manifest, read_manifest
+from lemmata.store.database import Connection
+from lemmata.store.layout import Layout, read_corpus_manifest, read_manifest
 from lemmata.types import INSERTED, Document, Integers, Link, Mask, Passage, Skip, titled, without_references
 
 __all__ = ["Corpus", "IngestedSource"]
@@ -49,7 +49,7 @@ class IngestedSource(NamedTuple):
     """What was ingested under one path."""
 
     root: str  # relative to the workspace
-    read_at: str  # ISO, UTC; "" for a source that an older lemmata read
+    read_at: str  # ISO, UTC
     documents: int
     passages: int
     skips: int
@@ -87,7 +87,7 @@ class Corpus(Sequence[Passage]):
 
     def __init__(self, layout: Layout) -> None:
         manifest, self._connection = _open(layout)
-        self.inputs: str = manifest.get("inputs", "")  # changes whenever the corpus does
+        self.inputs: str = manifest["inputs"]  # changes whenever the corpus does
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
         self._connection.create_function("words", 1, _count_words, deterministic=True)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
@@ -98,10 +98,6 @@ class Corpus(Sequence[Passage]):
     @functools.cached_property
     def _file(self) -> Callable[[int, str], str]:
         return file_names(self._connection)
-
-    def verify(self) -> None:
-        """Read the whole file; WorkspaceError where it is damaged."""
-        check_integrity(self._connection)
 
     def __len__(self) -> int:
         return self._length
@@ -466,18 +462,12 @@ class Corpus(Sequence[Passage]):
         query = "SELECT target FROM links WHERE relation = ? AND target IS NOT NULL"
         return (target for (target,) in self._connection.execute(query, (relation,)))
 
-    def _is_migrated(self) -> bool:
-        """Whether the file has the columns of the first migration, which the next ingest adds."""
-        version: int = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        return version > FORMAT
-
     def stored_ids(self, file: str, ids: Iterable[str]) -> dict[str, str]:
         """For ids that stand in a file, those under which they are stored; empty if the file was not ingested.
 
-        `file` is relative to the workspace. A file that an older lemmata read counts as not ingested.
+        `file` is relative to the workspace.
         """
-        find_unit = "SELECT number, prefix FROM units WHERE file = ?"
-        unit = self._connection.execute(find_unit, (file,)).fetchone() if self._is_migrated() else None
+        unit = self._connection.execute("SELECT number, prefix FROM units WHERE file = ?", (file,)).fetchone()
         if unit is None:
             return {}
         number, prefix = unit
@@ -486,10 +476,9 @@ class Corpus(Sequence[Passage]):
 
     def sources(self) -> list[IngestedSource]:
         """Everything that was ingested, by path."""
-        read_at = "MAX(read_at)" if self._is_migrated() else "''"
         tables = ("documents t WHERE kind != 'location' AND", "passages t WHERE", "skips t WHERE")
         counts = ", ".join(f"SUM((SELECT COUNT(*) FROM {table} t.unit = units.number))" for table in tables)
-        query = f"SELECT root, {read_at}, {counts} FROM units GROUP BY root ORDER BY root"
+        query = f"SELECT root, MAX(read_at), {counts} FROM units GROUP BY root ORDER BY root"
         return [IngestedSource(*row) for row in self._connection.execute(query)]
 
     def skips(self) -> list[Skip]:

@@ -15,10 +15,17 @@ from lemmata.types import Document
 
 __all__ = ["OWNED", "PASSAGE_COLUMNS", "file_names", "open_database", "read_columns", "read_documents", "to_json"]
 
+_FORMAT = 3  # raised when the tables change
+# a unit also has the id chosen for it (NULL: none yet, or some were lost), the prefix of its ids, its file, its date;
+# `sources` has the columns, as JSON, of each source whose tables have columns with names of their own
 _SCHEMA = """
+CREATE TABLE sources(root TEXT PRIMARY KEY, columns TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE units(
     number INTEGER PRIMARY KEY, root TEXT NOT NULL, id TEXT NOT NULL, fingerprint TEXT NOT NULL,
-    files TEXT NOT NULL, UNIQUE(root, id));
+    files TEXT NOT NULL, document TEXT, prefix TEXT NOT NULL DEFAULT '', file TEXT NOT NULL DEFAULT '',
+    read_at TEXT NOT NULL DEFAULT '', UNIQUE(root, id));
+CREATE TABLE renames(unit INTEGER NOT NULL, wanted TEXT NOT NULL, id TEXT NOT NULL);
+CREATE TABLE claims(unit INTEGER NOT NULL, document TEXT NOT NULL);
 CREATE TABLE documents(
     id TEXT PRIMARY KEY, unit INTEGER NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, authors TEXT NOT NULL,
     date TEXT, categories TEXT NOT NULL, file TEXT NOT NULL, metadata TEXT NOT NULL) WITHOUT ROWID;
@@ -41,53 +48,27 @@ CREATE TABLE skips(unit INTEGER NOT NULL, file TEXT NOT NULL, line INTEGER NOT N
 CREATE INDEX passages_of_document ON passages(document, position);
 CREATE INDEX links_of_source ON links(source);
 CREATE INDEX links_of_target ON links(target);
+CREATE INDEX renames_of_unit ON renames(unit, wanted);
+CREATE INDEX claims_of_document ON claims(document);
+CREATE INDEX units_of_document ON units(document);
+CREATE INDEX units_of_file ON units(file);
 """
-_FIRST_OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips")
-_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in _FIRST_OWNED)
-# Append only. Each migration raises the version of a file by one; the next ingest applies those that are missing.
-_MIGRATIONS = (
-    # for each unit: the id chosen for it (NULL: none yet, or some were lost), the prefix of its ids, its file, its date
-    """
-    ALTER TABLE units ADD COLUMN document TEXT;
-    ALTER TABLE units ADD COLUMN prefix TEXT NOT NULL DEFAULT '';
-    ALTER TABLE units ADD COLUMN file TEXT NOT NULL DEFAULT '';
-    ALTER TABLE units ADD COLUMN read_at TEXT NOT NULL DEFAULT '';
-    UPDATE units SET document = CASE
-        WHEN EXISTS (SELECT 1 FROM skips s WHERE s.unit = units.number AND s.cause LIKE '%taken by another source')
-            THEN NULL
-        WHEN 1 = (SELECT COUNT(*) FROM documents d WHERE d.unit = units.number) THEN (
-            SELECT IIF(d.kind IN ('paper', 'pdf', 'table')
-                OR EXISTS (SELECT 1 FROM passages p WHERE p.unit = units.number AND p.id = d.id || '@1'), d.id, '')
-            FROM documents d WHERE d.unit = units.number)
-        WHEN EXISTS (SELECT 1 FROM documents d WHERE d.unit = units.number) THEN '' END;
-    CREATE TABLE renames(unit INTEGER NOT NULL, wanted TEXT NOT NULL, id TEXT NOT NULL);
-    CREATE TABLE claims(unit INTEGER NOT NULL, document TEXT NOT NULL);
-    CREATE INDEX renames_of_unit ON renames(unit, wanted);
-    CREATE INDEX claims_of_unit ON claims(unit);
-    CREATE INDEX claims_of_document ON claims(document);
-    CREATE INDEX units_of_document ON units(document);
-    CREATE INDEX units_of_file ON units(file);
-    """,
-    # for each source whose tables have columns with names of their own: these, as JSON
-    "CREATE TABLE sources(root TEXT PRIMARY KEY, columns TEXT NOT NULL) WITHOUT ROWID;",
-)
-OWNED = (*_FIRST_OWNED, "renames", "claims")
+OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips", "renames", "claims")
+_SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in OWNED if table != "renames")
 PASSAGE_COLUMNS = (
     "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
 )
 
 
 def read_columns(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """For each source the columns that were named for its tables, by option; none in a file of an older version."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sources'").fetchone():
-        return {}
+    """For each source the columns that were named for its tables, by option."""
     return {root: json.loads(columns) for root, columns in connection.execute("SELECT root, columns FROM sources")}
 
 
 def open_database(path: Path, *, create: bool) -> Connection:
-    """Open a corpus file; with `create`, make a missing one and migrate an older one."""
+    """Open a corpus file; with `create`, make a missing one."""
     cure = f"delete the folder {path.parent} and ingest the sources again"
-    connection = connect(path, _SCHEMA, _MIGRATIONS, cure=cure, create=create)
+    connection = connect(path, _SCHEMA, _FORMAT, cure=cure, create=create)
     connection.execute("PRAGMA cache_size = -65536")
     return connection
 

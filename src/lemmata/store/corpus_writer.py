@@ -143,11 +143,11 @@ class CorpusWriter:
         layout = self.layout
         self.resumed = layout.incoming.is_file()
         if layout.database.is_file() and not self.resumed:
-            with contextlib.closing(open_database(layout.database, create=False)) as connection:
-                # readers keep the old file open when it is replaced; a write-ahead log would belong to both files
-                connection.execute("PRAGMA journal_mode = DELETE")
-                with writing(layout.incoming, durable=False) as temporary:
-                    copy_to(connection, temporary)
+            with (
+                contextlib.closing(open_database(layout.database, create=False)) as connection,
+                writing(layout.incoming, durable=False) as temporary,
+            ):
+                copy_to(connection, temporary)
         layout.corpus.mkdir(parents=True, exist_ok=True)
         self.connection = open_database(layout.incoming, create=True)
         self.connection.execute("PRAGMA journal_mode = WAL")  # many small transactions, without waiting for the disk

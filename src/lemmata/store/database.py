@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 from lemmata.errors import WorkspaceError
 from lemmata.files import RETRY, is_writable
-from lemmata.store.layout import FORMAT
 
 __all__ = ["Connection", "change_counter", "check_integrity", "connect", "copy_to", "settle", "transaction"]
 
@@ -91,11 +90,10 @@ class Connection(sqlite3.Connection):
         raise AssertionError
 
 
-def connect(path: Path, schema: str, migrations: Sequence[str] = (), *, cure: str, create: bool = False) -> Connection:
-    """Open a file; with `create`, make a missing one and migrate an older one.
+def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = False) -> Connection:
+    """Open a file whose tables `schema` makes, in this `version` of theirs; with `create`, make a missing one.
 
-    `schema` makes a file of version FORMAT, and each of the `migrations` raises the version by one. `cure` says what
-    to do if the file is damaged. A file in a read-only folder can be read.
+    `cure` says what to do if the file is damaged, or of another version. A file in a read-only folder can be read.
     """
     try:
         connection = sqlite3.connect(
@@ -105,18 +103,16 @@ def connect(path: Path, schema: str, migrations: Sequence[str] = (), *, cure: st
         raise WorkspaceError(f"{path} cannot be opened ({error}): {cure}") from error
     connection.path, connection.cure = path, cure
     try:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        stored = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-        if version == tables == 0 and not create:
-            raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
-        newest = FORMAT + len(migrations)
-        if version == tables == 0:
-            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {FORMAT}; COMMIT;")
-            version = FORMAT
-        if not FORMAT <= version <= newest:
-            raise WorkspaceError(f"{path} has format {version}, this lemmata reads {newest}: {cure}")
-        for number, migration in enumerate(migrations[version - FORMAT :] if create else (), version + 1):
-            connection.executescript(f"BEGIN; {migration} PRAGMA user_version = {number}; COMMIT;")
+        if stored == tables == 0:
+            if not create:
+                raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
+            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
+        elif stored != version:
+            install = "install the newer lemmata that wrote it, or " if stored > version else ""
+            other = f"{path} was made by another version of lemmata (it has format {stored}, this one reads {version})"
+            raise WorkspaceError(f"{other}: {install}{cure}")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")  # deleted text does not stay in free pages
     except BaseException:
@@ -132,11 +128,8 @@ def _address(path: Path) -> str:
         return address
     if not path.exists():
         return "file::memory:"  # there is nothing to read, and nothing can be written
-    beside = (path.with_name(f"{path.name}-{suffix}") for suffix in ("wal", "journal"))
-    log = next((file for file in beside if file.exists() and file.stat().st_size), None)
-    if log is None:
-        return f"{address}?mode=ro&immutable=1"  # older versions left files in WAL mode, which need it
-    if log.suffix.endswith("-journal") or not path.with_name(f"{path.name}-shm").exists():
+    log = path.with_name(f"{path.name}-journal")
+    if log.exists() and log.stat().st_size:
         raise WorkspaceError(f"{path} needs its folder to be writable once: its last change is still in {log.name}")
     return f"{address}?mode=ro"
 

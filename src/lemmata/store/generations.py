@@ -21,7 +21,7 @@ import numpy as np
 
 from lemmata.errors import WorkspaceError
 from lemmata.objects import Entry, ObjectStore, is_safe_name
-from lemmata.store.layout import PUBLISHED
+from lemmata.store.layout import FOLDERS
 
 __all__ = [
     "LARGEST_PART",
@@ -169,7 +169,7 @@ def is_published(name: str) -> bool:
         return False
     top, _, below = name.partition("/")
     unfinished = name in ("corpus/incoming.sqlite", "index/indexing.json")
-    return name == "lemmata.toml" or (top in PUBLISHED and bool(below) and not unfinished)
+    return name == "lemmata.toml" or (top in FOLDERS and bool(below) and not unfinished)
 
 
 def _folders(name: str) -> Iterator[str]:

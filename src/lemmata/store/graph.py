@@ -36,6 +36,7 @@ __all__ = [
     "write_graph",
 ]
 
+_FORMAT = 1  # raised when the tables change
 _SCHEMA = """
 CREATE TABLE sources(name TEXT PRIMARY KEY, inputs TEXT NOT NULL, options TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE done(source TEXT NOT NULL, unit TEXT NOT NULL, PRIMARY KEY(source, unit)) WITHOUT ROWID;
@@ -69,7 +70,7 @@ class GraphRecordStore:
         cure = "delete it, run 'lemmata graph build', then extract, link and import again"
         if layout.manifest(layout.graph).exists() and path.exists() and not path.stat().st_size:
             raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")  # SQLite would take it for a new file
-        self.connection = connect(path, _SCHEMA, cure=cure, create=True)
+        self.connection = connect(path, _SCHEMA, _FORMAT, cure=cure, create=True)
         self._note = layout.graph_records_note
 
     def __enter__(self) -> GraphRecordStore:
@@ -352,7 +353,7 @@ def citations_between(graph: Graph, rows: Integers, passages: int) -> Citations:
     return Citations(indptr, targets, np.bincount(targets, minlength=passages).astype(np.int64))
 
 
-def open_citations(layout: Layout, corpus: str, passages: int) -> Citations | None:
+def open_citations(layout: Layout, corpus: str) -> Citations | None:
     """The links between passages, memory-mapped; None without a graph, or with one of another corpus.
 
     Search goes on without them, and `lemmata info` tells that the graph is out of date. WorkspaceError where it is
@@ -360,12 +361,9 @@ def open_citations(layout: Layout, corpus: str, passages: int) -> Citations | No
     """
     item = artefact(layout, "graph")
     manifest = open_manifest(item.manifest, item.cure)
-    if manifest is None or manifest.get("corpus") != corpus:
+    if manifest is None or manifest["corpus"] != corpus:
         return None
     check_files(item, manifest)
-    if _CITATIONS[0] not in manifest.get("files", {}):  # of an older lemmata
-        stored = open_graph(layout)
-        return citations_between(stored.graph, stored.rows, passages)
     return Citations(*(read_array(item.folder / name, item.cure) for name in _CITATIONS))
 
 

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from lemmata.files import explain_failed_write, lock_file, write_atomically
 __all__ = [
     "FOLDERS",
     "FORMAT",
-    "PUBLISHED",
     "Layout",
     "open_manifest",
     "read_corpus_manifest",
@@ -30,12 +29,9 @@ __all__ = [
 ]
 
 Manifest = dict[str, Any]
-# each makes a manifest of the next format from one of the format before; never changed, only added to, as are the
-# migrations of databases, so that a workspace of any earlier version can be opened
-UPGRADES: tuple[Callable[[Manifest], Manifest], ...] = ()
-FORMAT = 1 + len(UPGRADES)
-FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")  # where only lemmata writes
-PUBLISHED = (*FOLDERS, "vectors")  # what `lemmata push` copies; the last is where older versions kept theirs
+FORMAT = 1  # of manifests
+# where only lemmata writes, and what `lemmata push` copies
+FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +95,6 @@ class Layout:
     def milvus_uri(self, uri: str) -> str:
         """A URI of Milvus for its client: a file of milvus-lite lies below the workspace."""
         return uri if "://" in uri else str(self.root / uri)
-
-    @property
-    def old_vectors(self) -> Path:
-        """Where older versions kept the vectors of the only encoder, with its neighbour index and fusion below."""
-        return self.root / "vectors"
-
-    @property
-    def old_ann(self) -> Path:
-        return self.root / "index" / "ann"
-
-    @property
-    def old_fusion(self) -> Path:
-        return self.root / "index" / "fusion.json"
 
     @property
     def encodings(self) -> Path:
@@ -234,17 +217,11 @@ def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """What a complete stage wrote, in the present format; None where it has to run again: missing or damaged."""
+    """What a complete stage wrote; None where it has to run again: missing, damaged or of another format."""
     content = _read(path)
-    number = _format_of(content)
-    if content is None or not 1 <= number <= FORMAT:
+    if content is None or _format_of(content) != FORMAT or content.pop("checksum", None) != _checksum(content):
         return None
-    checksum = content.pop("checksum", None)  # missing in older ones
-    if checksum not in (None, _checksum(content)):
-        return None
-    for upgrade in UPGRADES[number - 1 :]:
-        content = upgrade(content)
-    return {**content, "format": FORMAT}
+    return content
 
 
 def _read(path: Path) -> Manifest | None:

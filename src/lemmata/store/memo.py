@@ -37,7 +37,7 @@ class Memo:
         return self
 
     def _begin(self) -> Connection:
-        connection = connect(self._path, _SCHEMA, cure="delete it", create=True)
+        connection = connect(self._path, _SCHEMA, 1, cure="delete it", create=True)
         try:
             connection.execute("BEGIN IMMEDIATE")
             if connection.execute("SELECT code FROM version").fetchone() != (self._code,):

@@ -26,7 +26,6 @@ __all__ = [
     "earlier_split",
     "id_keys",
     "open_split",
-    "stored_passages",
     "write_split",
 ]
 
@@ -57,7 +56,7 @@ class Split:
     seed: int = 0
     notes: tuple[str, ...] = ()  # remarks for the reader, a sentence each
     answers: bool = False  # training links may lead to held-out rows, which are never anchors
-    passages: Keys = field(default_factory=_no_keys)  # (n rows,) of their ids; empty in older splits
+    passages: Keys = field(default_factory=_no_keys)  # (n rows,) of their ids
     documents: Keys = field(default_factory=_no_keys)  # (n rows,) of the ids of their documents
     since: str = ""  # by time: the dates where validation and test begin
 
@@ -70,10 +69,10 @@ class Split:
 
     def digest(self) -> str:
         """Equal for splits that put the same passages and concepts into the same parts."""
-        order = np.argsort(self.passages) if len(self.passages) else np.arange(len(self.part))
+        order = np.argsort(self.passages)
         held_out = {name: part for name, part in self.concepts.items() if part != PARTS[0]}
         content = hashlib.blake2b(digest_size=16)
-        content.update(self.passages[order].tobytes() if len(self.passages) else b"")
+        content.update(self.passages[order].tobytes())
         content.update(self.part[order].tobytes())
         content.update(json.dumps([held_out, self.answers], sort_keys=True).encode())
         return content.hexdigest()
@@ -121,41 +120,32 @@ def open_split(layout: Layout, inputs: str) -> Split:
     return _read_split(item, open_artefact(layout, item, inputs))
 
 
-def earlier_split(layout: Layout, options: Mapping[str, Any]) -> tuple[Split, str] | None:
-    """The stored split, if it was made with these options, and the corpus that it splits, which may have changed.
+def earlier_split(layout: Layout, options: Mapping[str, Any]) -> Split | None:
+    """The stored split, if it was made with these options; the corpus may have changed since.
 
     WorkspaceError for a damaged one: without it, a new split could move passages.
     """
     item = artefact(layout, "split")
     manifest = open_manifest(item.manifest, item.repair)
-    if manifest is None or {**manifest.get("options", {}), "answers": options["answers"]} != options:
+    if manifest is None or {**manifest["options"], "answers": options["answers"]} != options:
         return None
     check_files(item, manifest)
-    return _read_split(item, manifest), str(manifest.get("inputs"))
-
-
-def stored_passages(layout: Layout) -> Keys:
-    """Hashes of the passages that the stored split has, ascending; empty without a split, or where it is damaged."""
-    try:
-        return np.unique(np.load(layout.split / "passages.npy"))
-    except (OSError, ValueError, EOFError):
-        return _no_keys()
+    return _read_split(item, manifest)
 
 
 def _read_split(item: Artefact, manifest: Mapping[str, Any]) -> Split:
-    def keys(name: str) -> Keys:
-        file = item.folder / name
-        return np.array(read_array(file, item.repair)) if file.exists() else _no_keys()  # missing in older splits
+    def read(name: str) -> npt.NDArray[Any]:
+        return np.array(read_array(item.folder / f"{name}.npy", item.repair))
 
     return Split(
-        part=np.array(read_array(item.folder / "part.npy", item.repair)),
-        unseen=np.array(read_array(item.folder / "unseen.npy", item.repair)),
+        part=read("part"),
+        unseen=read("unseen"),
         concepts=read_json(item.folder / "concepts.json", item.repair),
         method=manifest["method"],
         seed=manifest["seed"],
         notes=tuple(manifest["notes"]),
-        answers=manifest.get("answers", False),  # missing in older splits
-        passages=keys("passages.npy"),
-        documents=keys("documents.npy"),
-        since=manifest.get("since", ""),
+        answers=manifest["answers"],
+        passages=read("passages"),
+        documents=read("documents"),
+        since=manifest["since"],
     )

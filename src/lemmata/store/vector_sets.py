@@ -1,7 +1,6 @@
 """Which sets of vectors a workspace has: one per encoder, side by side, and the one that search uses by default.
 
-A folder per encoder holds its vectors, its neighbour index, its summaries and the fusion that was chosen for it. Older
-versions had one set at another place, which is read where it lies; the next command that writes vectors moves it.
+A folder per encoder holds its vectors, its neighbour index, its summaries and the fusion that was chosen for it.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lemmata.errors import WorkspaceError
-from lemmata.files import sync
 from lemmata.store.layout import Layout, open_manifest, read_manifest, write_manifest
 
 __all__ = [
     "VectorSet",
     "default_encoder",
-    "move_old_vectors",
     "remove_vectors",
     "set_default_encoder",
     "size_on_disk",
@@ -68,8 +65,6 @@ class VectorSet(NamedTuple):
 def default_encoder(layout: Layout) -> str:
     """The encoder that search uses; empty where there are no vectors yet, WorkspaceError where the note is damaged."""
     chosen = open_manifest(layout.default_encoder, "run 'lemmata index --encoder NAME' with the encoder to search with")
-    if chosen is None:
-        chosen = open_manifest(layout.manifest(layout.old_vectors), "run 'lemmata index' again")
     return str(chosen["encoder"]) if chosen else ""
 
 
@@ -90,58 +85,23 @@ def vector_set(layout: Layout, encoder: str = "") -> VectorSet | None:
     """The set of an encoder, whether it exists or not; without a name the default one, or None."""
     default = _default_if_readable(layout) if encoder else default_encoder(layout)
     encoder = encoder or default
-    return _located(layout, encoder, default) if encoder else None
+    return _in_folder(layout.encoder_folder(encoder), encoder, default) if encoder else None
 
 
 def vector_sets(layout: Layout) -> list[VectorSet]:
     """All sets that exist, complete or not, the default one first."""
     default = _default_if_readable(layout)
-    old = read_manifest(layout.manifest(layout.old_vectors))
-    sets = {_located(layout, str(old["encoder"]), default)} if old else set()
+    sets = []
     for folder in layout.dense.glob("[!.]*") if layout.dense.is_dir() else ():
         if (folder / "vectors").is_dir():
             manifest = read_manifest(folder / "vectors" / "manifest.json")
             known = default if folder == layout.encoder_folder(default) else folder.name
-            sets.add(_in_folder(folder, str(manifest["encoder"]) if manifest else known, default))
+            sets.append(_in_folder(folder, str(manifest["encoder"]) if manifest else known, default))
     return sorted(sets, key=lambda item: (not item.is_default, item.encoder))
-
-
-def _located(layout: Layout, encoder: str, default: str) -> VectorSet:
-    place = _in_folder(layout.encoder_folder(encoder), encoder, default)
-    if not place.vectors.is_dir():
-        old = read_manifest(layout.manifest(layout.old_vectors)) or {}
-        if old.get("encoder") == encoder:
-            return VectorSet(encoder, encoder == default, layout.old_vectors, layout.old_ann, layout.old_fusion)
-    return place
 
 
 def _in_folder(folder: Path, encoder: str, default: str) -> VectorSet:
     return VectorSet(encoder, encoder == default, folder / "vectors", folder / "ann", folder / "fusion.json")
-
-
-def move_old_vectors(layout: Layout) -> None:
-    """Move the set of an older version to its place among the others; call it while holding the workspace.
-
-    Killed between two renames, it leaves what can be read, and the next call completes it: vectors move last.
-    """
-    if not layout.old_vectors.is_dir():
-        return
-    old = read_manifest(layout.manifest(layout.old_vectors))
-    if old is not None:
-        encoder = str(old["encoder"])
-        place = _in_folder(layout.encoder_folder(encoder), encoder, "")
-        if not place.vectors.exists():
-            place.vectors.parent.mkdir(parents=True, exist_ok=True)
-            for source, target in ((layout.old_ann, place.ann), (layout.old_fusion, place.fusion)):
-                if source.exists() and not target.exists():
-                    source.replace(target)
-            if not layout.default_encoder.exists():
-                set_default_encoder(layout, encoder)
-            layout.old_vectors.replace(place.vectors)
-            sync(layout.root)
-            return
-    shutil.rmtree(layout.old_vectors)  # damaged, or made again since
-    shutil.rmtree(layout.old_ann, ignore_errors=True)
 
 
 def size_on_disk(vectors: VectorSet) -> int:
@@ -160,7 +120,7 @@ def _bytes(*places: Path) -> int:
 
 
 def remove_vectors(layout: Layout, removed: VectorSet) -> None:
-    """Delete a set with what was made from it; call it while holding the workspace, after `move_old_vectors`."""
+    """Delete a set with what was made from it; call it while holding the workspace."""
     if removed.is_default:
         layout.default_encoder.unlink(missing_ok=True)
     folder = removed.vectors.parent

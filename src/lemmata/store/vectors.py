@@ -38,9 +38,9 @@ class StoredVectors(NamedTuple):
     matrix: Floats  # (n, dim)
     hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
     encoder: str  # what `load_encoder` takes
-    cut: int = 0  # length that its vectors were truncated to; 0: full length
-    made_by: str = ""  # the encoder's own name; empty in older ones
-    crowding: Crowding | None = None  # of the passages; None in older ones, and in those of summaries
+    cut: int  # length that its vectors were truncated to; 0: full length
+    made_by: str  # the encoder's own name
+    crowding: Crowding  # of the passages
 
 
 def unfinished(layout: Layout) -> str:
@@ -105,12 +105,8 @@ def _partial(layout: Layout, encoder: str, name: str) -> Path:
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
     matrix, hashes = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("matrix", "hashes"))
-    crowding = None
-    if "spread" in manifest:
-        crowding = Crowding(read_array(item.folder / _CROWDING, item.cure), float(manifest["spread"]))
-    return StoredVectors(
-        matrix, hashes, manifest["encoder"], manifest.get("cut", 0), manifest.get("made_by", ""), crowding
-    )
+    crowding = Crowding(read_array(item.folder / _CROWDING, item.cure), float(manifest["spread"]))
+    return StoredVectors(matrix, hashes, manifest["encoder"], manifest["cut"], manifest["made_by"], crowding)
 
 
 class VectorWriter:
@@ -133,12 +129,6 @@ class VectorWriter:
         self.encoder = encoder
         self.name = name
         self.folder = _partial(layout, encoder, name)
-        begun_before = layout.old_vectors.with_name(self.folder.name)  # by an older version
-        if begun_before.is_dir():
-            if not self.folder.exists():
-                self.folder.parent.mkdir(parents=True, exist_ok=True)
-                begun_before.replace(self.folder)
-            shutil.rmtree(begun_before, ignore_errors=True)
         key = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
         note = self.folder / "key"
         shape = (len(hashes), dimension)
