@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, one_answer_each, silent, small_bert, small_job
 
 from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.store.layout import write_manifest
 from lemmata.train.job import BATCH, Job, JobWriter, open_job, translated
 
 OTHER_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -97,7 +98,7 @@ def test_incomplete_records_and_unknown_measures_are_refused(base: Path, tmp_pat
     "damage",
     [
         lambda folder: (folder / "manifest.json").unlink(),
-        lambda folder: (folder / "manifest.json").write_text('{"format": 1, "verb": "mine"}'),
+        lambda folder: write_manifest(folder / "manifest.json", {"verb": "mine"}),
         lambda folder: (folder / "tokens.bin").unlink(),
         lambda folder: (folder / "tokens.bin").write_bytes(b""),
         lambda folder: (folder / "tokens.bin").write_bytes((folder / "tokens.bin").read_bytes()[:-2]),

@@ -19,6 +19,7 @@ from lemmata.evaluate.report import Report, as_json
 from lemmata.project import Project
 from lemmata.run import RunOptions, run, stage_table
 from lemmata.stages.evaluate import EvaluateOptions
+from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.store.vectors import open_vectors
 
 pytest.importorskip("torch")
@@ -259,10 +260,9 @@ def test_a_run_stopped_after_the_fine_tuning_resumes(base: Path, tmp_path: Path)
     folder = write_recipe(tmp_path, base)
     assert not run_until(folder, "index tuned")["finetune tuned"]
     file = folder / "run" / "stages.json"
-    stages = json.loads(file.read_text())
-    del stages["checksum"]
+    stages = read_manifest(file) or {}
     del stages["stages"]["finetune tuned"]  # killed after the model was written, before its stage was recorded
-    file.write_text(json.dumps(stages))
+    write_manifest(file, stages)
     (folder / "run" / "known.npz").unlink()
     model = times(folder / "models")
     reports, done = run_all(folder)

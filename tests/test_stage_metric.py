@@ -18,6 +18,7 @@ from lemmata.project import Project
 from lemmata.stages import metric as stage
 from lemmata.stages.metric import MetricStageOptions
 from lemmata.stages.training_sets import split_key
+from lemmata.store.layout import read_manifest, write_manifest
 from lemmata.store.metric import open_metric
 from lemmata.store.vector_sets import vector_set
 from lemmata.train.metric import MetricOptions, train_metric
@@ -210,8 +211,7 @@ def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
     keep_metric(project)
     vectors = vector_set(project.layout)
     assert vectors is not None
-    manifest = json.loads(vectors.manifest.read_text("utf-8"))
-    vectors.manifest.write_text(json.dumps({**manifest, "made_by": "another"}), "utf-8")
+    write_manifest(vectors.manifest, {**(read_manifest(vectors.manifest) or {}), "made_by": "another"})
     assert open_metric(project.layout) is None
     assert not project.info()["vectors"][0]["metric"]["up_to_date"]
 
@@ -272,8 +272,8 @@ def test_tuning_fits_the_weight_of_the_metric_and_info_shows_it(tmp_path: Path) 
     assert {each["learned"] for each in tried} > {0.0}
     vectors = vector_set(project.layout)
     assert vectors is not None
-    fusion = asdict(Fusion(weight=0.5, learned=1.0))
-    vectors.fusion.write_text(json.dumps({"verb": "tune", "format": 1, "fusion": fusion}), "utf-8")
+    fitted = read_manifest(vectors.fusion) or {}
+    write_manifest(vectors.fusion, {**fitted, "fusion": asdict(Fusion(weight=0.5, learned=1.0))})
     assert "used by auto" in " ".join(lemmata("info", "-w", str(project.layout.root)).split())
     with project.retriever() as retriever:
         hits = retriever.search("aaword abword", 5, paths=True)
