@@ -29,13 +29,13 @@ import numpy as np
 from bench.shared import generate_plant
 
 from lemmata.encode.load import is_static_encoder
+from lemmata.evaluate.evaluate import fusion_values, table_task
 from lemmata.evaluate.significance import bootstrap
 from lemmata.evaluate.tasks import Task, restricted, task_from
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, default_fusion, fit_fusion
 from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
 from lemmata.project import Project
-from lemmata.search import Retriever
-from lemmata.stages.evaluate import fusion_values, table_task
+from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, default_fusion, fit_fusion
+from lemmata.search.retriever import Retriever
 
 ROOT = Path(__file__).parents[1]
 SETS = ("qseries", "cisi", "plant-11", "plant-12", "plant-13", "mathlib", "scifact", "planetmath", "stacks")

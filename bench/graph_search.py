@@ -24,18 +24,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata import paths
+from lemmata.core.types import Encoder, Floats, Graph, Integers, Mask, MeasuredGraph, Passage
+from lemmata.corpus.split import open_split
 from lemmata.encode.load import is_static_encoder
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.fusion import DIFFUSION, Fusion, candidates, combine, default_fusion, fit_fusion
-from lemmata.geometry.diffusion import NEAREST, Links, personalised_pagerank, reverse, spread, start_weights, union
-from lemmata.geometry.lengths import measure_by_text, sort_edges
-from lemmata.measures import evaluate, judged, parse_measure
-from lemmata.paths import PathSearch
-from lemmata.search import Geodesics, Retriever
-from lemmata.store.graph import CITING, StoredGraph, citations_between, open_graph
-from lemmata.store.split import open_split
-from lemmata.types import Encoder, Floats, Graph, Integers, Mask, MeasuredGraph, Passage
+from lemmata.graph.diffusion import NEAREST, Links, personalised_pagerank, reverse, spread, start_weights, union
+from lemmata.graph.lengths import measure_by_text, sort_edges
+from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
+from lemmata.search import paths
+from lemmata.search.fusion import DIFFUSION, Fusion, candidates, combine, default_fusion, fit_fusion
+from lemmata.search.paths import PathSearch
+from lemmata.search.retriever import Geodesics, Retriever
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
 DEPTH = 20

@@ -27,21 +27,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from bench.shared import generate_plant
 
+from lemmata.core.types import Floats, Integers, Mask
+from lemmata.core.words import STOP_WORDS, language_of
+from lemmata.core.workspace import Layout
+from lemmata.corpus.corpus import Corpus
+from lemmata.evaluate.evaluate import table_task
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import Floats64, bootstrap, compare
 from lemmata.evaluate.tasks import Task, held_out, references_task, task_from
-from lemmata.index import lexical, tokens
-from lemmata.index.exact import best
-from lemmata.index.lexical import LexicalIndex
-from lemmata.index.tokens import Tokenizer, learn_parts
 from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
-from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.project import Project
-from lemmata.search import HEADING_WEIGHT, LONGEST_QUERY
-from lemmata.stages.evaluate import table_task
-from lemmata.store.corpus import Corpus
-from lemmata.store.layout import Layout
-from lemmata.types import Floats, Integers, Mask
-from lemmata.words import STOP_WORDS, language_of
+from lemmata.search import lexical, tokens
+from lemmata.search.lexical import LexicalIndex
+from lemmata.search.retriever import HEADING_WEIGHT, LONGEST_QUERY
+from lemmata.search.tokens import Tokenizer, learn_parts
+from lemmata.vectors.exact import best
 
 ROOT = Path(__file__).parents[1]
 MEASURES = ("MRR@10", "nDCG@10")

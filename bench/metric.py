@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.core.types import Floats, Integers, Mask
+from lemmata.evaluate.measures import Judged, evaluate, judged, parse_measure
 from lemmata.evaluate.significance import randomisation
-from lemmata.geometry.diffusion import NEAREST, Links, spread, start_weights
-from lemmata.measures import Judged, evaluate, judged, parse_measure
-from lemmata.store.graph import CITING
-from lemmata.types import Floats, Integers, Mask
+from lemmata.graph.diffusion import NEAREST, Links, spread, start_weights
+from lemmata.graph.store import CITING
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
 PARTS = ("train", "validation", "test")
@@ -117,9 +117,9 @@ def main() -> None:
 
 
 def export(options: argparse.Namespace) -> None:
-    from lemmata.search import Retriever
-    from lemmata.store.split import open_split
-    from lemmata.store.vectors import open_vectors
+    from lemmata.corpus.split import open_split
+    from lemmata.search.retriever import Retriever
+    from lemmata.vectors.store import open_vectors
 
     with Retriever.open(options.workspace) as retriever:
         passages = list(retriever.corpus)

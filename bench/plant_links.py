@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.types import Document, Edge, Link, Passage
 from lemmata.ingest.logs import Columns, csv_rows, read_hierarchy, read_logs
 from lemmata.plant.entities import LEAST_STRENGTH, EntityLinker, learn_entities, link_entities
 from lemmata.plant.hierarchy import build_tree, closeness, contains
@@ -34,7 +35,6 @@ from lemmata.plant.names import find_mentions, tokenise
 from lemmata.plant.predict import Prediction, known_edges, predict_links
 from lemmata.plant.records import learn_records, link_records
 from lemmata.plant.scorer import measure, restored
-from lemmata.types import Document, Edge, Link, Passage
 
 Pairs = set[tuple[str, str]]
 SEEN, UNSEEN = 7, 8

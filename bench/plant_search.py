@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from bench.shared import generate_plant, write_json
 
+from lemmata.core.words import language_of
 from lemmata.evaluate.significance import bootstrap, randomisation
 from lemmata.evaluate.tasks import Task
 from lemmata.ingest.beir import read_qrels, read_queries
 from lemmata.project import Project
-from lemmata.words import language_of
 
 MEASURE = "MRR@10"
 RETRIEVERS = ("lexical", "dense:lemmata-mini", "dense:lemmata-plant", "hybrid:lemmata-mini", "hybrid:lemmata-plant")

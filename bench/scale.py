@@ -24,15 +24,14 @@ from typing import Any
 import numpy as np
 from bench.synthetic import queries, write_passages
 
-from lemmata.charts import Curve, LineChart, line_chart, svg_file
+from lemmata.core.workspace import Layout, set_default_encoder
 from lemmata.encode.load import NANO, encoder_id, load_encoder
-from lemmata.index.exact import ExactIndex
+from lemmata.evaluate.charts import Curve, LineChart, line_chart, svg_file
 from lemmata.project import Project
-from lemmata.search import Retriever
-from lemmata.stages.index import index_ann, index_vectors
-from lemmata.stages.summaries import content_hashes
-from lemmata.store.layout import Layout
-from lemmata.store.vector_sets import set_default_encoder
+from lemmata.search.index import index_ann, index_vectors
+from lemmata.search.retriever import Retriever
+from lemmata.search.summaries.texts import content_hashes
+from lemmata.vectors.exact import ExactIndex
 
 QUERIES = 100
 ADDED = 100

@@ -27,22 +27,22 @@ import numpy as np
 from bench.auto import REPEATS, on_some, task_of, workspace
 from bench.metric import FROM_QUERY, SEEDS, WEIGHTS, walked_vectors
 
+from lemmata.core.types import Edge, Floats, Integers, MeasuredGraph
+from lemmata.evaluate.evaluate import fusion_values
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.fusion import Fusion, default_fusion, fit_fusion
-from lemmata.geometry.attention import incoming
-from lemmata.geometry.diffusion import NEAREST, Links, personalised_pagerank, spread, start_weights
-from lemmata.geometry.lengths import measure_by_text, sort_edges
-from lemmata.geometry.metric import LearnedMetric, measure_by_metric
+from lemmata.graph.attention import incoming
+from lemmata.graph.diffusion import NEAREST, Links, personalised_pagerank, spread, start_weights
 from lemmata.graph.embed import EmbedOptions, split_edges, train_embedding
+from lemmata.graph.lengths import measure_by_text, sort_edges
 from lemmata.graph.links import build_graph
-from lemmata.measures import evaluate, judged, parse_measure
-from lemmata.paths import PathSearch, Ranking
+from lemmata.graph.metric import LearnedMetric, measure_by_metric
+from lemmata.graph.store import StoredGraph
 from lemmata.project import Project
-from lemmata.search import Retriever
-from lemmata.stages.evaluate import fusion_values
-from lemmata.store.graph import StoredGraph
+from lemmata.search.fusion import Fusion, default_fusion, fit_fusion
+from lemmata.search.paths import PathSearch, Ranking
+from lemmata.search.retriever import Retriever
 from lemmata.train.metric import MetricOptions, Trained, messages, train_metric
-from lemmata.types import Edge, Floats, Integers, MeasuredGraph
 
 MEASURES = [parse_measure(name) for name in ("nDCG@10", "MRR@10", "R@20")]
 CHOSEN_BY = "nDCG@10"

@@ -74,7 +74,7 @@ def search_in_python(folder: Path, queries: list[str], retriever: str, seconds: 
     """Searches in a fresh process, one after the other."""
     code = (
         "import json, sys, time\n"
-        "from lemmata.search import Retriever\n"
+        "from lemmata.search.retriever import Retriever\n"
         "folder, retriever, seconds, warm = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])\n"
         "queries = json.load(sys.stdin)\n"
         "opened = Retriever.open(folder)\n"

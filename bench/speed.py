@@ -39,23 +39,23 @@ import numpy as np
 from bench import synthetic
 from bench.shared import write_json
 
+from lemmata.core.types import Floats, Index, Integers, Mask, MeasuredGraph
 from lemmata.encode.load import DEFAULT, baseline_folder, load_encoder
-from lemmata.geometry.geodesic import Start, Tree, compiled_trees, python_tree
-from lemmata.geometry.lengths import distance, measure_by_text, sort_edges
-from lemmata.index import lexical as lexical_module
-from lemmata.index.ann import AnnIndex
-from lemmata.index.exact import ExactIndex
-from lemmata.index.lexical import LexicalIndex
-from lemmata.index.tokens import tokenize
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
+from lemmata.graph.geodesic import Start, Tree, compiled_trees, python_tree
+from lemmata.graph.lengths import distance, measure_by_text, sort_edges
+from lemmata.graph.store import StoredGraph
 from lemmata.ingest.papers import read_paper
 from lemmata.latex.mains import Main
 from lemmata.latex.source import decode
-from lemmata.measures import evaluate, judged, parse_measure
-from lemmata.paths import QUERY_WEIGHT, SEEDS, PathSearch
 from lemmata.project import Project
-from lemmata.search import Retriever
-from lemmata.store.graph import StoredGraph
-from lemmata.types import Floats, Index, Integers, Mask, MeasuredGraph
+from lemmata.search import lexical as lexical_module
+from lemmata.search.lexical import LexicalIndex
+from lemmata.search.paths import QUERY_WEIGHT, SEEDS, PathSearch
+from lemmata.search.retriever import Retriever
+from lemmata.search.tokens import tokenize
+from lemmata.vectors.ann import AnnIndex
+from lemmata.vectors.exact import ExactIndex
 
 Report = dict[str, Any]
 OURS = "lemmata"
@@ -304,7 +304,7 @@ def static(
 
 K = 10
 WIDTHS = (16, 32, 64, 128, 256, 512)
-LINKS, BUILD_WIDTH = 16, 200  # as in lemmata.index.ann
+LINKS, BUILD_WIDTH = 16, 200  # as in lemmata.vectors.ann
 Walk = Callable[[Floats, int], Integers]  # queries and width -> rows
 
 
@@ -453,7 +453,7 @@ def milvus(*, uri: str = "", rows: int = 100_000, dimension: int = 384, queries:
 
     Without a URI it is a file of milvus-lite; the token of a server is in $MILVUS_TOKEN.
     """
-    from lemmata.index.milvus import Batch, MilvusIndex, drop_collections, replace_collection, update_collection
+    from lemmata.vectors.milvus import Batch, MilvusIndex, drop_collections, replace_collection, update_collection
 
     generator = np.random.default_rng(0)
     both = synthetic.mixture(rows + queries, dimension, generator)
@@ -633,7 +633,7 @@ def _attention_inputs(folder: Path, nodes: int) -> tuple[Floats, Integers, list[
 
 
 def _attend(folder: Path, nodes: int) -> Report:
-    from lemmata.geometry.attention import Incoming, Layer, attend, incoming
+    from lemmata.graph.attention import Incoming, Layer, attend, incoming
 
     hidden, (sources, targets), weights = _attention_inputs(folder, nodes)
     received = incoming(sources, targets, np.zeros(len(sources), np.int8), nodes)
@@ -717,11 +717,11 @@ def _references(workspace: Path, most: int) -> list[tuple[int, int]]:
 
 
 def _mine(workspace: Path, most: int) -> Report:
+    from lemmata.core.types import Pair
+    from lemmata.corpus.split import Split
     from lemmata.graph.links import build_graph, link_edges
     from lemmata.mine.material import material
     from lemmata.mine.negatives import NegativeOptions, mine_negatives
-    from lemmata.store.split import Split
-    from lemmata.types import Pair
 
     with Retriever.open(workspace) as retriever:
         corpus = retriever.corpus

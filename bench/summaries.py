@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.evaluate.evaluate import EvaluateOptions, table_task
 from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.evaluate.tasks import Task, task_from
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
-from lemmata.stages.evaluate import EvaluateOptions, table_task
 
 ROOT = Path(__file__).parents[1]
 BENCH, WRITTEN, EXAMPLE = ROOT / "bench", ROOT / "recipes" / "lemmata_mini" / "written", ROOT / "examples" / "qseries"

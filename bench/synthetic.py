@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.types import Floats, Graph
 from lemmata.encode.load import NANO, PACKAGED
 from lemmata.project import Project
-from lemmata.types import Floats, Graph
 
 VOCABULARY = 300_000
 LENGTH, SPREAD = 73, 39  # words of a passage

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.graph.lengths import open_lengths
+from lemmata.graph.store import GraphRecordStore, open_graph
 from lemmata.project import Project
-from lemmata.store.graph import GraphRecordStore, open_graph
-from lemmata.store.lengths import open_lengths
-from lemmata.store.summaries import open_summaries
-from lemmata.store.vectors import open_vectors
+from lemmata.search.summaries.store import open_summaries
+from lemmata.vectors.store import open_vectors
 
 ADJECTIVES = (
     "reduced smooth graded filtered local proper perfect stable normal regular compact tame simple free".split()

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from tests.small_bert import silent
 
+from lemmata.core.types import Floats, Integers
 from lemmata.train.encoders import load_model
 from lemmata.train.finetune import FinetuneOptions, Objective
 from lemmata.train.job import Job, open_job
 from lemmata.train.metric import MetricOptions, train_metric
 from lemmata.train.ranks import average, from_each, from_first, gathered
-from lemmata.types import Floats, Integers
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "contrastive": {"dimensions": [1, 0.5]},

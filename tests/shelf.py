@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from lemmata.types import Document, Integers, Passage
+from lemmata.core.types import Document, Integers, Passage
 
 
 class Shelf:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.errors import require
-from lemmata.measures import Judged
+from lemmata.core.errors import require
+from lemmata.evaluate.measures import Judged
 from lemmata.train.job import Job, JobWriter
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

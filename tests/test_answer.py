@@ -17,7 +17,11 @@ from tests.command import run_command
 from tests.folders import indexed
 from tests.llm_server import Server
 
-from lemmata.answer import (
+from lemmata.core.types import Hit, Passage
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.llm.chat import Answer, Chat, Request
+from lemmata.llm.endpoint import Budget, EndpointOptions
+from lemmata.search.ask import (
     REFUSAL,
     AnswerOptions,
     Event,
@@ -29,11 +33,7 @@ from lemmata.answer import (
     split_answer,
     without_citations,
 )
-from lemmata.encode.hashing import HashingEncoder
-from lemmata.index.tokens import tokenize
-from lemmata.llm.chat import Answer, Chat, Request
-from lemmata.llm.endpoint import Budget, EndpointOptions
-from lemmata.types import Hit, Passage
+from lemmata.search.tokens import tokenize
 
 PAPER = r"""
 \documentclass{article}

@@ -21,8 +21,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.archives import Limits, Package, open_decompressed, read_package, sniff
-from lemmata.errors import ArchiveError
+from lemmata.core.archives import Limits, Package, open_decompressed, read_package, sniff
+from lemmata.core.errors import ArchiveError
 
 TREE = {
     "main.tex": b"\\begin{document}x\\end{document}\n" * 40,

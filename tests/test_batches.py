@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lemmata.core.types import Integers
 from lemmata.train.batches import Plan, chunks, collate, plan
 from lemmata.train.job import TokenizedTexts
-from lemmata.types import Integers
 
 
 def distinct(count: int, first: int = 0) -> Integers:

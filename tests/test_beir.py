@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Link, Passage, Reading
 from lemmata.ingest.beir import check_judgments, read_passages, read_qrels, read_queries, read_table
-from lemmata.types import Link, Passage, Reading
 
 
 def read(*rows: dict[str, Any], batch: int = 2000) -> list[Reading]:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lemmata.core.types import Reference
 from lemmata.latex.bibliography import (
     arxiv_id,
     doi,
@@ -16,7 +17,6 @@ from lemmata.latex.bibliography import (
     read_biblatex_bbl,
     read_bibliography,
 )
-from lemmata.types import Reference
 
 
 def item(body: str, label: str = "") -> Reference:

@@ -16,10 +16,10 @@ from tests.test_cli import lemmata
 from tests.test_geodesic import graph_of, measured
 from tests.test_search import make_project
 
-from lemmata.errors import LemmataError, WorkspaceError
-from lemmata.geometry.bridges import End, Route, diverse_routes, expected_routes
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.types import MeasuredGraph
+from lemmata.graph.bridges import End, Route, diverse_routes, expected_routes
 from lemmata.project import Project
-from lemmata.types import MeasuredGraph
 
 Case = tuple[MeasuredGraph, End, End]
 

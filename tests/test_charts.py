@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.charts import (
+from lemmata.evaluate.charts import (
     Curve,
     HeatMap,
     LineChart,

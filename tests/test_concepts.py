@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.concepts.build import ConceptGraph, ConceptOptions, build_concepts
-from lemmata.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
-from lemmata.concepts.mentions import find_mentions, name_trie
-from lemmata.concepts.prose import is_term
-from lemmata.concepts.relations import name_relations, sentence_relations
-from lemmata.concepts.terms import clean_term, key_of, mask, normal, sentence_spans
-from lemmata.types import Concept, Document, Edge, Link, Passage
+from lemmata.core.types import Concept, Document, Edge, Link, Passage
+from lemmata.graph.concepts.build import ConceptGraph, ConceptOptions, build_concepts
+from lemmata.graph.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
+from lemmata.graph.concepts.mentions import find_mentions, name_trie
+from lemmata.graph.concepts.prose import is_term
+from lemmata.graph.concepts.relations import name_relations, sentence_relations
+from lemmata.graph.concepts.terms import clean_term, key_of, mask, normal, sentence_spans
 
 NOETHERIAN = Passage(
     "rings#def",

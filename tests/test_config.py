@@ -12,8 +12,8 @@ from typing import ClassVar
 import pytest
 from tests.test_cli import lemmata
 
-from lemmata.config import Option, build, merged, near, options_of, read_toml, suggest
-from lemmata.errors import ConfigError
+from lemmata.core.config import Option, build, merged, near, options_of, read_toml, suggest
+from lemmata.core.errors import ConfigError
 from lemmata.project import Project, all_options
 
 
@@ -76,7 +76,7 @@ def test_an_unknown_table_is_named(tmp_path: Path) -> None:
     path = tmp_path / "lemmata.toml"
     path.write_text("[indx]\nencoder = 'hashing'\n")
     with pytest.raises(ConfigError, match=r"there is no table \[indx\]; did you mean 'index'\?"):
-        read_toml(path, {"index": "lemmata.stages.index:IndexOptions"})
+        read_toml(path, {"index": "lemmata.search.index:IndexOptions"})
 
 
 def test_settings_override_table_by_table() -> None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from tests.small_bert import VOCABULARY, small_bert
 from tests.test_cli import lemmata
 
+from lemmata.core.errors import InputError, WorkspaceError
+from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.export import write_cross_encoder, write_encoder
 from lemmata.encode.load import encoder_kind
 from lemmata.encode.restore import restore_cross_encoder
-from lemmata.errors import InputError, WorkspaceError
 from lemmata.project import Project
-from lemmata.search import choose_rerank_weight, rerank, split_reranker
-from lemmata.store.layout import read_manifest, write_manifest
+from lemmata.search.retriever import choose_rerank_weight, rerank, split_reranker
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.fusion import Fusion, candidates, combine
-from lemmata.geometry import crowding as module
-from lemmata.geometry.crowding import measure_crowding
-from lemmata.types import Crowding, Floats
+from lemmata.core.types import Crowding, Floats
+from lemmata.search.fusion import Fusion, candidates, combine
+from lemmata.vectors import crowding as module
+from lemmata.vectors.crowding import measure_crowding
 
 
 def silent(*_: object) -> None:

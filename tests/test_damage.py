@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from tests.command import run_command
 
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.types import Edge
+from lemmata.core.workspace import read_manifest, write_manifest
+from lemmata.corpus.corpus import Corpus
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.graph.store import GraphRecordStore, open_embedding, open_graph, write_embedding
 from lemmata.project import Project, doctor
-from lemmata.search import Retriever
-from lemmata.store.corpus import Corpus
-from lemmata.store.graph import GraphRecordStore, open_embedding, open_graph, write_embedding
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.types import Edge
+from lemmata.search.retriever import Retriever
 
 PAPER = r"""\documentclass{article}
 \newtheorem{theorem}{Theorem}

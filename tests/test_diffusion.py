@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.geometry.diffusion import Links, personalised_pagerank, reverse, spread, start_weights, union
-from lemmata.types import Integers
+from lemmata.core.types import Integers
+from lemmata.graph.diffusion import Links, personalised_pagerank, reverse, spread, start_weights, union
 
 Case = tuple[Links, Integers, Integers]
 

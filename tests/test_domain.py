@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.test_cli import lemmata
 
-from lemmata.errors import InputError, LemmataError
+from lemmata.core.errors import InputError, LemmataError
 from lemmata.mine.domain import _area, train_domain_classifier
 from lemmata.project import Project
 

@@ -12,17 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lemmata.errors import ConfigError, InputError
+from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.types import Graph, Integers
 from lemmata.graph import embed
-from lemmata.graph.embed import (
-    Embedding,
-    EmbedOptions,
-    edge_array,
-    evaluate_embedding,
-    split_edges,
-    train_embedding,
-)
-from lemmata.types import Graph, Integers
+from lemmata.graph.embed import Embedding, EmbedOptions, edge_array, evaluate_embedding, split_edges, train_embedding
 
 torch: Any = pytest.importorskip("torch")
 

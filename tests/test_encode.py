@@ -16,6 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from lemmata.core.errors import ConfigError, InputError, MissingExtra
+from lemmata.core.types import Encoder, Floats
+from lemmata.core.words import LANGUAGES
 from lemmata.encode.bert import PRECISIONS, build_bert, outlier_scales, read_architecture
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
@@ -33,9 +36,6 @@ from lemmata.encode.load import (
 from lemmata.encode.onnx import OnnxEncoder, batches, open_session
 from lemmata.encode.restore import restore
 from lemmata.encode.transformer import cpu_has_bf16
-from lemmata.errors import ConfigError, InputError, MissingExtra
-from lemmata.types import Encoder, Floats
-from lemmata.words import LANGUAGES
 
 WORDS = "the partition function of theta rank crank graph lemma proof counts".split()
 TEXTS = ["the partition function", "rank of the crank", "lemma", "theta graph counts the proof of the lemma", "the"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.excerpts import excerpt
+from lemmata.search.excerpts import excerpt
 
 TEXT = (
     "First we fix the notation of this long passage, which has nothing to do with it. "

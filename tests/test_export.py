@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.folders import write
 from tests.test_cli import lemmata
 
-from lemmata.errors import InputError, WorkspaceError
+from lemmata.core.errors import InputError, WorkspaceError
+from lemmata.core.types import Document, Link, Passage
+from lemmata.evaluate.evaluate import EvaluateOptions, beir_task
 from lemmata.evaluate.tasks import task_from
 from lemmata.ingest.beir import passage_record, read_corpus, read_judged, read_passages, write_beir
 from lemmata.project import Project
-from lemmata.stages.evaluate import EvaluateOptions, beir_task
-from lemmata.types import Document, Link, Passage
 
 PAPERS: dict[str, str | bytes] = {
     "rings.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{theorem}{Theorem}

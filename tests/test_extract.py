@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.llm_server import Server
 
-from lemmata.concepts.extract import (
+from lemmata.core.errors import LemmataError
+from lemmata.core.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
+from lemmata.graph.concepts.extract import (
     DEFAULTS,
     RELATIONS,
     SCHEMA,
@@ -28,12 +30,10 @@ from lemmata.concepts.extract import (
     reason_of,
     shown_passages,
 )
-from lemmata.concepts.terms import key_of
-from lemmata.errors import LemmataError
+from lemmata.graph.concepts.terms import key_of
 from lemmata.llm.answers import fit
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
-from lemmata.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
 
 PAPER = Document("paper", "Bailey chains", file="paper.tex")
 PASSAGES = [

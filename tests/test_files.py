@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lemmata.errors import WorkspaceError
-from lemmata.files import lock_file, replace_folder, sha256_of, write_atomically, writing
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.files import lock_file, replace_folder, sha256_of, write_atomically, writing
 
 
 def names(folder: Path) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from tests.small_bert import one_answer_each, sayings, silent, small_bert, small_job
 
-from lemmata.errors import ConfigError, InputError, LemmataError
+from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.train.encoders import freeze, load_model
 from lemmata.train.finetune import SHARES, FinetuneOptions, FinetuneResult, Objective, finetune, teacher_names
 from lemmata.train.job import Job, JobWriter

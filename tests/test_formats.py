@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Concept, Edge
 from lemmata.graph.formats.any_format import FORMATS, read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
-from lemmata.types import Concept, Edge
 
 # the file or folder that each test of all formats writes
 TARGETS = {

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.workspaces.make import HERE, NAMES, write_papers
 
-from lemmata.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.workspace import FORMAT
 from lemmata.project import Project
-from lemmata.store.layout import FORMAT
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion, fuse
+from lemmata.core.types import Edge, Floats, Integers
 from lemmata.graph.links import build_graph
-from lemmata.store.graph import Citations, citations_between
-from lemmata.types import Edge, Floats, Integers
+from lemmata.graph.store import Citations, citations_between
+from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion, fuse
 
 Ranking = tuple[Integers, Floats]
 PLAIN = EQUAL

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.errors import LemmataError
+from lemmata.core.errors import LemmataError
 from lemmata.graph.formats.any_format import read_graph
 from lemmata.ingest.beir import read_corpus, read_qrels, read_queries, read_table
+from lemmata.ingest.queries import read_imported
 from lemmata.ingest.sources import IngestOptions, find_units, read_whole_unit
-from lemmata.mine.imported import read_imported
 
 CONCEPT = {"id": "concept:tree", "name": "tree", "kind": "object", "description": "a graph", "aliases": ["trees"]}
 PASSAGE = {

@@ -11,13 +11,13 @@ import pytest
 from tests.shelf import Shelf
 from tests.test_cli import lemmata
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Floats, Negative, Pair, Passage, Triplet
+from lemmata.core.workspace import read_manifest
+from lemmata.corpus.split import Split
 from lemmata.mine.gate import GateReport, Threshold, gated, threshold_from, thresholds_of
 from lemmata.mine.material import Material, material
 from lemmata.project import Project
-from lemmata.store.layout import read_manifest
-from lemmata.store.split import Split
-from lemmata.types import Floats, Negative, Pair, Passage, Triplet
 
 
 def made_of(texts: Sequence[str]) -> Material:

@@ -16,18 +16,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
-from lemmata.geometry.geodesic import (
-    Start,
-    Tree,
-    coherence,
-    compiled_trees,
-    python_tree,
-    search_tree,
-    search_trees,
-)
-from lemmata.geometry.lengths import distance, measure_by_text, sort_edges
+from lemmata.core.types import Edge, Floats, Graph, Mask, MeasuredGraph
+from lemmata.graph.geodesic import Start, Tree, coherence, compiled_trees, python_tree, search_tree, search_trees
+from lemmata.graph.lengths import distance, measure_by_text, sort_edges
 from lemmata.graph.links import build_graph
-from lemmata.types import Edge, Floats, Graph, Mask, MeasuredGraph
 
 Case = tuple[Graph, MeasuredGraph, Start, Mask]
 Search = Callable[[MeasuredGraph, Start, int, Mask | None], Tree]
@@ -251,8 +243,8 @@ def test_a_node_that_does_not_exist_is_refused() -> None:
 def test_one_query_does_not_load_numba() -> None:
     code = (
         "import sys; import numpy as np\n"
-        "from lemmata.geometry.geodesic import search_tree\n"
-        "from lemmata.types import MeasuredGraph\n"
+        "from lemmata.graph.geodesic import search_tree\n"
+        "from lemmata.core.types import MeasuredGraph\n"
         "graph = MeasuredGraph(np.array([0, 1, 2]), np.array([1, 0]), np.ones(2, np.float32), np.array([0, -1]))\n"
         "assert search_tree(graph, [0], [0.0], 2).distances.tolist() == [0, 1]\n"
         "assert 'numba' not in sys.modules"
@@ -294,8 +286,8 @@ def test_lengths_are_computed_block_by_block_as_all_at_once(monkeypatch: pytest.
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
     results = []
     for block in (1 << 14, 7):
-        monkeypatch.setattr("lemmata.geometry.lengths._BLOCK", block)
-        monkeypatch.setattr("lemmata.geometry.lengths._SORTED", block)
+        monkeypatch.setattr("lemmata.graph.lengths._BLOCK", block)
+        monkeypatch.setattr("lemmata.graph.lengths._SORTED", block)
         lengths = np.empty(len(graph.indices), np.float32)
         measure_by_text(graph, rows, matrix, lengths, lambda *_: None)
         results.append((lengths, measured(graph, lengths)))

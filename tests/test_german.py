@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.concepts.build import ConceptGraph, build_concepts
-from lemmata.concepts.german import gender, german_key, german_results, nominative, result_noun
-from lemmata.concepts.terms import mask
+from lemmata.core.types import Passage, Reading
+from lemmata.core.words import language_of
+from lemmata.graph.concepts.build import ConceptGraph, build_concepts
+from lemmata.graph.concepts.german import gender, german_key, german_results, nominative, result_noun
+from lemmata.graph.concepts.terms import mask
 from lemmata.ingest.papers import read_paper
 from lemmata.latex.mains import Main
 from lemmata.mine.queries.rules import passage_queries
-from lemmata.types import Passage, Reading
-from lemmata.words import language_of
 
 NOTES = Path(__file__).parent / "gruppen.tex"
 

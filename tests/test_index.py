@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lemmata.errors import InputError, WorkspaceError
-from lemmata.index import ann, exact, milvus
-from lemmata.index.ann import AnnIndex
-from lemmata.index.exact import ExactIndex, Matrix, best
-from lemmata.index.milvus import Batch, MilvusIndex, replace_collection
-from lemmata.types import Floats, Index
+from lemmata.core.errors import InputError, WorkspaceError
+from lemmata.core.types import Floats, Index
+from lemmata.vectors import ann, exact, milvus
+from lemmata.vectors.ann import AnnIndex
+from lemmata.vectors.exact import ExactIndex, Matrix, best
+from lemmata.vectors.milvus import Batch, MilvusIndex, replace_collection
 
 Make = Callable[[Matrix], Index]
 

@@ -22,12 +22,12 @@ from tests.test_pdf import one_page
 from typer.testing import CliRunner
 
 from lemmata.cli.main import make_app
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Skip
+from lemmata.ingest.ingest import ingest
 from lemmata.ingest.logs import Columns
 from lemmata.ingest.sources import IngestOptions, find_units
 from lemmata.project import Project
-from lemmata.stages.ingest import ingest
-from lemmata.types import Skip
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 NOISE = random.Random(1).randbytes(5000)

@@ -19,9 +19,12 @@ from tests.small_bert import small_bert
 from tests.test_cli import lemmata
 from tests.test_search import make_project
 
+from lemmata.core.errors import LemmataError
+from lemmata.core.types import Floats
+from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.encode.load import PACKAGED, baseline_folder, model_folder
 from lemmata.encode.restore import restore
-from lemmata.errors import LemmataError
+from lemmata.inspect.inspect import InspectOptions, _choose
 from lemmata.inspect.layers import AttentionByLayer, Reading, open_layers, pool_static, read_text, summarise_readings
 from lemmata.inspect.neighbours import compare_neighbours, nearest
 from lemmata.inspect.space import (
@@ -47,9 +50,6 @@ from lemmata.inspect.tokens import (
     vocabulary_overlap,
 )
 from lemmata.project import Project
-from lemmata.stages.inspect import InspectOptions, _choose
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.types import Floats
 
 NANO = "lemmata-nano"
 needs_nano = pytest.mark.skipif(NANO not in PACKAGED, reason="the static encoder is not packaged")

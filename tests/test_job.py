@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, one_answer_each, silent, small_bert, small_job
 
-from lemmata.errors import ConfigError, InputError, WorkspaceError
-from lemmata.store.layout import write_manifest
+from lemmata.core.errors import ConfigError, InputError, WorkspaceError
+from lemmata.core.workspace import write_manifest
 from lemmata.train.job import BATCH, Job, JobWriter, open_job, translated
 
 OTHER_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")

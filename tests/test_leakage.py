@@ -3,7 +3,16 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.leakage import Audit, Example, audit, examples, near_duplicate_of, near_duplicates, near_pairs, sketch
+from lemmata.corpus.leakage import (
+    Audit,
+    Example,
+    audit,
+    examples,
+    near_duplicate_of,
+    near_duplicates,
+    near_pairs,
+    sketch,
+)
 
 WORDS = "the pump of column two leaks since this morning and was closed by the late shift after a short test".split()
 TEXT = {

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError, WorkspaceError
-from lemmata.files import read_json
-from lemmata.index import lexical
-from lemmata.index.lexical import LexicalIndex
-from lemmata.index.tokens import Tokenizer, learn_parts, tokenize
-from lemmata.stages import index as stage
-from lemmata.stages.index import index_lexical
-from lemmata.store.artefacts import seal
-from lemmata.store.layout import Layout, read_manifest
-from lemmata.types import Floats
+from lemmata.core.artefacts import seal
+from lemmata.core.errors import InputError, WorkspaceError
+from lemmata.core.files import read_json
+from lemmata.core.types import Floats
+from lemmata.core.workspace import Layout, read_manifest
+from lemmata.search import index as stage
+from lemmata.search import lexical
+from lemmata.search.index import index_lexical
+from lemmata.search.lexical import LexicalIndex
+from lemmata.search.tokens import Tokenizer, learn_parts, tokenize
 
 TEXTS = [
     "The Rogers--Ramanujan identities count partitions.",

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Document, Edge, Graph, Link, Passage
 from lemmata.graph.links import build_graph, counts, link_edges
-from lemmata.types import Document, Edge, Graph, Link, Passage
 
 
 def triples(edges: list[Edge]) -> list[tuple[str, str, str]]:

@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.llm_server import Server
 
-from lemmata.config import build
-from lemmata.errors import ConfigError, InputError, LemmataError
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.llm.answers import fit, read_answer, read_json, to_json_text
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions, Limits, Spent

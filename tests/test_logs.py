@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip
 from lemmata.ingest.logs import Columns, csv_rows, derive_hierarchy, jsonl_rows, parquet_rows, read_hierarchy, read_logs
-from lemmata.types import Document, Label, Link, Passage, Reading, Skip
 
 
 def read(text: str, columns: Columns | None = None, batch: int = 5000) -> list[Reading]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from tests.small_bert import sayings, silent, small_bert, small_job
 
-from lemmata.errors import ConfigError
+from lemmata.core.errors import ConfigError
 from lemmata.train.encoders import load_model
 from lemmata.train.finetune import FinetuneOptions, Objective
 from lemmata.train.losses import (

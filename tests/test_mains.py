@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.latex.mains import (
-    confidence,
-    has_class,
-    included_files,
-    is_main,
-    rank_mains,
-    read_hints,
-    stale_copy_of,
-)
+from lemmata.latex.mains import confidence, has_class, included_files, is_main, rank_mains, read_hints, stale_copy_of
 
 PAPER = "\\documentclass{article}\\title{T}\\begin{document}\\maketitle text\\end{document}"
 

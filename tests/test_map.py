@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.folders import write
 
-from lemmata.errors import WorkspaceError
-from lemmata.geometry import plane
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.types import Floats, Integers
 from lemmata.project import Project
-from lemmata.store.map import open_map
-from lemmata.types import Floats, Integers
+from lemmata.search import plane
+from lemmata.search.map import open_map
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.index.tokens import tokenize
+from lemmata.core.types import Link
+from lemmata.search.tokens import tokenize
 from lemmata.server.mathml import excerpt_html, formula_html, reference_links, to_html
-from lemmata.types import Link
 
 KNOWN = frozenset(
     "p br a mark span code math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup msubsup munder mover"

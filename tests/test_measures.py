@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import ConfigError, InputError
-from lemmata.measures import Judged, Measure, evaluate, evaluate_whole_documents, gains, judged, parse_measure
+from lemmata.core.errors import ConfigError, InputError
+from lemmata.evaluate.measures import Judged, Measure, evaluate, evaluate_whole_documents, gains, judged, parse_measure
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, list[str]]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lemmata.concepts.merge import Merge, apply, decide, find_acronyms, normal_form, propose
-from lemmata.errors import InputError
-from lemmata.types import Concept, Edge
+from lemmata.core.errors import InputError
+from lemmata.core.types import Concept, Edge
+from lemmata.graph.concepts.merge import Merge, apply, decide, find_acronyms, normal_form, propose
 
 # ---------------------------------------------------------------- normal forms
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
-from lemmata.errors import ConfigError
-from lemmata.geometry.metric import LearnedMetric, local_distances, measure_by_metric
+from lemmata.core.errors import ConfigError
+from lemmata.core.types import Edge, Floats, Graph, Integers
 from lemmata.graph.links import build_graph
-from lemmata.types import Edge, Floats, Graph, Integers
+from lemmata.graph.metric import LearnedMetric, local_distances, measure_by_metric
 
 Case = tuple[Floats, Floats, float]
 
@@ -121,7 +121,7 @@ def test_lengths_are_the_same_whether_edges_come_in_one_block_or_in_many(monkeyp
     case = generator.standard_normal((20, 4)).astype(np.float32), generator.standard_normal((20, 4, 2)), 0.5
     graph = complete_graph(20)
     whole = lengths_of(graph, (case[0], case[1].astype(np.float32), case[2]))
-    monkeypatch.setattr("lemmata.geometry.metric._EDGES", 7)
+    monkeypatch.setattr("lemmata.graph.metric._EDGES", 7)
     parts = lengths_of(graph, (case[0], case[1].astype(np.float32), case[2]))
     assert np.allclose(whole, parts)
 

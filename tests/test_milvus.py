@@ -26,14 +26,14 @@ milvus_lite = pytest.importorskip("milvus_lite", reason="needs milvus-lite: pip 
 
 from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: E402
 
-from lemmata.errors import ConfigError, MissingExtra, WorkspaceError  # noqa: E402
-from lemmata.index import milvus  # noqa: E402
-from lemmata.index.exact import ExactIndex  # noqa: E402
-from lemmata.index.milvus import MilvusIndex, count_vectors, drop_collections  # noqa: E402
+from lemmata.core.errors import ConfigError, MissingExtra, WorkspaceError  # noqa: E402
+from lemmata.core.types import Floats, Mask  # noqa: E402
+from lemmata.core.workspace import read_manifest  # noqa: E402
 from lemmata.project import Project, doctor  # noqa: E402
-from lemmata.search import Filter  # noqa: E402
-from lemmata.store.layout import read_manifest  # noqa: E402
-from lemmata.types import Floats, Mask  # noqa: E402
+from lemmata.search.retriever import Filter  # noqa: E402
+from lemmata.vectors import milvus  # noqa: E402
+from lemmata.vectors.exact import ExactIndex  # noqa: E402
+from lemmata.vectors.milvus import MilvusIndex, count_vectors, drop_collections  # noqa: E402
 
 KINDS = ("lemma", "theorem", "remark")
 QUERIES = ("a number of topic 3", "passage 17", "the remark on topic 5")

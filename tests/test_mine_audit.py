@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shelf import Shelf
 
-from lemmata.errors import ConfigError, LeakageError
+from lemmata.core.errors import ConfigError, LeakageError
+from lemmata.core.types import Concept, Edge, Negative, Pair, Passage, Triplet
+from lemmata.corpus.leakage import Audit, Example, near_duplicate_of, near_duplicates, sketch
+from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
-from lemmata.leakage import Audit, Example, near_duplicate_of, near_duplicates, sketch
 from lemmata.mine.audit import inspect_mined, refuse
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
-from lemmata.store.split import Split
-from lemmata.types import Concept, Edge, Negative, Pair, Passage, Triplet
 
 WORDS = "the pump of column two leaks since this morning and was closed by the late shift after a short test".split()
 

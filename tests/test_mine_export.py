@@ -12,20 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shelf import Shelf
 
-from lemmata.config import build
-from lemmata.errors import ConfigError, InputError, LeakageError
-from lemmata.mine.export import (
-    Contribution,
-    Mixture,
-    mix,
-    read_batches,
-    read_training,
-    text_columns,
-    write_training,
-)
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, InputError, LeakageError
+from lemmata.core.types import Negative, Pair, Passage, Triplet
+from lemmata.corpus.split import Split
+from lemmata.corpus.training_files import read_batches, read_training, text_columns
+from lemmata.mine.export import Contribution, Mixture, mix, write_training
 from lemmata.mine.material import Material, material
-from lemmata.store.split import Split
-from lemmata.types import Negative, Pair, Passage, Triplet
 
 
 def part(*texts: str, held_out: int = 0) -> Material:

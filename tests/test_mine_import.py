@@ -17,14 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.command import run_command
 
-from lemmata.errors import InputError, LeakageError, LemmataError
-from lemmata.mine.export import read_training
-from lemmata.mine.imported import ImportedQuery, ImportReport, imported_pairs, judged_queries, read_imported
+from lemmata.core.errors import InputError, LeakageError, LemmataError
+from lemmata.core.types import Pair
+from lemmata.corpus.split import LEFT_OUT, Split, write_split
+from lemmata.corpus.training_files import read_training
+from lemmata.ingest.queries import ImportedQuery, judged_queries, read_imported
+from lemmata.mine.imported import ImportReport, imported_pairs
+from lemmata.mine.mine import interleaved_search
 from lemmata.project import Project
-from lemmata.search import Retriever
-from lemmata.stages.mine import interleaved_search
-from lemmata.store.split import LEFT_OUT, Split, write_split
-from lemmata.types import Pair
+from lemmata.search.retriever import Retriever
 
 TEXTS = {
     "pump": "The feed pump lost suction after the strainer clogged with scale.",

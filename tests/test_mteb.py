@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from tests.folders import write
 
+from lemmata.core.errors import ConfigError, InputError, LemmataError
+from lemmata.core.types import Floats, Integers
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.errors import ConfigError, InputError, LemmataError
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.mteb import evaluate_task, local_task, mteb_encoder, mteb_search
-from lemmata.index.lexical import LexicalIndex
-from lemmata.measures import evaluate, judged, parse_measure
 from lemmata.project import Project
-from lemmata.types import Floats, Integers
+from lemmata.search.lexical import LexicalIndex
 
 # For the first query, BM25 scores d1 and d2 alike: both are five words long and share one with it.
 CORPUS = {

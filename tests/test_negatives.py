@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shelf import Shelf
 
-from lemmata.config import build
-from lemmata.errors import ConfigError, InputError, LeakageError
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, InputError, LeakageError
+from lemmata.core.types import Concept, Document, Edge, Floats, Integers, Pair, Passage, Triplet
+from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
-from lemmata.index.lexical import LexicalIndex
 from lemmata.mine.material import Material, material
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
-from lemmata.store.split import Split
-from lemmata.types import Concept, Document, Edge, Floats, Integers, Pair, Passage, Triplet
+from lemmata.search.lexical import LexicalIndex
 
 FREE = NegativeOptions(other_document=False, ratio=1.0, hops=0)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.geometry.attention import Layer, attend, incoming
+from lemmata.core.types import Floats, Integers
+from lemmata.graph.attention import Layer, attend, incoming
 from lemmata.train.neighbours import NeighbourSampler
-from lemmata.types import Floats, Integers
 
 pytest.importorskip("numba")
 
@@ -59,7 +59,7 @@ def test_blocks_of_nodes_are_put_together_again(monkeypatch: pytest.MonkeyPatch)
     received = incoming(sources, targets, np.zeros(100, np.int64), 30)
     hidden = generator.standard_normal((30, 4)).astype(np.float32)
     whole = attend(received, hidden, layer)
-    monkeypatch.setattr("lemmata.geometry.attention._NODES", 7)
+    monkeypatch.setattr("lemmata.graph.attention._NODES", 7)
     assert np.allclose(attend(received, hidden, layer), whole, atol=1e-6)
 
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shelf import Shelf
 
-from lemmata.config import build
-from lemmata.errors import ConfigError
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError
+from lemmata.core.types import Concept, Document, Edge, Graph, Link, Pair, Passage
+from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
 from lemmata.mine.material import Material, material
 from lemmata.mine.pairs import WEIGHTS, PairOptions, generic_title, mine_pairs, positive_text
-from lemmata.store.split import Split
-from lemmata.types import Concept, Document, Edge, Graph, Link, Pair, Passage
 
 
 def made_of(

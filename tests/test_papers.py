@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lemmata.core.types import Document, Passage, Reading
 from lemmata.ingest.front_matter import arxiv_id_of_file
 from lemmata.ingest.paper_state import PaperOptions
 from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
 from lemmata.latex.mains import Main
-from lemmata.types import Document, Passage, Reading
 
 
 def read(source: str, files: Mapping[str, str] | None = None, options: PaperOptions | None = None) -> Reading:

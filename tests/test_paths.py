@@ -12,12 +12,12 @@ import pytest
 from tests.test_cli import lemmata
 from tests.test_search import PLANT, make_project
 
-from lemmata.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.workspace import vector_set
+from lemmata.graph.lengths import open_lengths
+from lemmata.graph.store import open_graph
 from lemmata.project import Project
-from lemmata.search import Filter
-from lemmata.store.graph import open_graph
-from lemmata.store.lengths import open_lengths
-from lemmata.store.vector_sets import vector_set
+from lemmata.search.retriever import Filter
 
 FILLING = [f"Nothing but filler number {word} stands here." for word in "abc def ghi jkl mno pqr stu".split()]
 NOTES = {

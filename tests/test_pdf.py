@@ -11,9 +11,9 @@ from reportlab.lib.pagesizes import A4
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
-from lemmata.errors import InputError, LemmataError
+from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.types import Skip
 from lemmata.ingest.pdf import read_pages
-from lemmata.types import Skip
 
 WIDTH, HEIGHT = A4
 

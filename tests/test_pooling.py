@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError
-from lemmata.evaluate.pooling import (
-    Thresholds,
-    calibrate,
-    contributions,
-    grade,
-    pool,
-    score_pairs,
-    source_repeats,
-)
-from lemmata.types import Floats
+from lemmata.core.errors import InputError
+from lemmata.core.types import Floats
+from lemmata.evaluate.pooling import Thresholds, calibrate, contributions, grade, pool, score_pairs, source_repeats
 
 LOG = "pump P203 cavitates again, suction pressure only 0.4 bar, speed reduced and drum topped up by the night shift"
 

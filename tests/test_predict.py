@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lemmata.core.types import Document, Edge, Link, Passage
 from lemmata.plant.entities import learn_entities, link_entities
 from lemmata.plant.expand import expand
 from lemmata.plant.hierarchy import build_tree, closeness, contains
@@ -26,7 +27,6 @@ from lemmata.plant.names import find_mentions, fold, index_names, similar_words,
 from lemmata.plant.predict import known_edges, predict_links
 from lemmata.plant.records import learn_records, link_records
 from lemmata.plant.scorer import choose_threshold, cross_fit, fit, measure, restored
-from lemmata.types import Document, Edge, Link, Passage
 
 
 def location(code: str, title: str = "", parent: str = "") -> Document:

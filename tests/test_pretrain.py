@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.config import build
-from lemmata.errors import ConfigError, InputError
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, InputError
 from lemmata.train.pretrain import PretrainOptions, masked_logits, pretrain, rate_factor
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
 from lemmata.train.windows import (

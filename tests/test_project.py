@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from lemmata.errors import ConfigError, InputError, WorkspaceError
+from lemmata.core.errors import ConfigError, InputError, WorkspaceError
+from lemmata.core.types import Skip
+from lemmata.ingest.ingest import IngestReport
+from lemmata.maintain.info import Check
 from lemmata.project import Project, doctor
-from lemmata.stages.info import Check
-from lemmata.stages.ingest import IngestReport
-from lemmata.types import Skip
 
 PAPER = r"""\documentclass{article}
 \newtheorem{thm}{Theorem}

@@ -24,13 +24,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError, LemmataError, WorkspaceError
-from lemmata.objects import ObjectStore, is_safe_name, shown
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.objects import ObjectStore, is_safe_name, shown
+from lemmata.core.workspace import Layout
+from lemmata.ingest.fetch import fetch
+from lemmata.maintain.generations import LARGEST_PART, Generation, Part, cut
+from lemmata.maintain.publish import PullReport, PushReport, pull, push
 from lemmata.project import Project
-from lemmata.stages.fetch import fetch
-from lemmata.stages.publish import PullReport, PushReport, pull, push
-from lemmata.store.generations import LARGEST_PART, Generation, Part, cut
-from lemmata.store.layout import Layout
 
 ROOT = Path(__file__).parents[1]
 needs_server = pytest.mark.skipif(

@@ -18,25 +18,18 @@ from hypothesis import strategies as st
 from tests.llm_server import Server
 from tests.shelf import Shelf
 
-from lemmata.config import build
-from lemmata.errors import ConfigError, LeakageError, LemmataError
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, LeakageError, LemmataError
+from lemmata.core.types import Document, Integers, Link, Pair, Passage
+from lemmata.corpus.split import Split
 from lemmata.llm.answers import fit, read_answer
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import Material, material
 from lemmata.mine.queries.filter import round_trip
-from lemmata.mine.queries.model import (
-    STYLES,
-    WrittenOptions,
-    model_queries,
-    query_prompt,
-    query_requests,
-    query_schema,
-)
+from lemmata.mine.queries.model import STYLES, WrittenOptions, model_queries, query_prompt, query_requests, query_schema
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
 from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap
-from lemmata.store.split import Split
-from lemmata.types import Document, Integers, Link, Pair, Passage
 
 
 def shelved(

@@ -21,8 +21,8 @@ from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent, small_bert,
 from tests.test_cli import lemmata
 from tests.test_stage_metric import workspace
 
+from lemmata.core.errors import ConfigError
 from lemmata.encode.static import write_static
-from lemmata.errors import ConfigError
 from lemmata.project import Project
 from lemmata.train.batches import collate
 from lemmata.train.finetune import FinetuneOptions, finetune

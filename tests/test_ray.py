@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from lemmata.errors import ConfigError, InputError
+from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.workers import WorkerDied, computing_on, count_step, is_on_cluster, parallel_map, ray_map
 from lemmata.project import Project
-from lemmata.workers import WorkerDied, computing_on, count_step, is_on_cluster, parallel_map, ray_map
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'lemmata[scale]'")
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lemmata.core.errors import LemmataError
+from lemmata.core.http import Service
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import RemoteEncoder
-from lemmata.errors import LemmataError
-from lemmata.http import Service
 from lemmata.project import Project
 
 

@@ -15,8 +15,8 @@ from tests.small_bert import VOCABULARY, bare_base, silent, small_bert
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
+from lemmata.core.errors import ConfigError
 from lemmata.encode.cross import load_cross_encoder
-from lemmata.errors import ConfigError
 from lemmata.project import Project, doctor
 from lemmata.train.job import JobWriter, open_job
 from lemmata.train.reranker import _frame, _pair_arrays

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lemmata.core.types import Document, Label, Reference
 from lemmata.ingest.resolve import match_bibliography, resolve_links
-from lemmata.types import Document, Label, Reference
 
 
 def resolve(

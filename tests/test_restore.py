@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from tests.test_encode import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, WIDTH, write_bert, write_unigram
 
+from lemmata.core.errors import InputError
+from lemmata.core.types import Floats
 from lemmata.encode.bert import PRECISIONS, build_bert, outlier_scales, read_architecture
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT, load_encoder
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.restore import restore
-from lemmata.errors import InputError
-from lemmata.types import Floats
 
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")

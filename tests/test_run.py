@@ -12,15 +12,15 @@ import pytest
 from tests.small_bert import sayings, silent, small_bert
 from tests.test_stage_train import QUICK, Say, Stopped, refused, say, times, write_notes
 
-from lemmata.config import build
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
+from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.encode.load import load_encoder
-from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
+from lemmata.evaluate.evaluate import EvaluateOptions
 from lemmata.evaluate.report import Report, as_json
 from lemmata.project import Project
 from lemmata.run import RunOptions, run, stage_table
-from lemmata.stages.evaluate import EvaluateOptions
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.store.vectors import open_vectors
+from lemmata.vectors.store import open_vectors
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")

@@ -19,12 +19,12 @@ from tests.small_bert import silent, small_bert
 from tests.test_plant import plant
 from tests.test_run import change, run_all
 
-from lemmata.errors import ConfigError
+from lemmata.core.errors import ConfigError
+from lemmata.corpus.split import open_split
 from lemmata.evaluate.report import Report
+from lemmata.graph.store import open_embedding, open_graph
 from lemmata.project import Project
 from lemmata.run import run, stage_table
-from lemmata.store.graph import open_embedding, open_graph
-from lemmata.store.split import open_split
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")

@@ -12,9 +12,9 @@ from tests.test_run import change, run_all, run_until, values, write_recipe
 from tests.test_stage_train import Say, refused, say  # noqa: F401 - `say` is a fixture
 from tests.test_static import write_small
 
+from lemmata.core.errors import LemmataError
 from lemmata.encode.load import NANO
 from lemmata.encode.static import is_static
-from lemmata.errors import LemmataError
 from lemmata.evaluate.report import Report, as_json
 from lemmata.project import Project
 from lemmata.run import run, stage_table

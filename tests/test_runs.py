@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.runs import write_trec_run
-from lemmata.measures import evaluate, judged, parse_measure
 
 words = st.text(string.ascii_letters + string.digits + "#@:/-_.äß", min_size=1, max_size=8)
 rankings = st.dictionaries(

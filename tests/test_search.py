@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 from tests.test_cli import lemmata
 
-from lemmata.errors import InputError, LemmataError, WorkspaceError
-from lemmata.fusion import Fusion
-from lemmata.index.ann import AnnIndex
-from lemmata.index.exact import ExactIndex
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
+from lemmata.core.workspace import vector_set, write_manifest
 from lemmata.project import Project
-from lemmata.search import Filter, Retriever, diversify
-from lemmata.stages import index as index_stage
-from lemmata.stages import vectors as vectors_stage
-from lemmata.store.layout import write_manifest
-from lemmata.store.vector_sets import vector_set
-from lemmata.store.vectors import open_vectors
-from lemmata.types import Floats, Hit, Integers, Mask, Passage
+from lemmata.search import index as index_stage
+from lemmata.search.fusion import Fusion
+from lemmata.search.retriever import Filter, Retriever, diversify
+from lemmata.vectors import fill as vectors_stage
+from lemmata.vectors.ann import AnnIndex
+from lemmata.vectors.exact import ExactIndex
+from lemmata.vectors.store import open_vectors
 
 Ranking = tuple[Integers, Floats]
 
@@ -319,7 +318,7 @@ def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_
 def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:
     from contextlib import closing
 
-    from lemmata.stages.index import index_ann
+    from lemmata.search.index import index_ann
 
     with closing(indexed.corpus) as corpus:
         assert index_ann(indexed.layout, corpus, lambda *_: None) == "exact"

@@ -31,7 +31,9 @@ from tests.llm_server import Server as ChatServer
 from tests.test_cli import lemmata
 from tests.test_search import make_project
 
-from lemmata.errors import ConfigError, WorkspaceError
+from lemmata.core.errors import ConfigError, WorkspaceError
+from lemmata.core.types import Passage
+from lemmata.core.workspace import Layout
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
@@ -40,8 +42,6 @@ from lemmata.server.records import latex_text
 from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access, check_binding
 from lemmata.server.service import Service
-from lemmata.store.layout import Layout
-from lemmata.types import Passage
 
 NOTES = {
     "a.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{theorem}{Theorem}

@@ -15,16 +15,15 @@ import numpy as np
 import pytest
 
 from lemmata.cli.main import main
+from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.core.http import Service
+from lemmata.core.workspace import default_encoder, read_manifest, vector_set, vector_sets
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
-from lemmata.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import Task, task_from
-from lemmata.http import Service
 from lemmata.project import Project
-from lemmata.store.layout import read_manifest
-from lemmata.store.vector_sets import default_encoder, vector_set, vector_sets
-from lemmata.store.vectors import open_vectors
+from lemmata.vectors.store import open_vectors
 
 MINI = "lemmata-mini"
 STATES = ("leaking", "loud", "hot", "new", "old")

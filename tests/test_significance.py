@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from lemmata.errors import ConfigError, InputError
+from lemmata.core.errors import ConfigError, InputError
 from lemmata.evaluate.significance import bootstrap, compare, randomisation
 
 stats = pytest.importorskip("scipy.stats")

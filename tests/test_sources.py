@@ -12,9 +12,9 @@ import pytest
 from tests.folders import tar, write
 from tests.test_pdf import one_page
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Skip
 from lemmata.ingest.sources import IngestOptions, Unit, find_units, read_unit, read_whole_unit
-from lemmata.types import Skip
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 

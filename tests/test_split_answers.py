@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from tests.command import run_command
 from tests.shelf import Shelf
 
-from lemmata.errors import LeakageError
+from lemmata.core.errors import LeakageError
+from lemmata.core.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
+from lemmata.core.workspace import Layout
+from lemmata.corpus.split import PARTS, Split, open_split, write_split
+from lemmata.corpus.training_files import read_training
 from lemmata.graph.links import build_graph, link_edges
 from lemmata.mine.audit import inspect_mined, refuse
-from lemmata.mine.export import read_training
 from lemmata.mine.material import Material, material
 from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.rules import rule_queries
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
 from lemmata.mine.triplets import CitationTripletOptions, citation_triplets
 from lemmata.project import Project
-from lemmata.store.layout import Layout
-from lemmata.store.split import PARTS, Split, open_split, write_split
-from lemmata.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 EVERYTHING = PairOptions(weights={"proof": 1.0})

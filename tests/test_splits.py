@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shelf import Shelf
 
-from lemmata.config import build
-from lemmata.errors import ConfigError, InputError, LeakageError, WorkspaceError
+from lemmata.core.artefacts import seal
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, InputError, LeakageError, WorkspaceError
+from lemmata.core.types import Concept, Document, Edge, Graph, Link, Passage, Reading
+from lemmata.core.workspace import Layout
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.leakage import near_duplicate_of, near_pairs, sketch
+from lemmata.corpus.split import LEFT_OUT, PARTS, Split, open_split, write_split
+from lemmata.corpus.writer import CorpusWriter
 from lemmata.graph.links import build_graph, link_edges
-from lemmata.leakage import near_duplicate_of, near_pairs, sketch
 from lemmata.mine.material import Material, material
 from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_concepts, split_corpus
-from lemmata.store.artefacts import seal
-from lemmata.store.corpus import Corpus
-from lemmata.store.corpus_writer import CorpusWriter
-from lemmata.store.layout import Layout
-from lemmata.store.split import LEFT_OUT, PARTS, Split, open_split, write_split
-from lemmata.types import Concept, Document, Edge, Graph, Link, Passage, Reading
 
 NO_CONCEPTS = {"concept_validation": 0.0, "concept_test": 0.0}
 

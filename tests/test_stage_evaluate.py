@@ -13,15 +13,14 @@ import pytest
 from tests.test_cli import lemmata
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 
-from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError
+from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
+from lemmata.core.workspace import vector_set, write_manifest
+from lemmata.corpus.leakage import Example
+from lemmata.evaluate.evaluate import EvaluateOptions, beir_task, read_asked
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
-from lemmata.fusion import Fusion
-from lemmata.leakage import Example
 from lemmata.project import Project
-from lemmata.stages.evaluate import EvaluateOptions, beir_task, read_asked
-from lemmata.store.layout import write_manifest
-from lemmata.store.vector_sets import vector_set
+from lemmata.search.fusion import Fusion
 
 TEXTS = {
     "a1": ("a", "Partitions into odd parts and partitions into distinct parts are equally many."),

@@ -14,10 +14,10 @@ import pytest
 from tests.command import run_command
 from tests.llm_server import Server
 
-from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
-from lemmata.store.graph import GraphRecordStore, concept_passages, open_graph
 
 PAPERS = 12
 PAPER = r"""\documentclass{article}

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.types import Crowding, Floats
+from lemmata.core.workspace import Layout
+from lemmata.corpus.training_files import read_training
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
-from lemmata.errors import ConfigError, InputError
-from lemmata.mine.export import read_training
 from lemmata.project import Project
-from lemmata.stages.index import index_vectors
-from lemmata.stages.summaries import content_hashes
-from lemmata.stages.vectors import SHARD
-from lemmata.store.layout import Layout
-from lemmata.store.vectors import VectorWriter, open_vectors
-from lemmata.types import Crowding, Floats
+from lemmata.search.index import index_vectors
+from lemmata.search.summaries.texts import content_hashes
+from lemmata.vectors.fill import SHARD
+from lemmata.vectors.store import VectorWriter, open_vectors
 
 
 class InterruptedEncoder:
@@ -154,7 +154,7 @@ def test_vectors_that_were_killed_before_they_took_their_place_are_complete(
     begun = VectorWriter(layout, "x", 2, hashes, made_by="its name")
     begun.write(np.arange(3), np.eye(3, 2, dtype=np.float32))
     with monkeypatch.context() as patch:
-        patch.setattr("lemmata.store.vectors.replace_folder", lambda *_: None)
+        patch.setattr("lemmata.vectors.store.replace_folder", lambda *_: None)
         begun.finish({"verb": "index", "made_by": "its name"})
     assert len(VectorWriter(layout, "x", 2, hashes, made_by=name).missing()) == missing
 

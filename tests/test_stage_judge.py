@@ -13,13 +13,13 @@ import pytest
 from tests.llm_server import Server
 from tests.test_cli import lemmata
 
-from lemmata.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.types import Floats
+from lemmata.evaluate.evaluate import EvaluateOptions, beir_task
+from lemmata.evaluate.judge import PoolOptions, judge, ruled
 from lemmata.evaluate.pooling import Thresholds
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
-from lemmata.stages.evaluate import EvaluateOptions, beir_task
-from lemmata.stages.judge import PoolOptions, judge, ruled
-from lemmata.types import Floats
 
 FAULTS = ("is leaking at the seal", "is vibrating badly", "was cleaned by the night shift", "tripped on overload")
 

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from tests.test_cli import lemmata
 
-from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.workspace import read_manifest, vector_set, write_manifest
+from lemmata.corpus.training_files import split_key
 from lemmata.evaluate.tasks import Task
-from lemmata.fusion import Fusion
+from lemmata.graph.metric import open_metric
 from lemmata.project import Project
-from lemmata.stages import metric as stage
-from lemmata.stages.metric import MetricStageOptions
-from lemmata.stages.training_sets import split_key
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.store.metric import open_metric
-from lemmata.store.vector_sets import vector_set
+from lemmata.search.fusion import Fusion
+from lemmata.train import learn_metric as stage
+from lemmata.train.learn_metric import MetricStageOptions
 from lemmata.train.metric import MetricOptions, train_metric
 
 pytest.importorskip("torch")

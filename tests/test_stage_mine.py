@@ -16,12 +16,12 @@ import pytest
 from tests.command import run_command
 from tests.llm_server import Server
 
-from lemmata.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
+from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
+from lemmata.corpus.split import open_split
+from lemmata.corpus.training_files import read_training
+from lemmata.graph.store import open_graph
 from lemmata.llm.endpoint import Limits
-from lemmata.mine.export import read_training
 from lemmata.project import Project
-from lemmata.store.graph import open_graph
-from lemmata.store.split import open_split
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 

@@ -13,13 +13,13 @@ import pytest
 from tests.small_bert import bare_base, silent, small_bert
 from tokenizers import Tokenizer
 
-from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
-from lemmata.mine.export import read_batches, read_training
+from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
+from lemmata.core.types import Integers
+from lemmata.corpus.training_files import read_batches, read_training
 from lemmata.project import Project
-from lemmata.stages.prepare import pool_rows, prepare, validation_queries
 from lemmata.train.finetune import FinetuneOptions, finetune
 from lemmata.train.job import Job, Validation, open_job
-from lemmata.types import Integers
+from lemmata.train.prepare import pool_rows, prepare, validation_queries
 
 pytest.importorskip("pyarrow")
 

@@ -20,17 +20,17 @@ from tests.small_bert import sayings, small_bert
 from tests.test_card import check_for_the_hub
 
 from lemmata.cli.main import main
+from lemmata.core.artefacts import seal
+from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
+from lemmata.core.workspace import read_manifest
+from lemmata.corpus.split import open_split
+from lemmata.corpus.training_files import read_training
 from lemmata.encode.export import export_encoder
 from lemmata.encode.load import load_encoder
-from lemmata.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
-from lemmata.mine.export import read_training
+from lemmata.maintain.info import Check
 from lemmata.project import Project, doctor
-from lemmata.stages.info import Check
-from lemmata.store.artefacts import seal
-from lemmata.store.layout import read_manifest
-from lemmata.store.split import open_split
-from lemmata.store.vectors import open_vectors
 from lemmata.train.job import open_job
+from lemmata.vectors.store import open_vectors
 
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -268,7 +268,7 @@ def begins(project: Project, **settings: Any) -> bool:
 
 
 def _records(project: Project, name: str) -> list[dict[str, Any]]:
-    from lemmata.mine.export import read_training
+    from lemmata.corpus.training_files import read_training
 
     return list(read_training(project.layout.training_file(name)))
 

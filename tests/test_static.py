@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
+from lemmata.core.errors import ConfigError, InputError, WorkspaceError
+from lemmata.core.types import Floats
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import NANO, PACKAGED, encoder_kind, load_encoder
 from lemmata.encode.onnx import open_tokenizer
 from lemmata.encode.static import StaticEncoder, TokenNumbers, is_static, plain_tokenizer, read_static, write_static
-from lemmata.errors import ConfigError, InputError, WorkspaceError
 from lemmata.project import Project
-from lemmata.search import Retriever
+from lemmata.search.retriever import Retriever
 from lemmata.train.static import COMMON, count_tokens, token_vectors, vocabulary
-from lemmata.types import Floats
 
 WORDS = ("[PAD]", "[UNK]", *VOCABULARY)
 
@@ -383,7 +383,7 @@ def test_the_recipe_makes_a_model_with_a_card_from_a_job_of_another_encoder(
     from recipes.lemmata_nano import make
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    from lemmata.measures import Judged
+    from lemmata.evaluate.measures import Judged
     from lemmata.train.finetune import FinetuneOptions
     from lemmata.train.job import JobWriter, open_job
 

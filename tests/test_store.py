@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lemmata.errors import WorkspaceError
-from lemmata.store.artefacts import seal
-from lemmata.store.corpus import Corpus
-from lemmata.store.corpus_writer import CorpusWriter, IdTaken, stored_columns
-from lemmata.store.layout import Layout, read_manifest, write_manifest
-from lemmata.types import Document, Label, Link, Passage, Reading, Reference, Skip
+from lemmata.core.artefacts import seal
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.types import Document, Label, Link, Passage, Reading, Reference, Skip
+from lemmata.core.workspace import Layout, read_manifest, write_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.writer import CorpusWriter, IdTaken, stored_columns
 
 
 def passage(identity: str, document: str = "d", **more: object) -> Passage:

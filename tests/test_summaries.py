@@ -17,20 +17,20 @@ from tests.llm_server import Server
 from tests.test_side_by_side import CountingServer, command, server  # noqa: F401 - fixtures
 from tests.test_stage_index import InterruptedEncoder
 
+from lemmata.core.errors import InputError, LeakageError, LemmataError, WorkspaceError
+from lemmata.core.types import Floats, Integers, Mask
+from lemmata.corpus.leakage import repeats
 from lemmata.encode.hashing import HashingEncoder
-from lemmata.errors import InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.evaluate.tasks import task_from
-from lemmata.index.ann import AnnIndex
-from lemmata.index.exact import ExactIndex
-from lemmata.index.summaries import SummaryIndex
-from lemmata.leakage import repeats
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
-from lemmata.search import Filter
-from lemmata.stages.summaries import encode_summaries
-from lemmata.stages.vectors import SHARD
-from lemmata.store.summaries import open_summaries
-from lemmata.types import Floats, Integers, Mask
+from lemmata.search.retriever import Filter
+from lemmata.search.summaries.score import SummaryIndex
+from lemmata.search.summaries.store import open_summaries
+from lemmata.search.summaries.texts import encode_summaries
+from lemmata.vectors.ann import AnnIndex
+from lemmata.vectors.exact import ExactIndex
+from lemmata.vectors.fill import SHARD
 
 # ---------------------------------------------------------------- the score
 
@@ -99,7 +99,7 @@ def test_blocks_of_passages_with_many_summaries_are_put_together_again(monkeypat
     queries = passages[:5]
     index = SummaryIndex(ExactIndex(passages), passages, ExactIndex(summaries), summaries, rows)
     whole = index.search(queries, 20)
-    monkeypatch.setattr("lemmata.index.summaries._BLOCK_ROWS", 64)
+    monkeypatch.setattr("lemmata.search.summaries.score._BLOCK_ROWS", 64)
     for part, expected in zip(index.search(queries, 20), whole, strict=True):
         np.testing.assert_array_equal(part, expected)
 

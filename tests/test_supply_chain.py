@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.small_bert import small_bert
 
+from lemmata.core.errors import InputError
 from lemmata.encode.load import load_encoder
-from lemmata.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 FORBIDDEN = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Concept, Document, Link, Passage
 from lemmata.evaluate.tasks import concepts_task, documents_task, held_out, references_task, task_from
-from lemmata.types import Concept, Document, Link, Passage
 
 PASSAGES = [
     Passage("a#abstract-1", "a", "abstract", "About a."),

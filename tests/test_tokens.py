@@ -9,10 +9,10 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.errors import ConfigError
-from lemmata.index.compounds import split_compound
-from lemmata.index.tokens import Tokenizer, learn_parts, tokenize
-from lemmata.words import STOP_WORDS
+from lemmata.core.errors import ConfigError
+from lemmata.core.words import STOP_WORDS
+from lemmata.search.compounds import split_compound
+from lemmata.search.tokens import Tokenizer, learn_parts, tokenize
 
 
 def test_a_typed_formula_meets_the_formula_of_a_passage() -> None:

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.shelf import Shelf
 
-from lemmata.errors import ConfigError, InputError, LeakageError
+from lemmata.core.errors import ConfigError, InputError, LeakageError
+from lemmata.core.types import Document, Edge, Floats, Negative, Pair, Passage, Triplet, Vectors
+from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
 from lemmata.mine.material import Material, material
 from lemmata.mine.triplets import (
@@ -22,8 +24,6 @@ from lemmata.mine.triplets import (
     graph_triplets,
     query_triplets,
 )
-from lemmata.store.split import Split
-from lemmata.types import Document, Edge, Floats, Negative, Pair, Passage, Triplet, Vectors
 
 
 def made_of(texts: dict[str, str], edges: Sequence[Edge] = (), test: Iterable[str] = ()) -> Material:

@@ -12,15 +12,15 @@ from tests.small_bert import small_bert
 from tests.test_run import change, run_all, run_until, write_times
 from tests.test_stage_train import QUICK
 
+from lemmata.core.workspace import read_manifest, write_manifest
+from lemmata.corpus.split import id_keys, open_split
+from lemmata.corpus.trained import read_trained
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import Task
 from lemmata.project import Project
-from lemmata.stages.prepare import new_queries
-from lemmata.stages.train import weights_sha256
-from lemmata.stages.update import Known, gain_lost, read_known, write_known
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.store.split import id_keys, open_split
-from lemmata.store.trained import read_trained
+from lemmata.train.prepare import new_queries
+from lemmata.train.train import weights_sha256
+from lemmata.train.update import Known, gain_lost, read_known, write_known
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")

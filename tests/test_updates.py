@@ -13,11 +13,11 @@ from bench.updates import contents, differences
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lemmata.concepts.build import ConceptOptions, build_concepts
-from lemmata.concepts.evidence import Evidence, evidence_key, from_json, read_evidence, to_json
+from lemmata.core.database import Memo
+from lemmata.core.types import Passage
+from lemmata.graph.concepts.build import ConceptOptions, build_concepts
+from lemmata.graph.concepts.evidence import Evidence, evidence_key, from_json, read_evidence, to_json
 from lemmata.project import Project
-from lemmata.store.memo import Memo
-from lemmata.types import Passage
 
 WORDS = ("comet", "sponge", "lattice", "zebra", "Glocke", "ring", "tableau")
 ENGLISH = r"""\documentclass{article}\newtheorem{theorem}{Theorem}\newtheorem{definition}{Definition}
@@ -150,7 +150,7 @@ def test_only_new_passages_are_read_for_concepts(tmp_path: Path, monkeypatch: py
         read.append(passage.id)
         return read_evidence(passage, title)
 
-    monkeypatch.setattr("lemmata.stages.graph.read_evidence", noted)
+    monkeypatch.setattr("lemmata.graph.build.read_evidence", noted)
     write(notes, 1, 1)
     bring_up_to_date(tmp_path / "w")
     assert read

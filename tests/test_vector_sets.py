@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 from tests.test_cli import lemmata
 
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.workspace import Layout, default_encoder, read_manifest, vector_set, vector_sets, write_manifest
 from lemmata.encode.load import PACKAGED, load_encoder
-from lemmata.errors import InputError, LemmataError, WorkspaceError
-from lemmata.fusion import Fusion
+from lemmata.graph.lengths import open_lengths
 from lemmata.project import Project, doctor
-from lemmata.search import Retriever
-from lemmata.store.layout import Layout, read_manifest, write_manifest
-from lemmata.store.lengths import open_lengths
-from lemmata.store.vector_sets import default_encoder, vector_set, vector_sets
-from lemmata.store.vectors import invalidate_vectors, open_vectors
+from lemmata.search.fusion import Fusion
+from lemmata.search.retriever import Retriever
+from lemmata.vectors.store import invalidate_vectors, open_vectors
 
 MINI = "lemmata-mini"
 NOTES = {
@@ -138,7 +137,7 @@ def test_every_encoder_has_its_own_fusion(project: Project) -> None:
 
 def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
     pytest.importorskip("faiss")
-    from lemmata.stages.index import index_ann
+    from lemmata.search.index import index_ann
 
     exact = {name: first_hits(project, f"dense:{name}") for name in (MINI, "hashing")}
     with contextlib.closing(project.corpus) as corpus:
@@ -308,7 +307,7 @@ KILLED = """
 import os, sys
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.project import Project
-import lemmata.stages.index as stage
+import lemmata.search.index as stage
 
 class Killed(HashingEncoder):
     encoded = 0

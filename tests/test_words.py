@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata import words
-from lemmata.words import (
+from lemmata.core import words
+from lemmata.core.words import (
     GENERIC_TITLE_WORDS,
     GERMAN_LINKING_WORDS,
     LINKING_WORDS,

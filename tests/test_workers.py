@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from lemmata.errors import InputError
-from lemmata.workers import WorkerDied, available_cores, parallel_map, time_limit
+from lemmata.core.errors import InputError
+from lemmata.core.workers import WorkerDied, available_cores, parallel_map, time_limit
 
 
 def square(number: int) -> int:

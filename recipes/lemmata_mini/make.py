@@ -170,9 +170,9 @@ def generated(data: Path, work: Path) -> None:
     """The questions and slogans that were generated for held-out passages, as tables: nothing is trained on them."""
     import numpy as np
 
-    from lemmata.store.corpus import Corpus
-    from lemmata.store.layout import Layout
-    from lemmata.store.split import open_split
+    from lemmata.core.workspace import Layout
+    from lemmata.corpus.corpus import Corpus
+    from lemmata.corpus.split import open_split
 
     layout = Layout(work / "stacks")
     corpus = Corpus(layout)
@@ -202,7 +202,7 @@ def unasked(work: Path) -> None:
     """Leave out the phrases of mathlib that a training pair has as its query: most are names of concepts."""
     import pyarrow.parquet as parquet
 
-    from lemmata.leakage import normalise
+    from lemmata.corpus.leakage import normalise
 
     asked = {
         normalise(anchor)

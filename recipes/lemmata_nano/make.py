@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.config import build
+from lemmata.core.config import build
+from lemmata.core.errors import require
+from lemmata.core.types import Floats, Integers, Progress
 from lemmata.encode.load import DEFAULT, NANO, load_encoder
 from lemmata.encode.onnx import open_tokenizer
 from lemmata.encode.static import is_static, plain_tokenizer, static_sha256, write_static
-from lemmata.errors import require
 from lemmata.train.card import (
     STATIC_POOLING,
     Estimate,
@@ -40,7 +41,6 @@ from lemmata.train.card import (
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
 from lemmata.train.job import Job, open_job
 from lemmata.train.static import token_vectors, vocabulary
-from lemmata.types import Floats, Integers, Progress
 
 SCRIPTS = ("LATIN", "GREEK")  # of letters in tokens that are kept though the job does not use them
 EPOCHS, BATCH, RATE = 3.5, 1024, 0.05  # more epochs gain on Stacks and lose on mathlib, CISI and PlanetMath

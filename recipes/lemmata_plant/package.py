@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from recipes.lemmata_plant.weights import write_model
 
+from lemmata.core.files import sha256_of
 from lemmata.encode.export import export_encoder
-from lemmata.files import sha256_of
 from lemmata.train.card import Estimate, Measured, ModelFacts, TrainingSet, write_card
 
 TOKENS = 256

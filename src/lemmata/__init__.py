@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lemmata.errors import ConfigError, InputError, LemmataError, WorkspaceError
+    from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError
+    from lemmata.core.types import Document, Hit, Link, Passage, Reference
+    from lemmata.corpus.corpus import Corpus
+    from lemmata.ingest.ingest import IngestReport
     from lemmata.project import Project
-    from lemmata.search import Filter, Retriever
-    from lemmata.stages.ingest import IngestReport
-    from lemmata.store.corpus import Corpus
-    from lemmata.types import Document, Hit, Link, Passage, Reference
+    from lemmata.search.retriever import Filter, Retriever
 
 __all__ = [
     "ConfigError",
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
-    "stages.ingest": ("IngestReport",),
+    "core.errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
+    "ingest.ingest": ("IngestReport",),
     "project": ("Project",),
-    "search": ("Filter", "Retriever"),
-    "store.corpus": ("Corpus",),
-    "types": ("Document", "Hit", "Link", "Passage", "Reference"),
+    "search.retriever": ("Filter", "Retriever"),
+    "corpus.corpus": ("Corpus",),
+    "core.types": ("Document", "Hit", "Link", "Passage", "Reference"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -3,6 +3,5 @@
 from lemmata.cli.main import main
 
 __all__: list[str] = []
-
 if __name__ == "__main__":
     main()

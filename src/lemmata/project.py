@@ -13,69 +13,65 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lemmata.config import Option, build, load_options, merged, options_of, read_toml
+from lemmata.core.config import Option, build, load_options, merged, options_of, read_toml
+from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.core.files import write_atomically
+from lemmata.core.objects import is_url
+from lemmata.core.types import CrossEncoder, Progress, Skip
+from lemmata.core.workspace import Layout, default_encoder, read_manifest, read_manifests
+from lemmata.corpus.corpus import Corpus, IngestedSource
 from lemmata.encode.load import AUTO, encoder_for
-from lemmata.errors import ConfigError, LemmataError, WorkspaceError
-from lemmata.files import write_atomically
-from lemmata.objects import is_url
-from lemmata.store.corpus import Corpus, IngestedSource
-from lemmata.store.layout import Layout, read_manifest, read_manifests
-from lemmata.store.vector_sets import default_encoder
-from lemmata.types import CrossEncoder, Progress, Skip
 
 if TYPE_CHECKING:
-    from lemmata.answer import Event
-    from lemmata.concepts.merge import Merge
+    from lemmata.corpus.leakage import Audit, Example
+    from lemmata.corpus.split import Keys
     from lemmata.encode.remote import Allowance, Estimate
+    from lemmata.evaluate.evaluate import EvaluateOptions
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
-    from lemmata.leakage import Audit, Example
+    from lemmata.graph.concepts.merge import Merge
+    from lemmata.ingest.ingest import IngestReport
     from lemmata.llm.chat import Chat, Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
-    from lemmata.search import Retriever
-    from lemmata.stages.bridge import Bridge
-    from lemmata.stages.evaluate import EvaluateOptions
-    from lemmata.stages.index import IndexOptions
-    from lemmata.stages.info import Check
-    from lemmata.stages.ingest import IngestReport
-    from lemmata.stages.maintain import Garbage, Repair, Verification
-    from lemmata.stages.mine import MineOptions
-    from lemmata.stages.publish import PullReport, PushReport
-    from lemmata.stages.training_sets import AuditPolicy, NewSet
-    from lemmata.store.split import Keys
+    from lemmata.maintain.info import Check
+    from lemmata.maintain.publish import PullReport, PushReport
+    from lemmata.maintain.verify import Garbage, Repair, Verification
+    from lemmata.mine.mine import MineOptions
+    from lemmata.mine.training_sets import AuditPolicy, NewSet
+    from lemmata.search.ask import Event
+    from lemmata.search.bridge import Bridge
+    from lemmata.search.index import IndexOptions
+    from lemmata.search.retriever import Retriever
     from lemmata.train.finetune import FinetuneOptions
 
-__all__ = ["TABLES", "Project", "all_options", "doctor", "is_workspace"]
 
 Settings = Mapping[str, Any]
 Options = TypeVar("Options")
-
 _NEW_CONFIG = """\
 # Settings of this lemmata workspace, one table per verb. `lemmata config` lists every key with its default.
 
 [index]
 # encoder = "lemmata-mini"  # if none is named, it is chosen by the language of the corpus
 """
-
 TABLES = {
     "ingest": "lemmata.ingest.sources:IngestOptions",
-    "index": "lemmata.stages.index:IndexOptions",
-    "graph": "lemmata.stages.graph:GraphOptions",
-    "extract": "lemmata.stages.extract:ExtractOptions",
-    "link": "lemmata.stages.link:LinkOptions",
-    "embed": "lemmata.stages.embed:EmbedStageOptions",
+    "index": "lemmata.search.index:IndexOptions",
+    "graph": "lemmata.graph.build:GraphOptions",
+    "extract": "lemmata.graph.extract:ExtractOptions",
+    "link": "lemmata.plant.link:LinkOptions",
+    "embed": "lemmata.mine.embedding:EmbedStageOptions",
     "llm": "lemmata.llm.endpoint:EndpointOptions",
-    "ask": "lemmata.answer:AnswerOptions",
+    "ask": "lemmata.search.ask:AnswerOptions",
     "split": "lemmata.mine.splits:SplitOptions",
-    "mine": "lemmata.stages.mine:MineOptions",
-    "audit": "lemmata.stages.training_sets:AuditOptions",
+    "mine": "lemmata.mine.mine:MineOptions",
+    "audit": "lemmata.mine.training_sets:AuditOptions",
     "mixtures.*": "lemmata.mine.export:Mixture",
     "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
     "reranker.*": "lemmata.train.reranker:RerankerOptions",
     "static.*": "lemmata.train.static:StaticOptions",
-    "metric": "lemmata.stages.metric:MetricStageOptions",
-    "evaluate": "lemmata.stages.evaluate:EvaluateOptions",
+    "metric": "lemmata.train.learn_metric:MetricStageOptions",
+    "evaluate": "lemmata.evaluate.evaluate:EvaluateOptions",
     "run": "lemmata.run:RunOptions",
 }
 
@@ -122,7 +118,7 @@ def all_options(config: Settings | None = None) -> list[tuple[Option, Any]]:
 
 def doctor(folder: str | Path = ".") -> list[Check]:
     """Check the installation and a workspace; each problem comes with its cure."""
-    from lemmata.stages.info import Check, check_installation, check_workspace
+    from lemmata.maintain.info import Check, check_installation, check_workspace
 
     checks = check_installation(Layout(Path(folder)))
     try:
@@ -157,25 +153,25 @@ class Project:
 
     def info(self) -> dict[str, Any]:
         """Counts of everything in the workspace."""
-        from lemmata.stages.info import info
+        from lemmata.maintain.info import info
 
         return info(self.layout)
 
     def document_statistics(self, *, progress: Progress = _silent) -> dict[str, Any]:
         """For each document its passages by kind, size, links and references, and a summary of these numbers."""
-        from lemmata.stages.info import document_statistics
+        from lemmata.maintain.info import document_statistics
 
         return document_statistics(self.layout, progress)
 
     def listing(self, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
         """Records of the `documents`, `passages`, `concepts`, `bibliography`, `locations` or `sources`."""
-        from lemmata.stages.content import list_content
+        from lemmata.maintain.content import list_content
 
         return list_content(self.layout, what, document=document, kind=kind)
 
     def show(self, identity: str) -> dict[str, Any]:
         """Everything about a passage, document, location or concept."""
-        from lemmata.stages.content import describe
+        from lemmata.maintain.content import describe
 
         return describe(self.layout, identity)
 
@@ -186,32 +182,32 @@ class Project:
 
     def verify(self, *, progress: Progress = _silent) -> Verification:
         """Read every file and compare it with its checksum."""
-        from lemmata.stages.maintain import verify
+        from lemmata.maintain.verify import verify
 
         return verify(self.layout, progress)
 
     def repair(self, *, progress: Progress = _silent) -> list[Repair]:
         """Remove every damaged artefact; returns the commands that make them again, in order."""
-        from lemmata.stages.maintain import repair
+        from lemmata.maintain.verify import repair
 
         return repair(self.layout, progress)
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
         """Remove what killed commands left and what nothing can use any more; `dry_run` only lists it."""
-        from lemmata.stages.maintain import collect_garbage
+        from lemmata.maintain.verify import collect_garbage
 
         return collect_garbage(self.layout, dry_run=dry_run)
 
     def push(self, url: str, *, replace: bool = False, progress: Progress = _silent) -> PushReport:
         """Copy the workspace to an object store; `replace` also what was pushed there from elsewhere."""
-        from lemmata.stages.publish import push
+        from lemmata.maintain.publish import push
 
         return push(self.layout, url, replace=replace, progress=progress)
 
     @staticmethod
     def pull(url: str, root: str | Path, *, progress: Progress = _silent) -> PullReport:
         """Bring a folder to the state that was last pushed to a URL."""
-        from lemmata.stages.publish import pull
+        from lemmata.maintain.publish import pull
 
         return pull(Layout(Path(root)), url, progress=progress)
 
@@ -236,7 +232,7 @@ class Project:
 
     def packaged_encoder(self, *, static: bool = False) -> str:
         """The packaged encoder for the language of the corpus."""
-        from lemmata.stages.index import stored_language
+        from lemmata.search.index import stored_language
 
         return encoder_for(stored_language(self.layout), static=static)
 
@@ -254,13 +250,13 @@ class Project:
 
     def evaluate_options(self, settings: Settings | None = None) -> EvaluateOptions:
         """The options of [evaluate]."""
-        from lemmata.stages.evaluate import EvaluateOptions
+        from lemmata.evaluate.evaluate import EvaluateOptions
 
         return self.options(EvaluateOptions, "evaluate", settings)
 
     def _index_options(self, settings: Settings | None) -> IndexOptions:
-        from lemmata.stages.index import IndexOptions
-        from lemmata.store.vectors import vectors_manifest
+        from lemmata.search.index import IndexOptions
+        from lemmata.vectors.store import vectors_manifest
 
         table = self.config.get("index", {})
         settings = {**(settings or {}), **self._chosen_summaries(settings or {}, table)}
@@ -277,7 +273,7 @@ class Project:
 
     def _chosen_summaries(self, settings: Settings, table: Settings) -> Settings:
         """The key `summaries`: as given, with files by their path below the workspace; or as chosen before."""
-        from lemmata.stages.summaries import chosen_sources
+        from lemmata.search.summaries.texts import chosen_sources
 
         if "summaries" not in settings:
             return {} if "summaries" in table else {"summaries": chosen_sources(self.layout)}
@@ -297,15 +293,15 @@ class Project:
         return self.options(EndpointOptions, "llm", settings)
 
     def _mine_options(self, settings: Settings | None = None) -> MineOptions:
-        from lemmata.stages.mine import MineOptions
+        from lemmata.mine.mine import MineOptions
 
         return self.options(MineOptions, "mine", settings)
 
     def _audit_policy(self) -> AuditPolicy:
         """The audit that every mined set has to pass, with the test queries that [audit] names."""
+        from lemmata.corpus.leakage import examples
         from lemmata.ingest.beir import read_qrels, read_queries
-        from lemmata.leakage import examples
-        from lemmata.stages.training_sets import AuditOptions, AuditPolicy
+        from lemmata.mine.training_sets import AuditOptions, AuditPolicy
 
         options = self.options(AuditOptions, "audit")
         if not options.queries and not options.qrels:
@@ -317,7 +313,7 @@ class Project:
 
     def _new_set(self, name: str, progress: Progress, gate: str = "", part: str = "train") -> NewSet:
         """A set to be mined; `gate` is a cross-encoder, "none" for no gate, and by default that of [mine]."""
-        from lemmata.stages.training_sets import NewSet
+        from lemmata.mine.training_sets import NewSet
 
         gate = gate or self._mine_options().gate
         gate = "" if gate == "none" else gate
@@ -338,8 +334,8 @@ class Project:
 
         A path may be a URL of an object store. `again` also reads unchanged sources.
         """
+        from lemmata.ingest.ingest import ingest
         from lemmata.ingest.sources import IngestOptions
-        from lemmata.stages.ingest import ingest
 
         options = self.options(IngestOptions, "ingest", settings)
         sources = [self._source(path, progress) for path in paths]
@@ -348,15 +344,15 @@ class Project:
 
     def remove(self, paths: Sequence[str | Path], *, progress: Progress = _silent) -> IngestReport:
         """Remove sources from the corpus, whether they still exist or not."""
-        from lemmata.stages.fetch import place_of
-        from lemmata.stages.ingest import remove
+        from lemmata.ingest.fetch import place_of
+        from lemmata.ingest.ingest import remove
 
         places = [place_of(self.layout, str(path)) if is_url(path) else Path(path) for path in paths]
         return remove(self.layout, places, progress=progress)
 
     def _source(self, path: str | Path, progress: Progress) -> Path:
         """Where the readers find a source: that of a URL is copied first."""
-        from lemmata.stages.fetch import fetch
+        from lemmata.ingest.fetch import fetch
 
         return fetch(self.layout, str(path), progress=progress) if is_url(path) else Path(path)
 
@@ -379,39 +375,39 @@ class Project:
         Search uses the vectors of this encoder from then on; those of others are kept. `allowance` caps what a remote
         encoder uses.
         """
-        from lemmata.stages.index import index
+        from lemmata.search.index import index
 
         options = self._index_options(settings)
         return index(self.layout, options, progress, dense=dense, rebuild=rebuild, key=_key(), allowance=allowance)
 
     def remove_encoder(self, name: str) -> dict[str, Any]:
         """Delete the vectors of an encoder; those of the others stay."""
-        from lemmata.stages.index import remove_encoder
+        from lemmata.search.index import remove_encoder
 
         return remove_encoder(self.layout, name)
 
     def estimate_index(self, *, settings: Settings | None = None) -> Estimate | None:
         """Calls and tokens that a remote encoder needs for what has no vectors yet; None for a local encoder."""
-        from lemmata.stages.index import estimate
+        from lemmata.search.index import estimate
 
         return estimate(self.layout, self._index_options(settings), key=_key())
 
     def retriever(self) -> Retriever:
         """Search in this workspace."""
-        from lemmata.search import Retriever
+        from lemmata.search.retriever import Retriever
 
         return Retriever(self.layout, key=_key())
 
     def bridge(self, source: str, target: str, *, k: int = 5) -> Bridge:
         """Paths through the graph between two texts, passages or concepts, and the passages on them."""
-        from lemmata.stages.bridge import bridge
+        from lemmata.search.bridge import bridge
 
         with self.retriever() as retriever:
             return bridge(retriever, source, target, k)
 
     def map(self, *, seed: int = 0, progress: Progress = _silent) -> dict[str, Any]:
         """Place all passages in the plane, for the map of the web page."""
-        from lemmata.stages.map import build_map
+        from lemmata.search.map import build_map
 
         return build_map(self.layout, seed, progress)
 
@@ -423,8 +419,8 @@ class Project:
         return Chat(options, self.layout.answers, _key()) if options.model else None
 
     def ask(self, question: str, *, settings: Settings | None = None, model: Settings | None = None) -> Iterator[Event]:
-        """The events of an answer from the corpus, in which every sentence cites passages: see `lemmata.answer`."""
-        from lemmata.answer import AnswerOptions, answer
+        """The events of an answer from the corpus, in which every sentence cites passages: see `lemmata.search.ask`."""
+        from lemmata.search.ask import AnswerOptions, answer
 
         options = self.options(AnswerOptions, "ask", settings)
         with contextlib.ExitStack() as stack:
@@ -448,13 +444,13 @@ class Project:
 
     def build_graph(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
         """Links, concepts, relations and mentions by rules."""
-        from lemmata.stages import graph
+        from lemmata.graph import build as graph
 
         return graph.build(self.layout, self.options(graph.GraphOptions, "graph", settings), progress)
 
     def preview_extraction(self, *, settings: Settings | None = None, model: Settings | None = None) -> Preview:
         """Calls, tokens, cost and seconds that `extract_graph` would need from here on."""
-        from lemmata.stages.extract import ExtractOptions, preview_extraction
+        from lemmata.graph.extract import ExtractOptions, preview_extraction
 
         options = self.options(ExtractOptions, "extract", settings)
         return preview_extraction(self.layout, options, self._endpoint_options(model), _key())
@@ -468,7 +464,7 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Concepts and relations by a language model, never beyond the limits."""
-        from lemmata.stages.extract import ExtractOptions, extract_concepts
+        from lemmata.graph.extract import ExtractOptions, extract_concepts
 
         options = self.options(ExtractOptions, "extract", settings)
         return extract_concepts(self.layout, options, self._endpoint_options(model), limits, _key(), progress)
@@ -483,20 +479,20 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Import a graph from files; without `strict`, unusable records are skipped and counted."""
-        from lemmata.stages.graph import import_graph
+        from lemmata.graph.build import import_graph
 
         files = tuple(Path(path) for path in paths)
         return import_graph(self.layout, files, progress, format=format, name=name or files[0].stem, strict=strict)
 
     def remove_import(self, name: str, *, progress: Progress = _silent) -> dict[str, Any]:
         """Remove an imported graph by its name."""
-        from lemmata.stages.graph import remove_import
+        from lemmata.graph.build import remove_import
 
         return remove_import(self.layout, name, progress)
 
     def export_graph(self, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
         """Write the graph to a file or folder."""
-        from lemmata.stages.graph import export_graph
+        from lemmata.graph.build import export_graph
 
         return export_graph(self.layout, Path(path), format=format)
 
@@ -508,21 +504,21 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Predict links of logs to locations and to earlier logs; true links in `withheld` measure the result."""
-        from lemmata.stages.link import LinkOptions, link
+        from lemmata.plant.link import LinkOptions, link
 
         options = self.options(LinkOptions, "link", settings)
         return link(self.layout, options, Path(withheld) if withheld else None, progress)
 
     def embed_graph(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
         """Learn a vector for every node of the graph, initialised from the vector of its text."""
-        from lemmata.stages.embed import EmbedStageOptions, embed
+        from lemmata.mine.embedding import EmbedStageOptions, embed
 
         return embed(self.layout, self.options(EmbedStageOptions, "embed", settings), _key(), progress)
 
     def merges(self, *, similar: bool = False) -> list[Merge]:
         """Merges of concepts and their status; with `similar` also candidates by the packaged encoder."""
         from lemmata.encode.load import DEFAULT, load_encoder
-        from lemmata.stages.graph import merges
+        from lemmata.graph.build import merges
 
         return merges(self.layout, load_encoder(DEFAULT) if similar else None)
 
@@ -530,7 +526,7 @@ class Project:
         self, kept: str, gone: str, verdict: str | None, *, progress: Progress = _silent
     ) -> dict[str, Any]:
         """`accept` or `reject` a merge of two concepts, or withdraw the verdict with None."""
-        from lemmata.stages.graph import decide_merge
+        from lemmata.graph.build import decide_merge
 
         return decide_merge(self.layout, kept, gone, verdict, progress)
 
@@ -541,8 +537,7 @@ class Project:
 
         Without any option, those of the stored split count.
         """
-        from lemmata.mine.splits import SplitOptions
-        from lemmata.stages.split import split
+        from lemmata.mine.splits import SplitOptions, split
 
         if not settings and "split" not in self.config:  # "run 'lemmata split' again" must not mean another split
             stored = read_manifest(self.layout.manifest(self.layout.split)) or {}
@@ -569,8 +564,8 @@ class Project:
         The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate. Queries of
         the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
         """
-        from lemmata.stages import mine
-        from lemmata.stages.embed import EmbedStageOptions
+        from lemmata.mine import mine
+        from lemmata.mine.embedding import EmbedStageOptions
 
         options = self._mine_options(settings)
         if part != "train" and what != "queries":
@@ -589,7 +584,7 @@ class Project:
 
     def preview_queries(self, *, model: Settings | None = None, part: str = "train") -> Preview:
         """Calls, tokens, cost and seconds that `write_queries` would need from here on."""
-        from lemmata.stages.mine import preview_queries
+        from lemmata.mine.mine import preview_queries
 
         options, endpoint = self._mine_options().written, self._endpoint_options(model)
         return preview_queries(self.layout, options, endpoint, _key(), everything=_is_everything(part))
@@ -609,7 +604,7 @@ class Project:
 
         Those of the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
         """
-        from lemmata.stages.mine import mine_written_set
+        from lemmata.mine.mine import mine_written_set
 
         options, endpoint = self._mine_options().written, self._endpoint_options(model)
         new = self._new_set(name, progress, gate, part)
@@ -632,8 +627,8 @@ class Project:
         Only those of training passages are taken. `complete` drops queries that do not end in punctuation.
         """
         from lemmata.ingest.beir import read_qrels, read_queries
-        from lemmata.mine.imported import judged_queries, read_imported
-        from lemmata.stages.mine import mine_imported_set
+        from lemmata.ingest.queries import judged_queries, read_imported
+        from lemmata.mine.mine import mine_imported_set
 
         if path is not None and queries is None and qrels is None:
             file, records = str(path), read_imported(Path(path))
@@ -658,7 +653,7 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Write the passages of a general corpus (JSON lines) that are about the field of this one to `out`."""
-        from lemmata.stages.domain import select_domain
+        from lemmata.mine.domain import select_domain
 
         return select_domain(
             self.layout, Path(general), Path(out), progress, share=share, encoder=encoder, seed=seed, key=_key()
@@ -667,7 +662,7 @@ class Project:
     def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
         """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
         from lemmata.mine.export import Mixture
-        from lemmata.stages.mine import mix_sets
+        from lemmata.mine.mine import mix_sets
 
         options = self.named_options(Mixture, "mixtures", mixture, required=True)
         report, table = mix_sets(self._new_set(name or mixture, progress, "none"), options, mixture)
@@ -675,14 +670,14 @@ class Project:
 
     def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:
         """Look for held-out data and for `test` queries in mined sets; LeakageError where there are any."""
-        from lemmata.stages.training_sets import audit
+        from lemmata.mine.training_sets import audit
 
         policy = self._audit_policy()
         return audit(self.layout, names, policy._replace(test=[*policy.test, *test]), progress)
 
     def training_sets(self) -> dict[str, dict[str, Any]]:
         """Every mined set with its manifest; `out_of_date` says why it should be mined again, or is empty."""
-        from lemmata.store.artefacts import older_source
+        from lemmata.core.artefacts import older_source
 
         manifests = read_manifests(self.layout.training_sets)
         return {
@@ -691,7 +686,7 @@ class Project:
 
     def export_training(self, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
         """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`."""
-        from lemmata.stages.mine import export
+        from lemmata.mine.mine import export
 
         return export(self.layout, name, Path(path), file_format)
 
@@ -701,8 +696,8 @@ class Project:
         self, name: str = "pretrained", *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Adapt an encoder to the language of the corpus, by [pretrain.NAME]; kept only if it helps."""
-        from lemmata.stages.train import pretrain_model
         from lemmata.train.pretrain import PretrainOptions
+        from lemmata.train.train import pretrain_model
 
         options = self.named_options(PretrainOptions, "pretrain", name, settings)
         judge = self.finetune_options(options.judge) if options.judge else None
@@ -712,7 +707,7 @@ class Project:
         self, name: str = "tuned", *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Fine-tune an encoder on mined sets, by [finetune.NAME]; resumes from the last checkpoint."""
-        from lemmata.stages.train import finetune_model
+        from lemmata.train.train import finetune_model
 
         return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
 
@@ -731,7 +726,7 @@ class Project:
         A `static` one is trained by [static.NAME]. `new` are hashes of the passages' ids, `start` is the sha256 of the
         weights before; `run` knows both.
         """
-        from lemmata.stages.train import update_model
+        from lemmata.train.train import update_model
 
         options = (self.static_options if static else self.finetune_options)(name, settings)
         return update_model(self.layout, name, options, new, start, progress, static=static)
@@ -740,8 +735,8 @@ class Project:
         self, name: str = "reranker", *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Train a cross-encoder on mined sets, by [reranker.NAME]; resumes from the last checkpoint."""
-        from lemmata.stages.train import reranker_model
         from lemmata.train.reranker import RerankerOptions
+        from lemmata.train.train import reranker_model
 
         options = self.named_options(RerankerOptions, "reranker", name, settings)
         return reranker_model(self.layout, name, options, progress, key=_key())
@@ -750,7 +745,7 @@ class Project:
         self, name: str = "static", *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Train a static encoder on mined sets, by [static.NAME]; resumes from the last checkpoint."""
-        from lemmata.stages.train import finetune_model
+        from lemmata.train.train import finetune_model
 
         return finetune_model(self.layout, name, self.static_options(name, settings), progress, static=True)
 
@@ -758,7 +753,7 @@ class Project:
         self, *, encoder: str = "", settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Learn a metric from vectors and links, by [metric]; `geodesic` uses it only if it helps on validation."""
-        from lemmata.stages.metric import MetricStageOptions, learn_metric
+        from lemmata.train.learn_metric import MetricStageOptions, learn_metric
 
         return learn_metric(self.layout, self.options(MetricStageOptions, "metric", settings), encoder, progress)
 
@@ -766,7 +761,7 @@ class Project:
         self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent
     ) -> dict[str, Any]:
         """Write everything a fine-tuning needs into one folder, to train it on another machine."""
-        from lemmata.stages.train import prepare_job
+        from lemmata.train.train import prepare_job
 
         return prepare_job(self.layout, self.finetune_options(name, settings), Path(folder), progress)
 
@@ -781,7 +776,7 @@ class Project:
 
         Options: `part` of the split, or a random `share` of the corpus; `limit`, `protocol`, `seed`.
         """
-        from lemmata.stages.evaluate import TaskOptions, corpus_task
+        from lemmata.evaluate.evaluate import TaskOptions, corpus_task
 
         return corpus_task(self.layout, name, TaskOptions(**options))
 
@@ -808,8 +803,8 @@ class Project:
         judgments of passages that are not in the corpus unless `allow_missing`.
         `trec` names a file for the rankings, as TREC runs.
         """
-        from lemmata.stages.evaluate import evaluate
-        from lemmata.stages.index import IndexOptions
+        from lemmata.evaluate.evaluate import evaluate
+        from lemmata.search.index import IndexOptions
 
         return evaluate(
             self.layout,
@@ -829,7 +824,7 @@ class Project:
 
     def preview_judged_queries(self, *, part: str = "test", limit: int = 200, model: Settings | None = None) -> Preview:
         """Calls, tokens, cost and seconds that the queries of `judge` would need from a language model."""
-        from lemmata.stages.judge import PoolOptions, preview_written
+        from lemmata.evaluate.judge import PoolOptions, preview_written
 
         options = PoolOptions(part=part, limit=limit)
         return preview_written(
@@ -853,8 +848,8 @@ class Project:
         `limits`; or come from the file `queries`. Options: `part`, `limit`, `depth`, `retrievers`, `thresholds` and
         `seed`.
         """
+        from lemmata.evaluate import judge
         from lemmata.ingest.beir import read_queries
-        from lemmata.stages import judge
 
         chosen = judge.PoolOptions(**options)
         made_by = "rules"
@@ -882,7 +877,7 @@ class Project:
         progress: Progress = _silent,
     ) -> list[dict[str, Any]]:
         """Run tasks of mteb, or BEIR folders as such, on an encoder (default: that of the index) and on BM25."""
-        from lemmata.stages.mteb import run_mteb
+        from lemmata.evaluate.mteb import run_mteb
 
         name = encoder or self._index_options(None).encoder
         name = self.packaged_encoder() if name == AUTO else name
@@ -901,14 +896,14 @@ class Project:
         The first one is compared with the others. Options: `documents` and `passages` (ids) to draw, `sample` and
         `seed`.
         """
-        from lemmata.stages.inspect import InspectOptions, inspect
+        from lemmata.inspect.inspect import InspectOptions, inspect
 
         folder = Path(out) if out is not None else None
         return inspect(self.layout, encoders, folder, InspectOptions(**options), progress, _key())
 
     def export_corpus(self, path: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
         """Write the cleaned passages as JSON lines, which `ingest` reads back; `path` may be a URL."""
-        from lemmata.stages.export import export_corpus, export_corpus_to_store
+        from lemmata.evaluate.export import export_corpus, export_corpus_to_store
 
         if is_url(path):
             return export_corpus_to_store(self.layout, str(path), progress)
@@ -916,7 +911,7 @@ class Project:
 
     def export_beir(self, task: Task, folder: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
         """Write a task as a BEIR folder: `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`."""
-        from lemmata.stages.export import export_beir
+        from lemmata.evaluate.export import export_beir
 
         return export_beir(self.layout, task, Path(folder), progress)
 
@@ -931,8 +926,8 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Fit the weights of the retriever `auto` to a validation task, for one encoder."""
-        from lemmata.stages.evaluate import tune
-        from lemmata.stages.index import IndexOptions
+        from lemmata.evaluate.evaluate import tune
+        from lemmata.search.index import IndexOptions
 
         return tune(
             self.layout,
@@ -963,7 +958,7 @@ class Project:
         progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Choose the weight of a cross-encoder beside the retriever's own score, on a validation task."""
-        from lemmata.stages.evaluate import tune_rerank
+        from lemmata.evaluate.evaluate import tune_rerank
 
         return tune_rerank(
             self.layout,

@@ -15,29 +15,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from lemmata.config import suggest
+from lemmata.core.config import suggest
+from lemmata.core.errors import ConfigError, WorkspaceError
+from lemmata.core.files import fingerprint, sha256_of, write_atomically
+from lemmata.core.objects import is_url
+from lemmata.core.types import Progress
+from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.encode.load import AUTO
-from lemmata.errors import ConfigError, WorkspaceError
-from lemmata.files import sha256_of, write_atomically
-from lemmata.fusion import Fusion
+from lemmata.evaluate.evaluate import TASKS, EvaluateOptions
 from lemmata.llm.endpoint import Limits
-from lemmata.objects import is_url
 from lemmata.project import Project
-from lemmata.stages.evaluate import TASKS, EvaluateOptions
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.store.vectors import vectors_manifest
-from lemmata.train.job import fingerprint
-from lemmata.types import Progress
+from lemmata.search.fusion import Fusion
+from lemmata.vectors.store import vectors_manifest
 
 if TYPE_CHECKING:
+    from lemmata.corpus.split import Keys
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.significance import Floats64
     from lemmata.evaluate.tasks import Task
-    from lemmata.stages.update import Known
-    from lemmata.store.split import Keys
     from lemmata.train.finetune import FinetuneOptions
+    from lemmata.train.update import Known
 
-__all__ = ["RunOptions", "run", "stage_table"]
 
 MINED = ("pairs", "queries", "triplets", "written")
 UPDATES = ("auto", "always", "anew")
@@ -226,8 +224,8 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
 def _check(project: Project, options: RunOptions) -> None:
     """Refuse settings that cannot work before anything long starts."""
     from lemmata.encode.load import encoder_kind
+    from lemmata.evaluate.measures import parse_measure
     from lemmata.ingest.beir import read_judged
-    from lemmata.measures import parse_measure
 
     where = f"{project.layout.config}: [run]"
     if not options.trained:
@@ -266,8 +264,8 @@ def _check(project: Project, options: RunOptions) -> None:
 
 def _check_models(project: Project, options: RunOptions) -> None:
     """Refuse models whose base, guide or teacher neither exists nor is made before them."""
-    from lemmata.stages.train import find_base
     from lemmata.train.finetune import teacher_names
+    from lemmata.train.train import find_base
 
     trained: set[str] = set()
     for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
@@ -314,7 +312,7 @@ def _mine(
 
 def _audit(project: Project, tasks: Mapping[str, Task], stages: _Stages, progress: Progress) -> None:
     """Refuse test queries that occur in training sets; miners never see the tasks of the test part."""
-    from lemmata.leakage import Example
+    from lemmata.corpus.leakage import Example
 
     queries = [text for name, task in tasks.items() if name not in TASKS for text in task.queries.values()]
     test = [Example(f"test query {number}", text, ()) for number, text in enumerate(queries, 1)]
@@ -358,9 +356,9 @@ def _train_or_update(
     progress: Progress,
 ) -> _Update | None:
     """Train the models of [run], or the last one further where nothing but passages came in since it was trained."""
-    from lemmata.stages.train import weights_sha256
-    from lemmata.stages.update import Known, read_known, write_known
-    from lemmata.store.split import id_keys
+    from lemmata.corpus.split import id_keys
+    from lemmata.train.train import weights_sha256
+    from lemmata.train.update import Known, read_known, write_known
 
     name, key, settings = options.last, stages.key, _settings(project, options)
     model = project.layout.model(name)
@@ -416,7 +414,7 @@ def _update(
     progress: Progress,
 ) -> _Update:
     """Measure the last model on new passages, and train it further where that is worth it, or where it is asked for."""
-    from lemmata.stages.prepare import new_queries
+    from lemmata.train.prepare import new_queries
 
     name, key, measure = options.last, stages.key, options.measures.split(",")[0]
     inputs = [known.weights, fingerprint(known.passages.tolist()), measure, options.base, options.tasks]
@@ -450,7 +448,7 @@ def _update(
 
 def _compare(project: Project, options: RunOptions, new: Keys, progress: Progress) -> dict[str, Any]:
     """The verdict on new passages."""
-    from lemmata.stages.update import gain_lost, tasks_to_compare
+    from lemmata.train.update import gain_lost, tasks_to_compare
 
     name, measure = options.last, options.measures.split(",")[0]
     roles = {f"dense:{name}": "model", f"dense:{options.base}": "base"}
@@ -493,8 +491,8 @@ def _read_update(
 def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
     """Index with an encoder; retraining a model of the same name runs the stage again."""
     from lemmata.encode.load import model_folder
-    from lemmata.stages.summaries import chosen_sources
-    from lemmata.stages.train import weights_sha256
+    from lemmata.search.summaries.texts import chosen_sources
+    from lemmata.train.train import weights_sha256
 
     folder = model_folder(encoder, project.layout.models)
     weights = weights_sha256(folder) if folder.is_dir() else ""
@@ -505,14 +503,14 @@ def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress
 
 def _validation_queries(project: Project, options: RunOptions) -> Task | None:
     """The validation queries of the last model that do not come from the corpus itself."""
-    from lemmata.stages.prepare import validation_queries
+    from lemmata.train.prepare import validation_queries
 
     return validation_queries(project.layout, _last_options(project, options).validation)
 
 
 def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages, progress: Progress) -> None:
     """Fit the weights of `auto` to validation queries."""
-    from lemmata.store.vector_sets import vector_set
+    from lemmata.core.workspace import vector_set
 
     name, measure = options.last, options.measures.split(",")[0]
     places = vector_set(project.layout, name)
@@ -522,7 +520,7 @@ def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages, pro
 
 
 def _task(project: Project, name: str) -> Task:
-    from lemmata.stages.evaluate import beir_task
+    from lemmata.evaluate.evaluate import beir_task
 
     if name in TASKS:
         return project.task(name, part="test")
@@ -546,8 +544,8 @@ def _measure(
     progress: Progress,
 ) -> dict[str, Report]:
     """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
+    from lemmata.evaluate.measures import parse_measure
     from lemmata.evaluate.report import Report
-    from lemmata.measures import parse_measure
 
     folder.mkdir(exist_ok=True)
     reports = {}
@@ -597,8 +595,8 @@ def _ensure_vectors(project: Project, encoder: str, name: str, progress: Progres
 def _report(
     name: str, task: Task, before: Report, after: Report, options: RunOptions, update: _Update | None
 ) -> Report:
+    from lemmata.evaluate.measures import parse_measure
     from lemmata.evaluate.significance import compare
-    from lemmata.measures import parse_measure
 
     tuned = options.last
     results = {
@@ -633,7 +631,7 @@ def _report(
 
 def _change(before: Floats64, after: Floats64) -> str:
     """Two means over the same queries and their difference, with its interval."""
-    from lemmata.charts import signed
+    from lemmata.evaluate.charts import signed
     from lemmata.evaluate.significance import bootstrap
 
     low, high = (signed(value, 3) for value in bootstrap(after - before, generator=np.random.default_rng(0)))

@@ -24,7 +24,7 @@ source, place = Path(sys.argv[1]), Path(sys.argv[2])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)], check=True)
 shutil.copytree(source, place, dirs_exist_ok=True)
 sys.path.insert(0, sys.argv[3])
-from lemmata.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceError
 from lemmata.project import Project
 from tests.test_damage import search, write_papers
 papers = write_papers(place / "papers", *(f"name{number}" for number in range(30)))

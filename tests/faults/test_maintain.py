@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.test_damage import lemmata, search, written_files
 
-from lemmata.errors import WorkspaceBusy
-from lemmata.files import replace_folder, wait_for_lock
+from lemmata.core.artefacts import seal
+from lemmata.core.errors import WorkspaceBusy
+from lemmata.core.files import replace_folder, wait_for_lock
+from lemmata.core.workspace import write_manifest
+from lemmata.graph.store import GraphRecordStore
 from lemmata.project import Project
-from lemmata.store.artefacts import seal
-from lemmata.store.graph import GraphRecordStore
-from lemmata.store.layout import write_manifest
 
 
 def found(project: Project) -> dict[str, str]:
@@ -209,7 +209,7 @@ def test_a_folder_whose_replacement_was_killed_between_two_renames_comes_back(pr
 HOLD = """
 import sys
 from pathlib import Path
-from lemmata.store.layout import Layout
+from lemmata.core.workspace import Layout
 with Layout(Path(sys.argv[1])).hold():
     print("held", flush=True)
     sys.stdin.readline()

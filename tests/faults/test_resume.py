@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.test_damage import search
 
-from lemmata.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.workspace import write_manifest
 from lemmata.project import Project, doctor
-from lemmata.store.layout import write_manifest
 
 
 def test_an_ingest_killed_before_its_manifest_is_unfinished_and_not_damaged(project: Project) -> None:

@@ -9,8 +9,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from lemmata.core.workspace import FORMAT
 from lemmata.project import Project
-from lemmata.store.layout import FORMAT
 
 HERE = Path(__file__).parent
 PAPER = r"""\documentclass{article}

@@ -7,26 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import (
-    HERE,
-    AsJson,
-    Model,
-    Price,
-    Url,
-    Workspace,
-    endpoint,
-    open_console,
-    print_json,
-    styled,
-)
-from lemmata.errors import LemmataError, require
+from lemmata.cli.output import HERE, AsJson, Model, Price, Url, Workspace, endpoint, open_console, print_json, styled
+from lemmata.core.errors import LemmataError, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lemmata.answer import Event
+    from lemmata.search.ask import Event
 
-__all__ = ["ask", "mcp"]
 
 _FLAGS = {
     "uncited": "cites no passage",

@@ -12,8 +12,6 @@ from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, p
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["list_", "show"]
-
 
 def list_(
     what: Annotated[
@@ -88,7 +86,7 @@ def show(
 
 
 def _print_passage(console: Console, passage: dict[str, Any]) -> None:
-    from lemmata.types import INSERTED
+    from lemmata.core.types import INSERTED
 
     title = f" ({passage['title']})" if passage["title"] else ""
     console.print(styled((passage["id"], "bold cyan"), f"  {passage['kind']}{title}"))

@@ -20,9 +20,7 @@ from lemmata.cli.output import open_console, showing_progress, styled
 from lemmata.cli.search import bridge, index, search
 from lemmata.cli.train import run
 from lemmata.cli.workspace import info
-from lemmata.errors import LemmataError
-
-__all__ = ["demo", "example"]
+from lemmata.core.errors import LemmataError
 
 
 def demo(
@@ -109,7 +107,7 @@ tasks = [{notes}]
 
 def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
     """Train on the example and compare before and after."""
-    from lemmata.files import write_atomically
+    from lemmata.core.files import write_atomically
 
     missing = [name for name in ("pyarrow", "torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
     if missing:

@@ -34,26 +34,12 @@ from lemmata.cli.output import (
     say,
     showing_progress,
 )
-from lemmata.errors import InputError, LemmataError
+from lemmata.core.errors import InputError, LemmataError
 
 if TYPE_CHECKING:
+    from lemmata.corpus.leakage import Example
     from lemmata.evaluate.tasks import Task
-    from lemmata.leakage import Example
     from lemmata.project import Project
-
-
-__all__ = [
-    "Limit",
-    "Part",
-    "Protocol",
-    "Share",
-    "TaskName",
-    "chosen_task",
-    "evaluate",
-    "export_encoder",
-    "judge",
-    "mteb",
-]
 
 
 # which task is asked; also the options of `export beir`
@@ -130,9 +116,9 @@ def evaluate(
 
     dense:ENCODER, auto:ENCODER and so on compare encoders; their vectors are made where they are missing.
     """
+    from lemmata.core.files import write_atomically
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
-    from lemmata.files import write_atomically
     from lemmata.project import Project
 
     project = Project(workspace)
@@ -175,7 +161,7 @@ def evaluate(
             if as_json:
                 print_json(result)
             else:
-                from lemmata.fusion import Fusion
+                from lemmata.search.fusion import Fusion
 
                 values = result["values"]
                 open_console().print(
@@ -209,8 +195,8 @@ def evaluate(
 
 def _default_retrievers(project: Project) -> list[str]:
     """All of the usual ones, or just lexical where there are no vectors yet."""
-    from lemmata.store.vector_sets import vector_set
-    from lemmata.store.vectors import unfinished
+    from lemmata.core.workspace import vector_set
+    from lemmata.vectors.store import unfinished
 
     vectors = vector_set(project.layout)
     if vectors is not None and vectors.manifest.exists():
@@ -231,8 +217,8 @@ def _names(text: str) -> list[str]:
 
 def _check_tuned(named: list[str], beir: Path | None, ignored: dict[str, Any]) -> None:
     """Refuse options that --tune would ignore, and test judgments."""
-    from lemmata.search import parse_retriever
-    from lemmata.stages.evaluate import judgments_of
+    from lemmata.evaluate.evaluate import judgments_of
+    from lemmata.search.retriever import parse_retriever
 
     if beir is not None and judgments_of(beir)[1] == "test":
         raise LemmataError(f"--tune would fit weights to test judgments: name {beir}#train or {beir}#dev, or --queries")
@@ -249,7 +235,7 @@ def _check_tuned(named: list[str], beir: Path | None, ignored: dict[str, Any]) -
 
 def _tuned_encoder(retrievers: list[str]) -> str:
     """The encoder whose fusion is tuned: the one that the retrievers name, or the default."""
-    from lemmata.search import parse_retriever
+    from lemmata.search.retriever import parse_retriever
 
     encoders = dict.fromkeys(encoder for name in retrievers if (encoder := parse_retriever(name)[1]))
     if len(encoders) > 1:
@@ -286,9 +272,9 @@ def chosen_task(
     """The task that the options of a command describe: made from the corpus, or from files."""
     import numpy as np
 
+    from lemmata.evaluate.evaluate import beir_task, read_asked, table_task
     from lemmata.evaluate.tasks import sampled, task_from
     from lemmata.ingest.beir import check_judgments, read_qrels, read_queries
-    from lemmata.stages.evaluate import beir_task, read_asked, table_task
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
@@ -314,8 +300,8 @@ def chosen_task(
 
 
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
+    from lemmata.corpus.leakage import examples
     from lemmata.ingest.beir import read_qrels, read_queries
-    from lemmata.leakage import examples
 
     if queries is None and qrels is None:
         return []

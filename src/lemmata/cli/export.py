@@ -10,8 +10,6 @@ import typer
 from lemmata.cli.evaluate import Limit, Part, Protocol, Share, TaskName, chosen_task
 from lemmata.cli.output import HERE, AsJson, Seed, Workspace, counted, given, open_console, print_json, showing_progress
 
-__all__ = ["beir", "corpus"]
-
 _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
 

@@ -31,9 +31,7 @@ from lemmata.cli.output import (
     showing_progress,
     styled,
 )
-from lemmata.errors import LemmataError
-
-__all__ = ["build", "embed", "export", "extract", "import_", "link", "merges"]
+from lemmata.core.errors import LemmataError
 
 Format = Annotated[str, typer.Option("--format", help="auto, graphml, triples, neo4j, json or ogb.", metavar="NAME")]
 
@@ -47,8 +45,8 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build the graph by rules: links, concepts, relations."""
+    from lemmata.core.workers import computing_on
     from lemmata.project import Project
-    from lemmata.workers import computing_on
 
     settings = {"concepts": given(metadata=metadata)}
     with showing_progress() as progress, computing_on(on, progress):
@@ -255,7 +253,7 @@ def merges(
     as_json: AsJson = False,
 ) -> None:
     """Review merged concepts: list, accept, reject or undo."""
-    from lemmata.concepts.merge import STATUSES
+    from lemmata.graph.concepts.merge import STATUSES
     from lemmata.project import Project
 
     project = Project(workspace)

@@ -9,8 +9,6 @@ import typer
 
 from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, print_json, showing_progress
 
-__all__ = ["inspect"]
-
 _DIGITS = {"effective_rank": 1}  # of the other rows 3, as in the report
 _ROWS = ("mean_cosine", "isotropy", "effective_rank", "uniformity", "alignment", "separation", "purity@10")
 
@@ -60,7 +58,7 @@ def inspect(
 def _print(report: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from lemmata.charts import number
+    from lemmata.evaluate.charts import number
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")

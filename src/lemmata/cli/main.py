@@ -19,7 +19,7 @@ from lemmata.cli import (
     export,
     graph,
     inspect,
-    map,  # noqa: A004
+    map,
     mine,
     publish,
     search,
@@ -28,10 +28,8 @@ from lemmata.cli import (
     workspace,
 )
 from lemmata.cli.output import fail, log, say
-from lemmata.errors import ConfigError, LemmataError, WorkspaceBusy
+from lemmata.core.errors import ConfigError, LemmataError, WorkspaceBusy
 from lemmata.train.ranks import refuse_several
-
-__all__ = ["main", "make_app"]
 
 STOPPED = "stopped; finished work is kept, the same command resumes"
 MISUSED = 2  # the exit code of typer where it cannot read the command line
@@ -71,7 +69,6 @@ def _options(
 
 
 Commands = Sequence[Callable[..., None]]
-
 COMMANDS: Commands = (
     demo.demo,
     workspace.init,
@@ -172,7 +169,7 @@ def _run() -> None:
 
     What was read before the other one finished may no longer hold.
     """
-    from lemmata.files import wait_for_lock
+    from lemmata.core.files import wait_for_lock
 
     words = [word for word in sys.argv[1:] if not word.startswith("-")]  # the command is one of them
     app = make_app(*words or ["--help"])

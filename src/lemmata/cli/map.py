@@ -8,8 +8,6 @@ import typer
 
 from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, print_json, showing_progress
 
-__all__ = ["map_"]
-
 
 def map_(
     workspace: Workspace = HERE,

@@ -31,15 +31,12 @@ from lemmata.cli.output import (
     showing_progress,
     styled,
 )
-from lemmata.errors import ConfigError
-
-__all__ = ["audit", "domain", "export", "import_", "mix", "negatives", "pairs", "queries", "sets", "split", "triplets"]
+from lemmata.core.errors import ConfigError
 
 Name = Annotated[str, typer.Option(help="Name of the training set.", metavar="NAME")]
 FoundWithin = Annotated[
     int, typer.Option(help="Keep only queries that find their passage among so many hits; 0: keep all.", min=0)
 ]
-
 Gate = Annotated[
     str, typer.Option(help="Cross-encoder that positives and negatives have to pass, or none.", metavar="MODEL")
 ]
@@ -115,9 +112,9 @@ def queries(
     as_json: AsJson = False,
 ) -> None:
     """Write queries by rules, or by a --model."""
+    from lemmata.core.workers import computing_on
     from lemmata.llm.endpoint import Limits
     from lemmata.project import Project
-    from lemmata.workers import computing_on
 
     if model and on:
         raise ConfigError("a --model writes on its own server: leave out --on")

@@ -16,50 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from lemmata.errors import LemmataError
+from lemmata.core.errors import LemmataError
 from lemmata.train.ranks import is_first_process, is_first_to_fail
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from lemmata.core.types import Progress
+    from lemmata.corpus.corpus import Corpus
     from lemmata.llm.chat import Preview
-    from lemmata.store.corpus import Corpus
-    from lemmata.types import Progress
-
-__all__ = [
-    "HERE",
-    "AsJson",
-    "Calls",
-    "Concurrency",
-    "Cost",
-    "Log",
-    "Model",
-    "MostCost",
-    "MostTokens",
-    "On",
-    "Price",
-    "Seconds",
-    "Seed",
-    "TokenPrice",
-    "Tokens",
-    "Unlimited",
-    "Url",
-    "Workspace",
-    "confirm_limits",
-    "counted",
-    "endpoint",
-    "fail",
-    "given",
-    "log",
-    "megabytes",
-    "open_console",
-    "print_json",
-    "row_of",
-    "say",
-    "showing_progress",
-    "styled",
-]
 
 
 Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
@@ -74,7 +40,6 @@ On = Annotated[
 HERE = Path()
 _UNWRAPPED = 100_000  # columns
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
 Url = Annotated[str, typer.Option(help="URL of an OpenAI-compatible server.", metavar="URL")]
 Model = Annotated[str, typer.Option(help="Name of the model on that server.", metavar="NAME")]
 Calls = Annotated[int, typer.Option(help="Maximum number of calls, over all runs.", min=0)]
@@ -249,7 +214,7 @@ def row_of(corpus: Corpus, identity: str) -> int:
     try:
         return corpus.row(identity)
     except KeyError:
-        from lemmata.config import near
+        from lemmata.core.config import near
 
         raise LemmataError(f"there is no passage {identity!r}{near(identity, corpus.ids())}") from None
 

@@ -15,8 +15,6 @@ from lemmata.cli.output import megabytes
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Profiler", "StageProfile", "profile_table"]
-
 
 class StageProfile(NamedTuple):
     """What one stage cost."""

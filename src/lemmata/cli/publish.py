@@ -19,8 +19,6 @@ from lemmata.cli.output import (
     showing_progress,
 )
 
-__all__ = ["pull", "push"]
-
 Place = Annotated[str, typer.Argument(help="For example s3://bucket/name, or a folder.", metavar="URL")]
 
 

@@ -21,19 +21,17 @@ from lemmata.cli.output import (
     row_of,
     showing_progress,
 )
-from lemmata.errors import LemmataError
+from lemmata.core.errors import LemmataError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from lemmata.index.tokens import Tokenizer
+    from lemmata.core.types import Hit, Step
+    from lemmata.corpus.corpus import Corpus
     from lemmata.project import Project
-    from lemmata.search import Filter
-    from lemmata.store.corpus import Corpus
-    from lemmata.types import Hit, Step
+    from lemmata.search.retriever import Filter
+    from lemmata.search.tokens import Tokenizer
 
-
-__all__ = ["bridge", "index", "search", "similar"]
 
 _LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
 
@@ -85,8 +83,8 @@ def index(
 
     Vectors of several encoders stay side by side; search uses those of the encoder that was indexed last.
     """
+    from lemmata.core.workers import computing_on
     from lemmata.project import Project
-    from lemmata.workers import computing_on
 
     if remove:
         if any((encoder, language, dimension, expand, rebuild, summaries, milvus, on)) or not dense:
@@ -272,8 +270,8 @@ def bridge(
     as_json: AsJson = False,
 ) -> None:
     """Connect two ideas by paths through the graph."""
+    from lemmata.core.types import Step
     from lemmata.project import Project
-    from lemmata.types import Step
 
     found = Project(workspace).bridge(source, target, k=k)
     if as_json:
@@ -316,7 +314,7 @@ def _filter(
     locations: list[str] | None,
     where: list[str] | None,
 ) -> Filter:
-    from lemmata.search import Filter
+    from lemmata.search.retriever import Filter
 
     cells = [condition.partition("=") for condition in where or ()]
     for condition, (column, sign, _) in zip(where or (), cells, strict=True):
@@ -348,7 +346,7 @@ def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool, toke
     from rich.table import Table
     from rich.text import Text
 
-    from lemmata.excerpts import excerpt
+    from lemmata.search.excerpts import excerpt
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("", justify="right", style="dim")

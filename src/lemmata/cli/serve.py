@@ -9,8 +9,6 @@ import typer
 
 from lemmata.cli.output import HERE, Workspace
 
-__all__ = ["serve"]
-
 
 def serve(
     workspace: Workspace = HERE,

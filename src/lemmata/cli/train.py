@@ -19,16 +19,13 @@ from lemmata.cli.output import (
     showing_progress,
     styled,
 )
-from lemmata.errors import LemmataError
+from lemmata.core.errors import LemmataError
 from lemmata.train.ranks import is_first_process, refuse_several
-
-__all__ = ["finetune", "metric", "models", "prepare", "pretrain", "reranker", "run", "static"]
 
 Base = Annotated[str, typer.Option(help="A packaged model, a model of the workspace, or a folder.", metavar="MODEL")]
 Epochs = Annotated[float, typer.Option(help="Number of epochs; 0: as configured.", min=0)]
 Rate = Annotated[float, typer.Option(help="Learning rate; 0: as configured.", min=0)]
 Batch = Annotated[int, typer.Option(help="Batch size; 0: as configured.", min=0)]
-
 UP_TO_DATE = "up to date: made before from the same data and options"
 
 
@@ -226,11 +223,11 @@ def _print_notes(report: dict[str, Any]) -> None:
 
 
 def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) -> dict[str, Any]:
-    from lemmata.config import build, merged
+    from lemmata.core.config import build, merged
     from lemmata.encode.load import AUTO, DEFAULT
-    from lemmata.stages.train import train_job
     from lemmata.train.finetune import FinetuneOptions
     from lemmata.train.job import open_job
+    from lemmata.train.train import train_job
 
     prepared = open_job(job).facts.get("options", {})
     options = build(FinetuneOptions, merged(prepared, settings), f"{job}")
@@ -287,9 +284,9 @@ def prepare(
 
 def models(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
     """List the trained models."""
+    from lemmata.core.artefacts import models as model_artefacts
+    from lemmata.core.artefacts import problems
     from lemmata.project import Project
-    from lemmata.store.artefacts import models as model_artefacts
-    from lemmata.store.artefacts import problems
 
     project = Project(workspace)
     manifests = project.models()
@@ -321,12 +318,12 @@ def run(
 ) -> None:
     """Run all stages of [run]: from sources to a measured model."""
     from lemmata.cli.profile import Profiler, profile_table
+    from lemmata.core.workers import computing_on
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.evaluate.report import terminal_table
     from lemmata.project import Project
     from lemmata.run import run as execute
     from lemmata.run import stage_table
-    from lemmata.workers import computing_on
 
     console = open_console()
     stages: dict[str, bool] = {}

@@ -23,10 +23,11 @@ from lemmata.cli.output import (
     showing_progress,
     styled,
 )
-from lemmata.errors import LemmataError
+from lemmata.core.errors import LemmataError
 
 if TYPE_CHECKING:
-    from lemmata.types import Skip
+    from lemmata.core.types import Skip
+
 
 _SHOWN_PLACES = 3  # of each kind of note
 _RUN_BY_REPAIR = (
@@ -36,8 +37,6 @@ _RUN_BY_REPAIR = (
     "lemmata split",
 )  # no training, no task
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
-
-__all__ = ["config", "doctor", "gc", "info", "ingest", "init", "verify"]
 
 
 def init(
@@ -87,11 +86,11 @@ def ingest(
     """Read sources into the corpus: add, update, remove."""
     from dataclasses import asdict
 
-    from lemmata.config import near
-    from lemmata.errors import ConfigError
+    from lemmata.core.config import near
+    from lemmata.core.errors import ConfigError
+    from lemmata.core.workers import computing_on
     from lemmata.ingest.sources import READERS
     from lemmata.project import Project
-    from lemmata.workers import computing_on
 
     if on and (workers or remove):
         raise ConfigError(
@@ -319,7 +318,7 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """List every setting with its default and its value."""
-    from lemmata.config import near
+    from lemmata.core.config import near
     from lemmata.project import Project, all_options, is_workspace
 
     tables = Project(workspace).config if is_workspace(workspace) else {}

@@ -1,1 +1,1 @@
-"""Texts to vectors: one protocol (`lemmata.types.Encoder`), four back-ends, `load.load_encoder` to choose one."""
+"""Texts to vectors: one protocol (`lemmata.core.types.Encoder`), four back-ends, `load.load_encoder` to choose one."""

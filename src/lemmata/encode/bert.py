@@ -17,24 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import ConfigError, InputError, require
-from lemmata.types import Floats
-
-__all__ = [
-    "PRECISIONS",
-    "Architecture",
-    "build_bert",
-    "build_cross_bert",
-    "is_bert",
-    "is_cross_bert",
-    "max_tokens",
-    "outlier_scales",
-    "read_architecture",
-    "read_json",
-]
+from lemmata.core.errors import ConfigError, InputError, require
+from lemmata.core.types import Floats
 
 PRECISIONS = ("fp32", "int8")  # int8: weights with a scale per output, activations with a scale per token
-
 _MICROSOFT = "com.microsoft"  # the domain of onnxruntime's fused operators
 _CENTRE = 128  # the unsigned integer that stands for zero where values have both signs
 _GELU_ZERO, _GELU_LEAST = 16, 0.17  # and after a GELU, which has no values below -0.17

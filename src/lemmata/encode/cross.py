@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.errors import InputError, require
+from lemmata.core.files import sha256_of
+from lemmata.core.types import CrossEncoder, Floats
+from lemmata.core.workers import available_cores
 from lemmata.encode.bert import read_json
 from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, batches, open_session, open_tokenizer, readable
-from lemmata.errors import InputError, require
-from lemmata.files import sha256_of
-from lemmata.types import CrossEncoder, Floats
-from lemmata.workers import available_cores
-
-__all__ = ["SETTINGS", "OnnxCrossEncoder", "cross_folder", "is_cross_encoder", "load_cross_encoder"]
 
 SETTINGS = "reranker.json"  # of a folder that lemmata exported: name, max_tokens, precision, source_sha256
 _PAIRS = 4096  # tokenised at once: enough to sort by length, few enough for memory

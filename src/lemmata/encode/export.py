@@ -10,15 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.core.errors import ConfigError, InputError, require
+from lemmata.core.files import sha256_of, writing
+from lemmata.core.types import Floats
 from lemmata.encode.bert import build_bert, build_cross_bert, is_bert, read_architecture
 from lemmata.encode.cross import SETTINGS
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.transformer import open_model
-from lemmata.errors import ConfigError, InputError, require
-from lemmata.files import sha256_of, writing
-from lemmata.types import Floats
-
-__all__ = ["Drift", "export_encoder", "measure_drift", "write_cross_encoder", "write_encoder"]
 
 _LEAST_COSINE = 0.98  # mean; below it the export is another model
 

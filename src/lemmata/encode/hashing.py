@@ -8,10 +8,8 @@ from zlib import crc32
 
 import numpy as np
 
-from lemmata.errors import ConfigError
-from lemmata.types import Floats
-
-__all__ = ["HashingEncoder"]
+from lemmata.core.errors import ConfigError
+from lemmata.core.types import Floats
 
 _WORD = re.compile(r"\w+|\\[a-z]+")
 _CHARACTERS = 100_000  # of one text; the rest hardly moves the vector

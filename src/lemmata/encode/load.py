@@ -7,29 +7,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lemmata.config import near
-from lemmata.errors import InputError, require
-from lemmata.files import sha256_of, writing
-from lemmata.types import Encoder
+from lemmata.core.config import near
+from lemmata.core.errors import InputError, require
+from lemmata.core.files import sha256_of, writing
+from lemmata.core.types import Encoder
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
 
-__all__ = [
-    "AUTO",
-    "BASELINE",
-    "DEFAULT",
-    "NANO",
-    "PACKAGED",
-    "PLANT",
-    "baseline_folder",
-    "encoder_for",
-    "encoder_id",
-    "encoder_kind",
-    "is_static_encoder",
-    "load_encoder",
-    "model_folder",
-]
 
 DEFAULT = "lemmata-mini"
 AUTO = "auto"  # the packaged encoder for the language of the corpus
@@ -38,7 +23,6 @@ NANO = "lemmata-nano"  # static: token vectors without a model
 BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
 _MODELS = Path(__file__).parent.parent / "models"
 PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == DEFAULT or (_MODELS / name).is_dir()}
-
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
@@ -69,8 +53,8 @@ def load_encoder(
 
         return HashingEncoder(dimension or 256)
     if kind == "remote":
+        from lemmata.core.http import Service
         from lemmata.encode.remote import RemoteEncoder
-        from lemmata.http import Service
 
         address, model = spec.rsplit("#", 1)
         return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache, allowance=allowance)

@@ -15,23 +15,10 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.types import Floats, Integers
+from lemmata.core.workers import available_cores
 from lemmata.encode.bert import read_json
-from lemmata.errors import ConfigError, InputError
-from lemmata.types import Floats, Integers
-from lemmata.workers import available_cores
-
-__all__ = [
-    "CHARACTERS_PER_TOKEN",
-    "OnnxEncoder",
-    "batches",
-    "check_folder",
-    "cut_to",
-    "normalised",
-    "open_network",
-    "open_session",
-    "open_tokenizer",
-    "readable",
-]
 
 _TOKENS = 512  # of one batch, padding included; 256 was 4 % slower, 1,024 6 %
 _TEXTS = 4096  # tokenised at once: enough to sort by length, few enough for memory

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import ConfigError, LemmataError
-from lemmata.http import AnswerCache, CallError, Service, cache_key
-from lemmata.types import Floats
-
-__all__ = ["BATCH", "Allowance", "Estimate", "RemoteEncoder"]
+from lemmata.core.errors import ConfigError, LemmataError
+from lemmata.core.http import AnswerCache, CallError, Service, cache_key
+from lemmata.core.types import Floats
 
 _CHARACTERS_PER_TOKEN = 4  # of English prose; an estimate needs no tokenizer
 BATCH = 64

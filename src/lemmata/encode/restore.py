@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from lemmata.core.errors import InputError, require
+from lemmata.core.files import writing
+from lemmata.core.types import Floats
 from lemmata.encode.bert import outlier_scales, read_json
 from lemmata.encode.onnx import check_folder, open_tokenizer
-from lemmata.errors import InputError, require
-from lemmata.files import writing
-from lemmata.types import Floats
-
-__all__ = ["named_weights", "restore", "restore_cross_encoder"]
 
 _SPECIAL = {
     "pad_token": ("[PAD]", "<pad>"),

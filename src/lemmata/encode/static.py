@@ -16,24 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.errors import InputError
+from lemmata.core.files import read_array, sha256_of, write_atomically
+from lemmata.core.types import Floats, Integers
 from lemmata.encode.bert import read_json
 from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cut_to, normalised, open_tokenizer, readable
-from lemmata.errors import InputError
-from lemmata.files import read_array, sha256_of, write_atomically
-from lemmata.types import Floats, Integers
-
-__all__ = [
-    "MAX_TOKENS",
-    "StaticEncoder",
-    "TokenNumbers",
-    "is_static",
-    "plain_tokenizer",
-    "read_static",
-    "rename_static",
-    "static_settings",
-    "static_sha256",
-    "write_static",
-]
 
 MAX_TOKENS = 512  # of a text; the rest hardly moves the mean
 _TEXTS = 4096  # tokenised at once

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.errors import InputError, require
+from lemmata.core.types import Floats
 from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cut_to, normalised, readable
-from lemmata.errors import InputError, require
-from lemmata.types import Floats
-
-__all__ = ["TransformerEncoder", "cpu_has_bf16", "open_model"]
 
 
 class TransformerEncoder:

@@ -12,21 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import InputError
-from lemmata.leakage import near_pairs, sketch
-from lemmata.types import Floats, Integers, Mask, Progress
-
-__all__ = [
-    "Pool",
-    "Score",
-    "Thresholds",
-    "calibrate",
-    "contributions",
-    "grade",
-    "pool",
-    "score_pairs",
-    "source_repeats",
-]
+from lemmata.core.errors import InputError
+from lemmata.core.types import Floats, Integers, Mask, Progress
+from lemmata.corpus.leakage import near_pairs, sketch
 
 Score = Callable[[Sequence[tuple[str, str]]], Floats]  # pairs of query and passage to scores, higher is better
 Scores = npt.NDArray[np.floating[Any]]  # (n,)

@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.charts import COLOURS, Curve, LineChart, bar_chart, interval_mark, line_chart, number, page, signed, table
+from lemmata.core.types import Mask
+from lemmata.evaluate.charts import (
+    COLOURS,
+    Curve,
+    LineChart,
+    bar_chart,
+    interval_mark,
+    line_chart,
+    number,
+    page,
+    signed,
+    table,
+)
 from lemmata.evaluate.significance import Comparison, bootstrap
-from lemmata.types import Mask
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-__all__ = ["Report", "as_html", "as_json", "terminal_table"]
 
 Floats64 = npt.NDArray[np.float64]
-
 _TEXT_LENGTH = 300  # characters of a query on the page
 _MOST_BARS = 600
 
@@ -168,6 +177,7 @@ _METHOD = (
     "Paired randomisation test, p-values with Bonferroni correction; intervals by bootstrap over the queries. "
     "Bold: corrected p below 0.05."
 )
+
 
 _SORT_ON_CLICK = """
 document.querySelectorAll('#queries th').forEach((head, column) => {

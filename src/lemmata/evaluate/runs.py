@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lemmata.errors import InputError
-from lemmata.files import writing
-
-__all__ = ["strictly_falling", "write_trec_qrels", "write_trec_run"]
+from lemmata.core.errors import InputError
+from lemmata.core.files import writing
 
 
 def write_trec_run(path: Path, rankings: Mapping[str, Iterable[tuple[str, float]]], *, retriever: str) -> None:

@@ -9,12 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import ConfigError, InputError
-
-__all__ = ["Comparison", "bootstrap", "compare", "randomisation"]
+from lemmata.core.errors import ConfigError, InputError
 
 Floats64 = npt.NDArray[np.float64]
-
 _LEVEL = 0.95
 _BLOCK = 1 << 21  # random numbers in memory at a time, 16 MiB
 _MOST_EXACT = 12  # pairs for which all 2^n signs are tried

@@ -7,19 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lemmata.errors import InputError
-from lemmata.types import Concept, Document, Mask, Passage
-
-__all__ = [
-    "Task",
-    "concepts_task",
-    "documents_task",
-    "held_out",
-    "references_task",
-    "restricted",
-    "sampled",
-    "task_from",
-]
+from lemmata.core.errors import InputError
+from lemmata.core.types import Concept, Document, Mask, Passage
 
 
 @dataclass(frozen=True, slots=True)

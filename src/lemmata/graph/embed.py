@@ -23,22 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import ConfigError, InputError, require
-from lemmata.files import writing
-from lemmata.types import Floats, Graph, Integers, Progress
-from lemmata.workers import one_torch_thread
-
-__all__ = [
-    "EmbedOptions",
-    "Embedding",
-    "Epoch",
-    "Evaluation",
-    "Ranks",
-    "edge_array",
-    "evaluate_embedding",
-    "split_edges",
-    "train_embedding",
-]
+from lemmata.core.errors import ConfigError, InputError, require
+from lemmata.core.files import writing
+from lemmata.core.types import Floats, Graph, Integers, Progress
+from lemmata.core.workers import one_torch_thread
 
 OPERATORS = ("identity", "translation", "diagonal", "complex")
 CHUNK = 50  # edges of one relation that share negatives
@@ -51,7 +39,6 @@ TEXT_NORM = 1.0  # of vectors that begin from a text; 0.5 to 2 did equally well,
 EPSILON = 1e-10
 BLOCK = 2**24  # scores in memory at once while ranking
 CHECKPOINT_FORMAT = 2
-
 Tensor = Any  # torch is optional, and untyped where it is not installed
 
 

@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from lemmata.errors import InputError
-from lemmata.types import Document, Edge, Graph, Integers, Passage
-
-__all__ = ["build_graph", "counts", "link_edges"]
+from lemmata.core.errors import InputError
+from lemmata.core.types import Document, Edge, Graph, Integers, Passage
 
 MAKER = "links"
 

@@ -9,23 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from lemmata.archives import open_decompressed, printable
-from lemmata.errors import InputError
-from lemmata.files import UTF_16_MARKS, json_object
+from lemmata.core.archives import open_decompressed, printable
+from lemmata.core.errors import InputError
+from lemmata.core.files import UTF_16_MARKS, json_object
+from lemmata.core.types import Document, Label, Link, Passage, Progress, Reading, Skip
 from lemmata.ingest.dates import read_date
-from lemmata.types import Document, Label, Link, Passage, Progress, Reading, Skip
-
-__all__ = [
-    "check_judgments",
-    "passage_record",
-    "read_corpus",
-    "read_judged",
-    "read_passages",
-    "read_qrels",
-    "read_queries",
-    "read_table",
-    "write_beir",
-]
 
 _TEXT_KEYS = ("title", "text", "abstract", "kind", "document", "document_title", "date", "created", "section", "proof")
 _QUERY_HEADINGS = ("query", "question", "text")  # of a table of queries, in lower case

@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["find_date", "read_date"]
-
 _MONTHS = {
     name: number
     for names in ("jan feb mar apr may jun jul aug sep oct nov dec", "jän feb mär apr mai jun jul aug sep okt nov dez")
@@ -18,7 +16,6 @@ _MONTH_NAMES = frozenset(
     """january february march april may june july august september october november december jänner januar februar märz
     mai juni juli oktober dezember sept""".split()
 ) | frozenset(_MONTHS)
-
 _WEEKDAY = re.compile(r"(?:mo|di|mi|do|fr|sa|so|tu|we|th|su)[a-z]*[.,]*\s+", re.I)
 _TIME = re.compile(
     r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<half>am|pm|uhr|h)?"
@@ -129,6 +126,8 @@ def _month_of_match(parts: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------- inside a text
 
 _ISO_INSIDE = re.compile(r"\b(?P<year>\d{4})[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?\b")
+
+
 _DAY_FIRST_INSIDE = re.compile(r"\b(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4})\b")
 _YEAR_INSIDE = re.compile(r"\b(1[89]\d\d|20\d\d)\b")
 _WORD = re.compile(r"[^\W\d_]{3,9}")

@@ -11,9 +11,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from lemmata.types import Skip
-
-__all__ = ["Graphics", "find_figures", "folders_above", "is_image", "note_figures", "read_graphics", "stem_of"]
+from lemmata.core.types import Skip
 
 _IMAGES = "png|jpe?g|gif|svgz?|e?ps|epsi|epsf|bmp|tiff?|webp|ai|xcf|ico|drawio|fig|mps"
 _IMAGE = re.compile(rf".*\.(?:{_IMAGES})", re.I)

@@ -7,15 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from lemmata.core.types import Document, Label, Link
 from lemmata.ingest.dates import find_date
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import arguments_of, without_notes
 from lemmata.latex.expand import Definitions, expand
 from lemmata.latex.mains import Main
 from lemmata.latex.source import Flat
-from lemmata.types import Document, Label, Link
-
-__all__ = ["arxiv_id_of_file", "read_front_matter"]
 
 _ARXIV_FILE = re.compile(
     r"(?:arxiv[-_.]?)?(?:(\d{4}\.\d{4,5})|([a-z-]+(?:\.[A-Z]{2})?)[-_/]?(\d{7}))(?:v\d+)?(?=$|[._-])", re.I

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["unique_id"]
-
 
 def unique_id(identity: str, taken: dict[str, int]) -> str:
     """The id, with `~2`, `~3`, ... appended where it is taken; `taken` counts the uses of each id."""

@@ -16,15 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
-from lemmata.config import near
-from lemmata.errors import InputError, require
+from lemmata.core.config import near
+from lemmata.core.errors import InputError, require
+from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.ids import unique_id
 from lemmata.latex.source import STRAY_BYTES
 from lemmata.plant.hierarchy import cycles
-from lemmata.types import Document, Label, Link, Passage, Reading, Skip
-
-__all__ = ["Columns", "csv_rows", "derive_hierarchy", "jsonl_rows", "parquet_rows", "read_hierarchy", "read_logs"]
 
 _LONGEST_LINE = 10_000_000  # characters; a longer line is no table, and would fill the memory
 _PIECE = 1 << 16  # characters of such a line that are read at a time

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from lemmata.core.types import INSERTED, Link, Passage, Skip
 from lemmata.latex.clean import Cleaned, Target, clean, plain
 from lemmata.latex.commands import without_notes
 from lemmata.latex.expand import Definitions, expand
 from lemmata.latex.source import Flat
 from lemmata.latex.statements import Structure
-from lemmata.types import INSERTED, Link, Passage, Skip
-
-__all__ = ["PaperOptions", "PaperState"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lemmata.errors import InputError, MissingExtra
+from lemmata.core.errors import InputError, MissingExtra
+from lemmata.core.types import Label, Passage, Reading, Skip
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
 from lemmata.ingest.paper_state import PaperOptions, PaperState
@@ -30,9 +31,6 @@ from lemmata.latex.sentences import cut
 from lemmata.latex.source import Flat, decode, flatten, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
-from lemmata.types import Label, Passage, Reading, Skip
-
-__all__ = ["is_source_file", "read_package_papers", "read_paper"]
 
 _SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".txt", "")
 
@@ -170,6 +168,8 @@ def _without_self_links(passages: Iterable[Passage], labels: Iterable[Label]) ->
 # ---------------------------------------------------------------- papers that are a PDF in a wrapper
 
 _INCLUDED_PDF = re.compile(r"\\includepdf(?:merge)?(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{([^{}]*)\}")
+
+
 _WRAPPER_TEXT = 1000  # characters besides the abstract; a paper with more has text of its own
 
 

@@ -16,10 +16,8 @@ from itertools import pairwise
 from statistics import median, median_low
 from typing import Any, NamedTuple
 
-from lemmata.errors import InputError, require
-from lemmata.types import Skip
-
-__all__ = ["Page", "read_pages"]
+from lemmata.core.errors import InputError, require
+from lemmata.core.types import Skip
 
 _MOST_CHARACTERS = 200_000  # on one page; more is a data dump that nobody reads
 
@@ -281,6 +279,8 @@ def _merged(segments: Sequence[_Line], column: int) -> list[_Line]:
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d{1,4}|[ivxl]{1,6})(?:\s*(?:of|von|/)\s*\d{1,4})?\W*", re.I
 )
+
+
 _EDGE = 2  # lines at the top and at the bottom that can be running heads
 _MARGIN = 0.15  # of the height of the page, that can hold running heads
 

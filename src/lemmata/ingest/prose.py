@@ -9,19 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from lemmata.core.types import Link, Passage
+from lemmata.core.words import CONNECTING_WORDS
 from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.clean import Cleaned, join, plain
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.sentences import chunks, join_tiny_sections
-from lemmata.types import Link, Passage
-from lemmata.words import CONNECTING_WORDS
-
-__all__ = ["read_chunks"]
 
 _PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-
-
 _TINY = 100  # characters of prose in a section; in real papers shorter ones are remarks between statements
 _LONGEST_REPEATED = 200  # characters; a longer paragraph is kept each time
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")

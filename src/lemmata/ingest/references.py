@@ -9,11 +9,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from lemmata.core.types import Reference
 from lemmata.latex.bibliography import read_bib, read_bibliography
 from lemmata.latex.commands import arguments_of
-from lemmata.types import Reference
-
-__all__ = ["bibliographies_beside", "bibliographies_by_folder", "read_references"]
 
 _MOST_BIBLIOGRAPHIES = 20  # of one folder
 

@@ -8,15 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from lemmata.core.types import Document, Label, Reference
 from lemmata.latex.bibliography import normalise_title
-from lemmata.types import Document, Label, Reference
-
-__all__ = ["Resolved", "match_bibliography", "resolve_links"]
 
 _CELLS = frozenset(("reports_about", "related_to"))  # relations whose label is a cell, which may hold several ids
 _PIECE = re.compile(r"[^;|,\n]+")
 _MOST_JOINED = 8  # pieces of a cell that may be one name together, as "Pump, main" is
-
 _LOCAL = frozenset(("refers_to", "proof_uses"))  # relations whose labels belong to one document or its folder
 
 

@@ -18,20 +18,14 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-from lemmata.archives import name_fault, open_decompressed, printable, read_package, sniff
-from lemmata.errors import ConfigError, InputError, LemmataError
-from lemmata.files import sha256_of
+from lemmata.core.archives import name_fault, open_decompressed, printable, read_package, sniff
+from lemmata.core.errors import ConfigError, InputError, LemmataError
+from lemmata.core.files import sha256_of
+from lemmata.core.types import Label, Passage, Reading, Skip
+from lemmata.core.workers import count_step, time_limit
 from lemmata.ingest.beir import read_passages
 from lemmata.ingest.dates import read_date
-from lemmata.ingest.figures import (
-    Graphics,
-    find_figures,
-    folders_above,
-    is_image,
-    note_figures,
-    read_graphics,
-    stem_of,
-)
+from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
 from lemmata.ingest.front_matter import arxiv_id_of_file
 from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
 from lemmata.ingest.paper_state import PaperOptions
@@ -40,24 +34,6 @@ from lemmata.ingest.references import bibliographies_beside, bibliographies_by_f
 from lemmata.ingest.text import read_pdf, read_text
 from lemmata.latex.mains import Main, has_class, included_files, is_main, stale_copy_of
 from lemmata.latex.source import decode, flatten
-from lemmata.types import Label, Passage, Reading, Skip
-from lemmata.workers import count_step, time_limit
-
-__all__ = [
-    "READERS",
-    "IngestOptions",
-    "Source",
-    "Unit",
-    "alternative_names",
-    "find_units",
-    "fingerprint",
-    "is_unchanged",
-    "named_columns",
-    "place_of",
-    "read_unit",
-    "read_whole_unit",
-    "with_preamble",
-]
 
 READERS = ("auto", "papers", "logs", "hierarchy", "passages", "text", "pdf")
 _TEX = (".tex", ".ltx", ".texx")
@@ -83,7 +59,6 @@ _READING = 4  # raised when the readers change, so that everything is read again
 _START = 4096  # bytes that decide what a file is
 _LARGEST_FILE = 64 * 2**20
 _TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
-
 _SideMetadata = Mapping[str, Mapping[str, Any]]  # by document id
 
 

@@ -8,13 +8,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip
 from lemmata.ingest.blocks import Block, markdown_blocks, plain_blocks, rest_blocks
 from lemmata.ingest.dates import read_date
 from lemmata.latex.sentences import chunks, gather, join_tiny_sections, pieces
 from lemmata.latex.source import decode
-from lemmata.types import Document, Label, Link, Passage, Reading, Skip
-
-__all__ = ["read_pdf", "read_text"]
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _LINK = re.compile(r"!?\[([^\[\]]*+)\]\(\s*<?([^)\s>\[]{1,2000}+)>?[^)\[]{0,500}+\)")

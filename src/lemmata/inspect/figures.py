@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.charts import (
+from lemmata.evaluate.charts import (
     COLOURS,
     Curve,
     HeatMap,
@@ -22,15 +22,12 @@ from lemmata.charts import (
 from lemmata.inspect.inspection import Comparison, EncoderView, Inspection
 from lemmata.inspect.layers import Reading
 
-__all__ = ["LAST_LAYERS", "draw", "file_stem"]
-
 LAST_LAYERS = 4  # whose attention is drawn as a map
 _CLS_LAYERS = 6  # in which the first token is followed
 _BINS = 40
 _PAIR_BINS = 25  # there are fewer linked pairs
 _DRAWN_TOKENS = 40  # of a text, in a map of attention
 _COMPONENTS = 100  # of the spectrum
-
 Values = npt.NDArray[np.float64]
 
 

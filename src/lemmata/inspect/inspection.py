@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.core.types import Floats, Integers
 from lemmata.inspect.layers import AttentionByLayer, Pooled, Reading
 from lemmata.inspect.space import Space
 from lemmata.inspect.tokens import Tokenisation, Tokens, VocabularyOverlap
-from lemmata.types import Floats, Integers
-
-__all__ = ["Changed", "Comparison", "EncoderView", "Inspection", "Overlap", "Shown", "to_json"]
 
 _FREQUENT = 20  # tokens that are named
 

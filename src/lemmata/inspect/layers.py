@@ -10,21 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.errors import InputError, require
+from lemmata.core.types import Floats
 from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, readable
 from lemmata.encode.transformer import open_model
-from lemmata.errors import InputError, require
-from lemmata.types import Floats
-
-__all__ = [
-    "AttentionByLayer",
-    "Layers",
-    "Pooled",
-    "Reading",
-    "open_layers",
-    "pool_static",
-    "read_text",
-    "summarise_readings",
-]
 
 
 class Layers(NamedTuple):

@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.index.exact import ExactIndex
-from lemmata.types import Floats, Integers
-
-__all__ = ["Changes", "compare_neighbours", "nearest"]
+from lemmata.core.types import Floats, Integers
+from lemmata.vectors.exact import ExactIndex
 
 
 class Changes(NamedTuple):

@@ -7,16 +7,13 @@ from html import escape
 
 import numpy as np
 
-from lemmata.charts import COLOURS, number, page, table
+from lemmata.evaluate.charts import COLOURS, number, page, table
 from lemmata.inspect.figures import file_stem
 from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Shown
 from lemmata.inspect.tokens import Tokenisation, pieces
 
-__all__ = ["as_html"]
-
 _FREQUENT = 20  # tokens in the table
 _NAMED_NORMS = 8  # tokens with the longest and shortest vectors
-
 # what a measure means, in one sentence, and its digits
 _MEASURES: dict[str, tuple[str, Callable[[EncoderView], float | None], int]] = {
     "mean cosine": ("of random pairs: 0 where all directions are used alike", lambda v: v.space.mean_cosine, 3),

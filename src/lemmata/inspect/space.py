@@ -8,22 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.errors import require
-from lemmata.types import Floats, Integers
-
-__all__ = [
-    "Space",
-    "alignment",
-    "effective_rank",
-    "measure_space",
-    "neighbour_purity",
-    "partition_isotropy",
-    "random_pairs",
-    "separation",
-    "spectrum",
-    "tsne_maps",
-    "uniformity",
-]
+from lemmata.core.errors import require
+from lemmata.core.types import Floats, Integers
 
 _PERPLEXITY = 30  # of t-SNE; fewer points have a smaller one
 

@@ -11,24 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.core.types import Floats, Integers
 from lemmata.encode.onnx import open_tokenizer, readable
-from lemmata.types import Floats, Integers
-
-__all__ = [
-    "Cuts",
-    "Tokenisation",
-    "Tokens",
-    "VocabularyOverlap",
-    "common_commands",
-    "cut_spans",
-    "pieces",
-    "plain_token",
-    "plain_vocabulary",
-    "read_tokenizer",
-    "token_norms",
-    "tokenise",
-    "vocabulary_overlap",
-]
 
 _FORMULA = re.compile(r"(?<!\\)\$[^$]*\$")
 _COMMAND = re.compile(r"\\[A-Za-z]+")

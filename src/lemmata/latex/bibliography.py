@@ -11,21 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
 from urllib.parse import unquote
 
+from lemmata.core.types import Reference
+from lemmata.core.words import slug
 from lemmata.latex.clean import plain
 from lemmata.latex.source import read_optional, runs_into
-from lemmata.types import Reference
-from lemmata.words import slug
-
-__all__ = [
-    "arxiv_id",
-    "doi",
-    "normalise_title",
-    "read_amsrefs",
-    "read_bib",
-    "read_bibitems",
-    "read_biblatex_bbl",
-    "read_bibliography",
-]
 
 # One level of nested braces is enough for addresses such as {http://x.org/a{\_}b}.
 _SHALLOW = r"\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}"
@@ -49,6 +38,8 @@ def read_bibliography(text: str) -> list[Reference]:
 
 
 _LINE_ENTRY = re.compile(r"^[ \t]*+@[ \t]*+[A-Za-z]++\s*+[{(]", re.M)
+
+
 _ENTRY = re.compile(r"@\s*+([A-Za-z]\w*+)\s*+([{(])\s*+")
 _KEY = re.compile(r"([^\s,=\"#{}]*+)\s*+(?=[,})])")
 _FIELD = re.compile(r"[\s,]*+(?:%[^\n]*+[\s,]*+)*+([^\s=,{}\"#()%]++)\s*+=\s*+")
@@ -57,7 +48,6 @@ _CONCATENATION = re.compile(r"\s*+#\s*+")
 _ENTRY_END = re.compile(r"[\s,]*+(?:%[^\n]*+[\s,]*+)*+[})]")
 _YEAR = re.compile(r"(?<!\d)(1[5-9]\d\d|20\d\d|2100)(?!\d)")
 _AND = re.compile(r"(?<!\s)\s++and\s++", re.I)
-
 _NOT_REFERENCES = ("control", "ieeetranbstctl", "xdata")
 _MONTHS = {
     name[:3].lower(): name
@@ -68,7 +58,6 @@ _PRINTED = (
     "year date note"
 ).split()
 _IDENTIFYING = "journal journaltitle volume number pages howpublished note url ee annote".split()
-
 # Concatenated macros can double at every step: nothing is added to a value of this length.
 _LONGEST_VALUE = 10_000
 
@@ -208,6 +197,8 @@ def _person(name: str) -> str:
 
 
 _BIBITEM = re.compile(r"\\(bibitem)(?![A-Za-z@])\s*+|\\end\s*+\{\s*+(?:thebibliography|biblist|document)")
+
+
 _COMMENT = re.compile(r"^[ \t]*+%[^\n]*+\n?|%[ \t]*+\n[ \t]*+|(?<=[ \t])%[^\n]*+", re.M)
 
 
@@ -230,7 +221,6 @@ _BRACED_KEY = re.compile(r"\s*+\{([^{}]*+)\}")
 _BYSAME = re.compile(r"\s*+(?:\\bysame|\\leavevmode\s*+\\vrule|\\rule\{|-{3}|_{3})")
 _BIBINFO = re.compile(r"\\bibinfo\s*+\{\s*+(title|booktitle|author|year)\s*+\}\s*+(?=\{)")
 _TITLE_MACRO = re.compile(r"\\(?:APACref[abe]title|showarticletitle|BibTitle|bibtitle)\s*+(?=\{)")
-
 # Private characters mark the structure while the text is cleaned.
 _OPEN, _CLOSE, _BLOCK = "\ue000", "\ue001", "\ue002"
 _EMPHASIS = re.compile(r"\\(?:emph|textit|textsl)\s*+(\{)|(\{)\s*+\\(?:it|em|sl)(?:shape)?(?![A-Za-z])\s*+")
@@ -325,6 +315,8 @@ def _mark(body: str, pairs: Mapping[int, int]) -> str:
 
 
 _QUOTED = re.compile('[“"]([^“”"]{3,}+)[”"]')
+
+
 _NOT_A_TITLE = re.compile(
     r"\W*(?:https?:|doi\b|url\b|arxiv|available|accessed|issn|isbn|mr\s?\d|zbl|note\b|[\d\W]*$)", re.I
 )
@@ -539,6 +531,8 @@ def _year(marked: str, label: str) -> int | None:
 
 
 _BIBLATEX_ENTRY = re.compile(r"\\entry\s*+\{([^{}]*+)\}\s*+\{([^{}]*+)\}")
+
+
 _BIBLATEX_FIELD = re.compile(r"\\(?:field|list)\s*+\{(\w++)\}\s*+(?:\{\d++\}\s*+)?(?=\{)")
 _BIBLATEX_VERB = re.compile(r"\\verb\s*+\{(\w++)\}\s*+\\verb\s++(\S*+)")
 _BIBLATEX_NAMES = re.compile(r"\\name\s*+\{(author|editor)\}\s*+\{\d++\}\s*+(?:\{[^{}]*+\}\s*+)?(?=\{)")
@@ -611,6 +605,8 @@ def read_amsrefs(text: str) -> list[Reference]:
 
 
 _NEW_ID = re.compile(r"(?<!\d)(?<!\d\.)(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
+
+
 _VALID_NEW_ID = re.compile(r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}")
 _ARCHIVES = (
     "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"

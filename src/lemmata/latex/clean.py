@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from lemmata.latex.source import VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
 
-__all__ = ["MATH", "Cleaned", "Target", "clean", "join", "plain"]
-
 
 class Target(NamedTuple):
     """What a label leads to."""
@@ -86,7 +84,6 @@ _ARGUMENTS_OF_BEGIN = {  # number of braced arguments after \begin{...}
     "wrapfigure": 2, "adjustwidth": 2, "list": 2, "thebibliography": 1, "spacing": 1, "textblock": 1,
     "restatable": 2, "otherlanguage": 1, "adjustbox": 1, "subfigure": 1,
 }  # fmt: skip
-
 _REFERENCE = frozenset(
     """
     ref eqref cref Cref autoref pageref nameref vref Vref vpageref fullref thmref lemref propref corref secref
@@ -231,6 +228,8 @@ def _literal(text: str) -> str:
 # ---------------------------------------------------------------- the names of references
 
 _LONGEST_NAME = 120  # characters; a longer title is a sentence
+
+
 _SPECIAL = re.compile(r"[\\${}\x00-\x02]")  # would open a formula or a command in the clean text
 _KIND_WORDS = frozenset(
     """

@@ -6,8 +6,6 @@ import re
 
 from lemmata.latex.source import read_argument, read_optional
 
-__all__ = ["BEGIN", "MOST_FAILURES", "arguments_of", "referred_labels", "without_notes"]
-
 MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the text
 BEGIN = re.compile(r"\\begin\s*\{([^{}\n]{1,80})\}")
 

@@ -14,17 +14,6 @@ from typing import NamedTuple
 
 from lemmata.latex.source import SHORT, read_argument, read_optional, runs_into, skip, skip_blanks
 
-__all__ = [
-    "NO_VALUE",
-    "Definitions",
-    "Macro",
-    "Opening",
-    "expand",
-    "read_definitions",
-    "read_environments",
-    "structural",
-]
-
 _DEPTH = 40  # macros inside macros
 _GROWTH = 200_000  # characters that a text may gain
 _EXPANSIONS = 20_000  # in one text

@@ -11,13 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lemmata.core.words import fold
 from lemmata.latex.clean import MATH, plain
 from lemmata.latex.commands import BEGIN, referred_labels
 from lemmata.latex.expand import Opening
 from lemmata.latex.source import SHORT, VERBATIM, read_argument, read_optional
-from lemmata.words import fold
-
-__all__ = ["Kind", "kind_of", "read_kinds"]
 
 _USUAL = {
     "theorem": "theorem thm theo thrm teo theoreme satz maintheorem mainthm teorema stelling",
@@ -59,8 +57,6 @@ _LAYOUT = MATH | VERBATIM | frozenset(
     trivlist verse vmatrix Vmatrix widetext wrapfigure wraptable xy
     """.split()
 )  # fmt: skip
-
-
 _PLAIN = Opening("")
 
 

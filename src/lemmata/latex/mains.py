@@ -8,18 +8,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = [
-    "Candidate",
-    "Main",
-    "complete_papers",
-    "confidence",
-    "has_class",
-    "included_files",
-    "is_main",
-    "rank_mains",
-    "stale_copy_of",
-]
-
 
 class Candidate(NamedTuple):
     """A file that could be the main one."""

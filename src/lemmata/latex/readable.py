@@ -13,8 +13,6 @@ from collections.abc import Callable
 from lemmata.latex.sentences import formulas
 from lemmata.latex.source import match_brace
 
-__all__ = ["readable", "styled_letters"]
-
 
 def _table(words: str) -> dict[str, str]:
     names = words.split()

@@ -10,10 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lemmata.latex.source import match_dollar
 
-__all__ = ["chunks", "cut", "formulas", "gather", "join_tiny_sections", "pieces", "sentences"]
-
 Span = tuple[int, int]  # first offset, offset after the last
-
 _FORMULA = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL)
 _OPENING = re.compile(r"(?:\\.|[^\\$])*+\$", re.DOTALL)  # up to the next dollar that is not escaped
 _BLANKS = re.compile(r"\s+")

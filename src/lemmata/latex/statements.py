@@ -18,8 +18,6 @@ from lemmata.latex.expand import NO_VALUE
 from lemmata.latex.kinds import Kind, kind_of
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
 
-__all__ = ["Section", "Statement", "Structure", "innermost", "proved_labels", "read_structure"]
-
 _Item = TypeVar("_Item")
 
 

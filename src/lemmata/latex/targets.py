@@ -9,8 +9,6 @@ from collections.abc import Callable
 from lemmata.latex.clean import MATH, Target
 from lemmata.latex.statements import Structure, innermost
 
-__all__ = ["read_targets"]
-
 _EVENT = re.compile(
     r"\\(?:\\|(begin|end)\s*\{([^{}\n]*)\}|label\s*\{([^{}]*)\}|(?:sub)*(?:section|chapter|part)(?![a-zA-Z]))"
 )

@@ -14,10 +14,8 @@ from difflib import get_close_matches
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from lemmata.errors import InputError
-from lemmata.words import singular
-
-__all__ = ["Fitted", "Parsed", "fit", "read_answer", "read_json", "to_json_text"]
+from lemmata.core.errors import InputError
+from lemmata.core.words import singular
 
 _DEEPEST = 100
 _OPENING = re.compile(r"[{\[]")
@@ -161,6 +159,8 @@ def _close(tokens: list[str], containers: list[_Container], end: int) -> list[st
 # ---------------------------------------------------------------- backslashes
 
 _RUN = re.compile(r"(\\+)([A-Za-z]*)")
+
+
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{4}")
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _COMMANDS = frozenset(  # of LaTeX, whose first letter makes a control character in JSON
@@ -286,6 +286,8 @@ _TYPES: Mapping[str, Any] = {
     "integer": int,
     "number": (int, float),
 }
+
+
 _INTEGER = re.compile(r"[\s\[(#]*([+-]?[0-9]{1,15})(?:\.0*)?[\s\]).:]*")  # of [3] is 3 the number, too
 _LEAST_ALIKE = 0.8  # of a misspelt word and the one that was meant, by difflib
 

@@ -22,12 +22,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from lemmata.errors import LemmataError
-from lemmata.http import AnswerCache, CallError, Service, cache_key, excerpt
+from lemmata.core.errors import LemmataError
+from lemmata.core.http import AnswerCache, CallError, Service, cache_key, excerpt
 from lemmata.llm.answers import Fitted, read_answer, to_json_text
 from lemmata.llm.endpoint import Budget, EndpointOptions, Spent
-
-__all__ = ["Answer", "Chat", "Preview", "Request"]
 
 _TURNS = 3  # the question, and two corrections
 _GIVE_UP = 8  # requests in a row that failed after all retries: then the server counts as down
@@ -40,7 +38,6 @@ _REFUSALS = (400, 422, 500, 501)  # of a parameter; llama.cpp answers 500 where 
 _ABOUT_FORMAT = re.compile(r"response_?format|json[ _-]?(?:schema|object|mode)|structured|grammar|guided")
 _BOUNDS = ("minLength", "maxLength", "minItems", "maxItems")
 _ABOUT_BOUNDS = re.compile("|".join(_BOUNDS).lower() + r"|repetition")  # of characters, in a grammar made from them
-
 Messages = list[dict[str, str]]
 Tokens = tuple[int, int]  # in, out
 

@@ -8,8 +8,6 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-__all__ = ["Budget", "EndpointOptions", "Limits", "Spent"]
-
 
 @dataclass(frozen=True, slots=True)
 class EndpointOptions:

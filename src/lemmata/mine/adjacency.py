@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.leakage import ranges
-from lemmata.types import Graph, Integers, Mask
-
-__all__ = ["Adjacency", "adjacency", "components", "edges_of"]
+from lemmata.core.types import Graph, Integers, Mask
+from lemmata.corpus.leakage import ranges
 
 
 class Adjacency(NamedTuple):

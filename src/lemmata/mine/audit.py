@@ -7,14 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from lemmata.errors import LeakageError
-from lemmata.leakage import SIMILARITY, Audit, Example, Offence, distinct, near_duplicate_of, normalise, select, sketch
+from lemmata.core.errors import LeakageError
+from lemmata.core.types import Concept, Graph, Integers, Mask, Pair, Triplet
+from lemmata.corpus.leakage import (
+    SIMILARITY,
+    Audit,
+    Example,
+    Offence,
+    distinct,
+    near_duplicate_of,
+    normalise,
+    select,
+    sketch,
+)
+from lemmata.corpus.split import LEFT_OUT, PARTS, Split
 from lemmata.mine.material import LONGEST_NAME, PassageSource, in_batches
 from lemmata.mine.splits import name_key, query_keys
-from lemmata.store.split import LEFT_OUT, PARTS, Split
-from lemmata.types import Concept, Graph, Integers, Mask, Pair, Triplet
-
-__all__ = ["inspect_mined", "refuse"]
 
 LINKS = frozenset(("refers_to", "proof_uses", "related_to", "cites"))  # relations that may lead to held-out answers
 SHOWN = 3  # offences named in the error

@@ -19,31 +19,16 @@ from typing import IO, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.config import suggest
-from lemmata.errors import ConfigError, InputError, require
-from lemmata.files import writing
+from lemmata.core.config import suggest
+from lemmata.core.errors import ConfigError, require
+from lemmata.core.files import writing
+from lemmata.core.types import Integers, Mask, Negative, Pair, Passage, Triplet
+from lemmata.corpus.training_files import BATCH
 from lemmata.mine.material import Material
 from lemmata.mine.pairs import positive_text
-from lemmata.types import Integers, Mask, Negative, Pair, Passage, Triplet
-
-__all__ = [
-    "FORMATS",
-    "Contribution",
-    "Mixed",
-    "Mixture",
-    "Record",
-    "RecordTexts",
-    "mix",
-    "parts_of",
-    "read_batches",
-    "read_training",
-    "text_columns",
-    "write_training",
-]
 
 Record = Pair | Triplet
 Hashes = npt.NDArray[np.uint64]
-BATCH = 2000  # records, also per row group
 CACHE = 50_000  # passages kept in memory while a file is written
 
 
@@ -361,43 +346,3 @@ def _tsv(pair: Pair, others: Sequence[Negative], texts: RecordTexts) -> str:
 
 LINES = {"tevatron": _tevatron, "flagembedding": _flagembedding, "tsv": _tsv}
 FORMATS = ("parquet", *LINES)
-
-
-# ---------------------------------------------------------------- reading
-
-
-def text_columns(path: Path) -> list[str]:
-    """The columns of a training file that a trainer encodes: anchor, positive, negative_1, …"""
-    names = _open_parquet(path).schema_arrow.names
-    return [name for name in names if name in ("anchor", "positive") or name.removeprefix("negative_").isdigit()]
-
-
-def read_training(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a Parquet training file in order, a few thousand in memory at a time."""
-    for batch in read_batches(path, BATCH):
-        yield from batch
-
-
-def read_batches(path: Path, size: int, columns: Sequence[str] | None = None) -> Iterator[list[dict[str, Any]]]:
-    """Records in lists of `size`, the last one shorter; only some `columns`, where given."""
-    rows: list[dict[str, Any]] = []
-    for batch in _open_parquet(path).iter_batches(batch_size=max(size, 1), columns=columns and list(columns)):
-        rows += batch.to_pylist()
-        while len(rows) >= size:
-            yield rows[:size]
-            rows = rows[size:]
-    if rows:
-        yield rows
-
-
-def _open_parquet(path: Path) -> Any:
-    parquet = require("pyarrow.parquet", "parquet")
-    arrow_error = require("pyarrow", "parquet").ArrowException
-    try:
-        file = parquet.ParquetFile(path)
-    except (OSError, arrow_error) as error:
-        raise InputError(f"not a Parquet file ({error}): mine the training set again", file=str(path)) from error
-    missing = {"anchor", "positive"} - set(file.schema_arrow.names)
-    if missing:
-        raise InputError(f"not a training set: it has no column {min(missing)!r}", file=str(path))
-    return file

@@ -15,14 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.core.types import Floats, Negative, Pair, Progress, Triplet
 from lemmata.mine.export import Record, RecordTexts, parts_of
 from lemmata.mine.material import Material
-from lemmata.types import Floats, Negative, Pair, Progress, Triplet
-
-__all__ = ["GateReport", "Threshold", "gated", "thresholds_of"]
 
 Score = Callable[[Sequence[tuple[str, str]]], Floats]
-
 UNRELATED = 500  # random pairs of an anchor and a passage, for each kind of anchor
 QUANTILE = 0.95  # of their scores: a positive has to score more
 _ANCHORS = 100  # different ones in those pairs, or as many as there are

@@ -12,21 +12,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lemmata.errors import LeakageError, WorkspaceError
+from lemmata.core.errors import LeakageError, WorkspaceError
+from lemmata.core.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
+from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
 from lemmata.mine.adjacency import edges_of
 from lemmata.mine.splits import name_key, query_keys
-from lemmata.store.split import Split
-from lemmata.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
-
-__all__ = ["LONGEST_NAME", "Material", "PassageSource", "in_batches", "material"]
 
 BATCH = 1000  # passages read at once
 LONGEST_NAME = 200  # characters; a longer text is not the name of a concept
 
 
 class PassageSource(Protocol):
-    """The part of `lemmata.store.corpus.Corpus` that mining reads."""
+    """The part of `lemmata.corpus.corpus.Corpus` that mining reads."""
 
     def passages(self, rows: Iterable[int]) -> list[Passage]: ...
     def documents(self) -> Iterator[Document]: ...

@@ -18,17 +18,14 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import InputError, LeakageError
-from lemmata.index.exact import ExactIndex, Matrix
+from lemmata.core.errors import InputError, LeakageError
+from lemmata.core.types import Floats, Graph, Index, Integers, Mask, Negative, Pair, Triplet
 from lemmata.mine.adjacency import Adjacency, adjacency, components, edges_of
 from lemmata.mine.material import Material
-from lemmata.types import Floats, Graph, Index, Integers, Mask, Negative, Pair, Triplet
-
-__all__ = ["NegativeOptions", "NegativeReport", "TextIndex", "known_answers", "mine_negatives"]
+from lemmata.vectors.exact import ExactIndex, Matrix
 
 Encode = Callable[[Sequence[str]], Floats]
 Answers = Mapping[int | str, Collection[int]]
-
 PROPOSERS = ("lexical", "dense")
 # Edges that tie an answer to its neighbours. Structure alone (part_of, reports_about) ties too much together.
 RELATIONS = frozenset(("refers_to", "proof_uses", "cites", "related_to", "equivalent_to", "next"))
@@ -46,7 +43,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 class TextIndex(Protocol):
-    """Finds passages by words, as `lemmata.index.lexical.LexicalIndex` does."""
+    """Finds passages by words, as `lemmata.search.lexical.LexicalIndex` does."""
 
     def search(self, queries: Sequence[str], k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]: ...
 

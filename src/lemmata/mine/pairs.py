@@ -18,28 +18,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.config import suggest
-from lemmata.errors import ConfigError
+from lemmata.core.config import suggest
+from lemmata.core.errors import ConfigError
+from lemmata.core.types import Concept, Integers, Mask, Pair, Passage
+from lemmata.core.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
 from lemmata.mine.adjacency import edges_of
 from lemmata.mine.material import Material
-from lemmata.types import Concept, Integers, Mask, Pair, Passage
-from lemmata.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
-
-__all__ = [
-    "WEIGHTS",
-    "PairOptions",
-    "Survey",
-    "generic_title",
-    "linked_rows",
-    "mine_pairs",
-    "positive_text",
-    "survey",
-]
 
 Hashes = npt.NDArray[np.uint64]
 Chosen = Mapping[int, str]  # row: why it was chosen, best first
 Mentions = Mapping[str, Mapping[int, bool]]  # concept: rows that mention it, and whether they define it
-
 WEIGHTS = {
     "name": 1.0,  # name of a concept -> passage that mentions it
     "description": 1.0,  # description of a concept -> passage that mentions it

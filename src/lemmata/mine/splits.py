@@ -9,30 +9,31 @@ Knows ids, documents, dates and names, not texts: which texts are near-duplicate
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import ConfigError, InputError
-from lemmata.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
+from lemmata.core.artefacts import artefact, read_undamaged
+from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.types import Concept, Integers, Mask, Progress
+from lemmata.core.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
+from lemmata.core.workspace import Layout
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
+from lemmata.corpus.split import LEFT_OUT, PARTS, Parts, Split, earlier_split, id_keys, write_split
+from lemmata.graph.store import StoredGraph, open_graph_if_built
 from lemmata.mine.adjacency import components, edges_of
-from lemmata.store.corpus import Corpus
-from lemmata.store.graph import StoredGraph
-from lemmata.store.split import LEFT_OUT, PARTS, Parts, Split, id_keys
-from lemmata.types import Concept, Integers, Mask
-from lemmata.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
-
-__all__ = ["Outline", "SplitOptions", "name_key", "outline", "query_keys", "split_concepts", "split_corpus"]
 
 Keys = npt.NDArray[np.uint64]
-
 TRAIN, VALIDATION, TEST = range(3)
 NEW = -2  # in no earlier split
 METHODS = ("document", "concept", "time", "stratified")
@@ -613,3 +614,23 @@ def split_concepts(
     np.maximum.at(highest, group, kept)  # a concept has to be in some part
     part = np.where(assigned.part == LEFT_OUT, highest[group], assigned.part)
     return {name: PARTS[number] for name, number in zip(ids, part.tolist(), strict=True)}
+
+
+def split(layout: Layout, options: SplitOptions, progress: Progress) -> dict[str, Any]:
+    """Assign a part to every passage and every concept; returns the counts and notes for the reader.
+
+    What the stored split of the same options has assigned stays where it is; one that is up to date stays as it is.
+    """
+    begin = time.perf_counter()
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+        progress("comparing passages", 0, None)
+        stored = open_graph_if_built(layout)
+        graph = stored.inputs if stored else ""
+        manifest = {"verb": "split", "inputs": corpus.inputs, "graph": graph, "options": asdict(options)}
+        made = read_undamaged(artefact(layout, "split"))
+        if made is not None and manifest.items() <= made.items():
+            return {"counts": made["counts"], "notes": made["notes"], "seconds": time.perf_counter() - begin}
+        outlined = outline(corpus, stored)
+        parts = split_corpus(outlined, options, earlier_split(layout, asdict(options)))
+        write_split(layout, parts, manifest)
+    return {"counts": parts.counts(), "notes": list(parts.notes), "seconds": time.perf_counter() - begin}

@@ -16,22 +16,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from lemmata.errors import ConfigError, InputError, LeakageError
-from lemmata.index.ann import AnnIndex
-from lemmata.index.exact import ExactIndex
+from lemmata.core.errors import ConfigError, InputError, LeakageError
+from lemmata.core.types import Floats, Index, Integers, Negative, Pair, Triplet, Vectors
 from lemmata.mine.adjacency import Adjacency, adjacency, edges_of
 from lemmata.mine.material import Material
 from lemmata.mine.pairs import Survey, linked_rows, survey
-from lemmata.types import Floats, Index, Integers, Negative, Pair, Triplet, Vectors
-
-__all__ = [
-    "SCINCL",
-    "CitationTripletOptions",
-    "GraphTripletOptions",
-    "citation_triplets",
-    "graph_triplets",
-    "query_triplets",
-]
+from lemmata.vectors.ann import AnnIndex
+from lemmata.vectors.exact import ExactIndex
 
 _BLOCK = 512  # anchors searched at once
 # Every row is an anchor once. At 60,000 x 64, comparing all pairs costs 0.5 ms of CPU time per anchor for 51 neighbours

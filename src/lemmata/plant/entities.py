@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.types import Edge, Integers, Mask, Passage
 from lemmata.plant.hierarchy import Tree, children, closeness, contains
 from lemmata.plant.memory import (
     Association,
@@ -29,9 +30,6 @@ from lemmata.plant.memory import (
 )
 from lemmata.plant.names import Mention, Names, Option, Token, find_mentions, index_names, tokenise
 from lemmata.plant.scorer import Doubles, Scorer, choose_threshold, cross_fit, fit
-from lemmata.types import Edge, Integers, Mask, Passage
-
-__all__ = ["FEATURES", "EntityLink", "EntityLinker", "learn_entities", "link_entities"]
 
 MAKER = "predict:entity"
 LEAST_PROBABILITY = 0.01  # candidates below are ignored
@@ -40,7 +38,6 @@ BLOCK = 256  # logs whose candidates are compared at once
 MOST_CHILDREN = 40  # a named location with more children does not propose them
 LEAST_STRENGTH = 0.5  # of a mention that names a location
 NOTHING_KNOWN, PARENT_KNOWN, UNIT_KNOWN = 0.5, 0.8, 0.9  # cumulated shares of training logs; the rest know a neighbour
-
 FEATURES = (
     "code",  # 1 / number of locations that the code may mean
     "title",  # the same for a whole title

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lemmata.core.types import Document
 from lemmata.plant.hierarchy import build_tree
 from lemmata.plant.names import tokenise
-from lemmata.types import Document
-
-__all__ = ["expand", "location_texts"]
 
 
 def location_texts(locations: Iterable[Document]) -> dict[str, str]:

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.types import Document, Integers, Skip
-
-__all__ = ["Tree", "below", "build_tree", "children", "closeness", "contains", "cycles"]
+from lemmata.core.types import Document, Integers, Skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,8 @@ from math import log, sqrt
 
 import numpy as np
 
+from lemmata.core.types import Integers
 from lemmata.plant.scorer import Doubles
-from lemmata.types import Integers
-
-__all__ = [
-    "Association",
-    "AssociationIndex",
-    "Neighbours",
-    "all_association_scores",
-    "association_scores",
-    "count_associations",
-    "index_associations",
-    "index_neighbours",
-    "nearest",
-]
 
 LONGEST_POSTINGS = 5000  # logs that share a word; of a more frequent word only the latest are read
 SMOOTHING = 4.0  # pseudo-counts with the overall frequency of a word

@@ -18,12 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.types import Integers
+from lemmata.core.words import UMLAUTS
+from lemmata.core.words import fold as fold_accents
 from lemmata.plant.hierarchy import Tree, below
-from lemmata.types import Integers
-from lemmata.words import UMLAUTS
-from lemmata.words import fold as fold_accents
-
-__all__ = ["Mention", "Names", "Option", "Token", "find_mentions", "fold", "index_names", "similar_words", "tokenise"]
 
 MOST_OPTIONS = 60  # of a mention; with more, only those near an anchor count
 MOST_ROWS_OF_A_WORD = 200  # a word in more titles only counts near an anchor
@@ -36,8 +34,6 @@ TOKEN = re.compile(r"[^\W\d_]+|\d+")
 SEPARATOR = re.compile(r"[\s\-–_/.:]{0,2}")
 TITLE_CODE = re.compile(r"\b[A-Z]{1,4}[-_ ]?\d{1,6}(?:[-_ ]?[A-Z](?![^\W_]))?(?![^\W_])")
 _UMLAUTS = UMLAUTS | str.maketrans({"æ": "ae", "ø": "oe"})
-
-
 Rows = Sequence[int] | Integers
 
 

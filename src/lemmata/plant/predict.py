@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lemmata.core.types import Document, Edge, Passage, Skip
 from lemmata.plant.entities import EntityLink, learn_entities, link_entities
 from lemmata.plant.hierarchy import build_tree
 from lemmata.plant.records import learn_records, link_records
 from lemmata.plant.scorer import Measures, Restored, measure, restored
-from lemmata.types import Document, Edge, Passage, Skip
-
-__all__ = ["Prediction", "known_edges", "predict_links"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,11 @@ from math import sqrt
 
 import numpy as np
 
+from lemmata.core.types import Edge, Mask, Passage
 from lemmata.plant.hierarchy import Tree, closeness, contains
 from lemmata.plant.memory import association_scores, count_associations
 from lemmata.plant.names import tokenise
 from lemmata.plant.scorer import Doubles, Scorer, choose_threshold, cross_fit, fit
-from lemmata.types import Edge, Mask, Passage
-
-__all__ = ["FEATURES", "RecordLinker", "learn_records", "link_records"]
 
 MAKER = "predict:record"
 LATEST = {"all": 8, "place": 10, "unit": 10, "word": 4}  # logs of one block that are compared

@@ -12,9 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.types import Edge
-
-__all__ = ["Doubles", "Measures", "Restored", "Scorer", "choose_threshold", "cross_fit", "fit", "measure", "restored"]
+from lemmata.core.types import Edge
 
 Doubles = npt.NDArray[np.float64]
 Group = tuple[Doubles, npt.NDArray[np.int8]]  # features (candidates, width); 1 right, 0 wrong, -1 unknown

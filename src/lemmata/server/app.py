@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
 from lemmata.server.failures import StatusError, describe_error, error_record
 from lemmata.server.metrics import Metrics
 from lemmata.server.openapi import ENDPOINTS, ID, Endpoint, document
@@ -31,8 +31,6 @@ from lemmata.server.schemas import checked, parsed
 from lemmata.server.security import HEADERS, Access
 from lemmata.server.service import Service
 from lemmata.server.threads import Workers
-
-__all__ = ["Limits", "make_app"]
 
 _PAGE = Path(__file__).parent / "page"
 _TYPES = {

@@ -7,10 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lemmata.errors import InputError, LemmataError, MissingExtra, WorkspaceError
+from lemmata.core.errors import InputError, LemmataError, MissingExtra, WorkspaceError
 from lemmata.server.views import UnknownIdError
-
-__all__ = ["StatusError", "describe_error", "error_record"]
 
 _log = logging.getLogger("lemmata.server")
 

@@ -15,16 +15,13 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import Element
 
-from lemmata.excerpts import mark_words, window
+from lemmata.core.types import Link
 from lemmata.latex.readable import styled_letters
 from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
-from lemmata.types import Link
-
-__all__ = ["address", "excerpt_html", "formula_html", "inline_html", "reference_links", "title_html", "to_html"]
+from lemmata.search.excerpts import mark_words, window
 
 Span = tuple[int, int]  # first offset, offset after the last
-
 _LONGEST = 4000  # characters of a formula; longer ones show their LaTeX
 _DEEPEST = 40  # braces and environments inside each other
 _ELEMENTS = frozenset(

@@ -25,15 +25,13 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lemmata.answer import harmless, quoted
-from lemmata.errors import LemmataError
+from lemmata.core.errors import LemmataError
 from lemmata.latex.sentences import cut
+from lemmata.search.ask import harmless, quoted
 from lemmata.server.failures import error_record
 from lemmata.server.run import listen
 from lemmata.server.security import Access
 from lemmata.server.service import DEEPEST, Service
-
-__all__ = ["make_server", "run_http", "run_stdio"]
 
 PATH = "/mcp"
 NOTICE = (
@@ -51,7 +49,6 @@ _MOST_NEIGHBOURS = 20
 _LONGEST_ENTRY = 1000  # characters of a BibTeX entry in the text
 _log = logging.getLogger("lemmata.server")
 _REFRESH = 2.0  # seconds between two looks at whether the workspace was rebuilt
-
 Count = Annotated[int, Field(description="Number of results of this page.", ge=1, le=20)]
 Offset = Annotated[int, Field(description="Where this page begins: next_offset of the page before.", ge=0, le=DEEPEST)]
 Query = Annotated[str, Field(description="What to look for, in words or LaTeX.", min_length=1, max_length=4000)]

@@ -7,8 +7,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 
-__all__ = ["Metrics"]
-
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 
 

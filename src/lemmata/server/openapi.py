@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from lemmata.search import LONGEST_QUERY
+from lemmata.search.retriever import LONGEST_QUERY
 from lemmata.server.schemas import Schema, array_of, integer, nullable, number, object_of, string
-
-__all__ = ["DEEPEST", "ENDPOINTS", "ID", "Endpoint", "document"]
 
 DEEPEST = 1000  # hits that can be reached by paging
 LONGEST_ID = 2000
@@ -37,12 +35,13 @@ class Endpoint:
 # ---------------------------------------------------------------- records
 
 _TEXT = string()
+
+
 _DATE = nullable(string("ISO date."))
 _COUNT = integer(least=0)
 _LINE = nullable(integer(least=1))
 _GENERATION = integer("Number of the state of the workspace; it grows when a rebuilt one is taken over.", least=1)
 _IDS = array_of(string(), "Ids.")
-
 _STEP = object_of({"source": _TEXT, "target": _TEXT, "relation": _TEXT, "length": number(least=0)})
 _HIT_FIELDS: Mapping[str, Schema] = {
     "rank": integer(least=1),
@@ -270,9 +269,12 @@ _ERROR = object_of(
     }
 )
 
+
 # ---------------------------------------------------------------- requests
 
 _K = integer("Number of results.", least=1, most=MOST_HITS, default=10)
+
+
 _HTML = {"type": "boolean", "default": False, "description": "Whether hits have an excerpt as HTML."}
 _NAMES = array_of(string(longest=LONGEST_ID), most=100)
 _FILTER = object_of(
@@ -309,7 +311,6 @@ _SEARCH = object_of(
     },
     required=("query",),
 )
-
 ENDPOINTS = (
     Endpoint(
         "POST",
@@ -486,6 +487,7 @@ ENDPOINTS = (
     Endpoint("GET", "/openapi.json", "openapi", "This document", {"type": "object"}),
 )
 
+
 # ---------------------------------------------------------------- the document
 
 _MEANINGS = {
@@ -503,6 +505,8 @@ _MEANINGS = {
     501: "The server has no such part installed.",
     503: "Too many requests at once, or the answer took too long; try again.",
 }
+
+
 _ALWAYS = (400, 401, 403, 409, 421, 422, 500, 501, 503)
 
 

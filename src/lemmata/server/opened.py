@@ -16,20 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lemmata.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.types import Concept, Document, Encoder, MeasuredGraph
+from lemmata.core.workspace import Layout, vector_sets
+from lemmata.graph.lengths import open_lengths
+from lemmata.graph.store import GraphRecordStore, StoredGraph, concept_passages, open_graph
 from lemmata.llm.chat import Chat
 from lemmata.project import Project
-from lemmata.search import Retriever, parse_retriever, split_reranker
-from lemmata.stages.bridge import BridgeGraph, concepts_by_name
-from lemmata.store.graph import GraphRecordStore, StoredGraph, concept_passages, open_graph
-from lemmata.store.layout import Layout
-from lemmata.store.lengths import open_lengths
-from lemmata.store.map import StoredMap, open_map
-from lemmata.store.summaries import open_summaries
-from lemmata.store.vector_sets import vector_sets
-from lemmata.types import Concept, Document, Encoder, MeasuredGraph
-
-__all__ = ["Opened", "OpenedGraph", "Place", "state_of"]
+from lemmata.search.bridge import BridgeGraph, concepts_by_name
+from lemmata.search.map import StoredMap, open_map
+from lemmata.search.retriever import Retriever, parse_retriever, split_reranker
+from lemmata.search.summaries.store import open_summaries
 
 _WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")

@@ -7,17 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lemmata.types import Document, Hit, Passage
+    from lemmata.core.types import Document, Hit, Passage
 
-__all__ = [
-    "bibtex",
-    "document_record",
-    "hit_records",
-    "latex_reference",
-    "latex_text",
-    "neighbour_record",
-    "short_text",
-]
 
 _SHORT = 200  # characters of an excerpt without a query
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import uvicorn
 
-from lemmata.errors import ConfigError
+from lemmata.core.errors import ConfigError
 from lemmata.server.app import Limits, make_app
 from lemmata.server.security import Access
 from lemmata.server.service import Service
-
-__all__ = ["listen", "make_server", "run"]
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -9,9 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lemmata.errors import InputError
-
-__all__ = ["Schema", "array_of", "checked", "integer", "nullable", "number", "object_of", "parsed", "string"]
+from lemmata.core.errors import InputError
 
 Schema = Mapping[str, Any]
 
@@ -111,8 +109,6 @@ _NAMES = {
     "array": "a list",
     "object": "an object",
 }
-
-
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),

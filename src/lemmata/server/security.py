@@ -7,9 +7,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lemmata.errors import ConfigError
-
-__all__ = ["HEADERS", "Access", "Refusal", "check_binding", "is_loopback"]
+from lemmata.core.errors import ConfigError
 
 _POLICY = "; ".join(
     (

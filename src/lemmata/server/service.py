@@ -16,21 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.answer import AnswerOptions, Event, answer, without_citations
-from lemmata.config import suggest
-from lemmata.errors import InputError, LemmataError
+from lemmata.core.config import suggest
+from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.types import Floats, Hit
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
-from lemmata.search import RETRIEVERS, Filter, parse_retriever, rerankers, split_reranker
+from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
+from lemmata.search.bridge import bridge
+from lemmata.search.retriever import RETRIEVERS, Filter, parse_retriever, rerankers, split_reranker
 from lemmata.server import views
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.openapi import DEEPEST
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import hit_records, short_text
-from lemmata.stages.bridge import bridge
-from lemmata.types import Floats, Hit
-
-__all__ = ["DEEPEST", "Service"]
 
 _FACET_HITS = 200
 _MOST_RERANKED = 100
@@ -213,7 +211,7 @@ class Service:
     # ------------------------------------------------------------ answers
 
     def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
-        """The events of an answer (see `lemmata.answer`) with their data; `k` passages are shown to the model.
+        """The events of an answer (see `lemmata.search.ask`) with their data; `k` passages are shown to the model.
 
         Caps on tokens and cost hold for all answers of this service together.
         """

@@ -10,8 +10,6 @@ from typing import Any
 
 from lemmata.server.failures import StatusError
 
-__all__ = ["Workers"]
-
 
 class Workers:
     """A number of threads; `waiting` requests may wait for one, and each may take some seconds, waiting included."""

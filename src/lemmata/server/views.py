@@ -12,26 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.types import INSERTED, Edge, Hit, Passage
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
 from lemmata.server.records import bibtex, document_record, latex_reference, latex_text, neighbour_record, short_text
-from lemmata.types import INSERTED, Edge, Hit, Passage
-
-__all__ = [
-    "UnknownIdError",
-    "concept",
-    "concepts",
-    "document_passages",
-    "documents",
-    "facets",
-    "graph_around",
-    "map_of",
-    "nodes",
-    "passage",
-    "passage_of",
-    "passages_at",
-]
 
 _MOST_NEIGHBOURS = 200
 _MOST_VALUES = 50  # of a facet

@@ -12,10 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from lemmata.core.types import Integers
 from lemmata.encode.static import read_static, static_settings, write_static
-from lemmata.types import Integers
-
-__all__ = ["StaticModel"]
 
 
 class StaticModel(nn.Module):

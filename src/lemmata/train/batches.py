@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.core.types import Integers
 from lemmata.train.job import TokenizedTexts
-from lemmata.types import Integers
-
-__all__ = ["Plan", "chunks", "collate", "plan"]
 
 
 class Plan(NamedTuple):

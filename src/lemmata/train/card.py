@@ -13,23 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lemmata.charts import number, signed
-from lemmata.errors import require
-from lemmata.files import write_atomically
+from lemmata.core.errors import require
+from lemmata.core.files import write_atomically
+from lemmata.evaluate.charts import number, signed
 from lemmata.train.report import CURVES, Point, json_value
-
-__all__ = [
-    "STATIC_POOLING",
-    "Estimate",
-    "Guard",
-    "Measured",
-    "ModelFacts",
-    "SplitFacts",
-    "TrainingSet",
-    "inherited",
-    "model_card",
-    "write_card",
-]
 
 STATIC_POOLING = ("mean of token vectors",)
 

@@ -7,24 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lemmata.core.errors import ConfigError, require
 from lemmata.encode.static import is_static
 from lemmata.encode.transformer import open_model
-from lemmata.errors import ConfigError, require
 from lemmata.train.ranks import own_device, processes
-
-__all__ = [
-    "add_adapters",
-    "between",
-    "fastest_device",
-    "freeze",
-    "load_model",
-    "merge_adapters",
-    "quiet",
-    "save_model",
-    "set_prompts",
-    "state_of",
-    "transformer_of",
-]
 
 SMALLEST_RANK = 8  # of adapters
 

@@ -17,8 +17,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.core.errors import ConfigError, LemmataError, require
+from lemmata.core.types import Integers, Progress
+from lemmata.core.workers import one_torch_thread
 from lemmata.encode.load import AUTO
-from lemmata.errors import ConfigError, LemmataError, require
 from lemmata.train.batches import collate, plan
 from lemmata.train.encoders import (
     add_adapters,
@@ -46,10 +48,6 @@ from lemmata.train.losses import (
 )
 from lemmata.train.ranks import barrier, gathered, is_first_process, own_items, refuse_several
 from lemmata.train.validate import autocast, encode_texts, evaluation_steps, measure_tasks, selection
-from lemmata.types import Integers, Progress
-from lemmata.workers import one_torch_thread
-
-__all__ = ["FinetuneOptions", "FinetuneResult", "finetune", "teacher_names"]
 
 NEGATIVES = 4  # hard ones of each record that are used
 DISTINCT_BELOW = 512  # batch size; larger batches without repeated texts lose records of texts that many share

@@ -6,7 +6,6 @@ It needs no workspace and no corpus, so it can be prepared on one machine and tr
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,14 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.errors import InputError, WorkspaceError
+from lemmata.core.types import Integers, Mask, Progress
+from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.encode.bert import max_tokens, read_architecture
 from lemmata.encode.static import is_static, static_settings
-from lemmata.errors import InputError, WorkspaceError
-from lemmata.measures import Judged, evaluate, parse_measure
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.types import Integers, Mask, Progress
-
-__all__ = ["Job", "JobWriter", "TokenizedTexts", "Validation", "fingerprint", "open_job", "translated"]
+from lemmata.evaluate.measures import Judged, evaluate, parse_measure
 
 NUMBERS = np.int32  # of texts
 BATCH = 1000  # texts that are tokenised at once
@@ -305,9 +302,3 @@ def _special_tokens(tokenizer: Any) -> list[int]:
     """The tokens that are added to every text."""
     tokenizer.no_padding()
     return list(tokenizer.encode("").ids)
-
-
-def fingerprint(value: Any) -> str:
-    """A short hash of a JSON value."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -16,23 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lemmata.errors import require
-from lemmata.files import writing
+from lemmata.core.errors import require
+from lemmata.core.files import writing
+from lemmata.core.types import Progress
 from lemmata.train.encoders import state_of
 from lemmata.train.ranks import average, barrier, from_each, is_first_process, rank
-from lemmata.types import Progress
-
-__all__ = [
-    "WEIGHTS",
-    "WEIGHT_DECAY",
-    "Group",
-    "Outcome",
-    "Training",
-    "last_checkpoint",
-    "precision_for",
-    "train",
-    "warm_up_and_decay",
-]
 
 WEIGHTS = "weights.safetensors"  # of a checkpoint
 WEIGHT_DECAY = 0.01  # of matrices; biases and norms have none

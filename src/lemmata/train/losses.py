@@ -9,22 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from lemmata.errors import ConfigError
-
-__all__ = [
-    "Candidates",
-    "candidates",
-    "contrastive",
-    "cut_lengths",
-    "displacement",
-    "distillation",
-    "shortened",
-    "targets",
-    "triplet",
-]
+from lemmata.core.errors import ConfigError
 
 Tensor = Any  # of torch, which is imported where it is needed
-
 SCALE = 20.0  # of cosines: the inverse of the temperature
 MARGIN = 0.5  # of triplets
 TARGET_SCALE = 10.0  # of cosines with targets

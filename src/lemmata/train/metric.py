@@ -19,17 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.errors import ConfigError, require
-from lemmata.files import writing
-from lemmata.geometry.attention import Incoming, Layer, attend, incoming
+from lemmata.core.errors import ConfigError, require
+from lemmata.core.files import writing
+from lemmata.core.types import Floats, Integers, Mask, Progress
+from lemmata.graph.attention import Incoming, Layer, attend, incoming
 from lemmata.train.neighbours import NeighbourSampler
 from lemmata.train.ranks import average, barrier, from_first, gathered, is_first_process, own_items, processes, rank
-from lemmata.types import Floats, Integers, Mask, Progress
-
-__all__ = ["Located", "MetricGAT", "MetricOptions", "Trained", "export_head", "recall", "train_metric"]
 
 Tensor = Any  # of torch, which is imported where it is needed
-
 SIDES = ("source", "target", "both")
 SELF, CITED, CITING = 0, 1, 2  # kinds of messages: from the node itself, from what it refers to, from what refers to it
 _EDGES = 1 << 12  # edges that are measured at once

@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.errors import require
-from lemmata.geometry.attention import by_receiver
-from lemmata.types import Integers, Mask
-
-__all__ = ["NeighbourSampler", "Part"]
+from lemmata.core.errors import require
+from lemmata.core.types import Integers, Mask
+from lemmata.graph.attention import by_receiver
 
 
 class Part(NamedTuple):

@@ -20,19 +20,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.core.errors import ConfigError, InputError, require
+from lemmata.core.files import writing
+from lemmata.core.types import Integers, Progress
 from lemmata.encode.bert import read_architecture
 from lemmata.encode.load import AUTO
-from lemmata.errors import ConfigError, InputError, require
-from lemmata.files import writing
 from lemmata.train.encoders import fastest_device, load_model, quiet
 from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
 from lemmata.train.ranks import barrier, is_first_process, once, processes, rank
 from lemmata.train.validate import autocast
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands, write_tokenizer
 from lemmata.train.windows import UNMASKED, Windows, collate, cut_windows, hold_out, read_masking, texts_key, tokenise
-from lemmata.types import Integers, Progress
-
-__all__ = ["PretrainOptions", "pretrain"]
 
 WINDOW = 1024  # tokens, the special ones included; less where the model reads less
 OVERLAP = 126  # tokens that a window shares with the next, at most half of it

@@ -12,8 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["QuantizedEmbedding", "QuantizedLinear", "quantize", "unpack"]
-
 BLOCK = 64  # weights with one scale
 _LEVELS = (
     *(-1.0, -0.6961928, -0.5250731, -0.3949175, -0.2844414, -0.1847734, -0.0910500, 0.0),

@@ -15,28 +15,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lemmata.errors import ConfigError, LemmataError, require
-
-__all__ = [
-    "average",
-    "barrier",
-    "from_each",
-    "from_first",
-    "gathered",
-    "held_by_first",
-    "is_first_process",
-    "is_first_to_fail",
-    "once",
-    "own_device",
-    "own_items",
-    "processes",
-    "rank",
-    "refuse_several",
-]
+from lemmata.core.errors import ConfigError, LemmataError, require
 
 Tensor = Any  # of torch, which is imported where it is needed
 Value = TypeVar("Value")
-
 LONGEST_WAIT = datetime.timedelta(days=1)  # others wait while process 0 prepares, measures and writes
 
 

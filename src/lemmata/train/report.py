@@ -12,10 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from lemmata.charts import COLOURS, Curve, LineChart, line_chart, number, page, table, write_picture
-from lemmata.files import write_atomically
-
-__all__ = ["CURVES", "History", "Point", "json_value", "training_report", "write_history"]
+from lemmata.core.files import write_atomically
+from lemmata.evaluate.charts import COLOURS, Curve, LineChart, line_chart, number, page, table, write_picture
 
 CURVES = "curves.png"  # beside the report
 _MOST_POINTS = 400  # of one curve; more are averaged

@@ -18,17 +18,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.core.errors import ConfigError, InputError, require
+from lemmata.core.types import Floats, Integers, Progress
 from lemmata.encode.cross import is_cross_encoder
 from lemmata.encode.load import AUTO
-from lemmata.errors import ConfigError, InputError, require
 from lemmata.train.encoders import fastest_device, quiet
 from lemmata.train.job import Job, TokenizedTexts
 from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
 from lemmata.train.ranks import is_first_process, processes, rank
 from lemmata.train.validate import autocast, evaluation_steps
-from lemmata.types import Floats, Integers, Progress
-
-__all__ = ["LONGEST", "RerankerOptions", "RerankerResult", "train_reranker"]
 
 LONGEST = 256  # tokens of a pair
 GROUP = 4  # passages of a query that are compared: the positive, at most two hard negatives, and random ones

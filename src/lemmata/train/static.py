@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.types import Encoder, Floats, Integers, Progress
 from lemmata.encode.load import AUTO
 from lemmata.encode.onnx import open_tokenizer
 from lemmata.train.finetune import FinetuneOptions
 from lemmata.train.job import Job
-from lemmata.types import Encoder, Floats, Integers, Progress
-
-__all__ = ["DIMENSION", "StaticOptions", "as_finetune", "count_tokens", "fitted", "token_vectors", "vocabulary"]
 
 DIMENSION = 256
 COMMON = 1e-4  # share of the text from which on a token counts less than half; the parameter a of SIF

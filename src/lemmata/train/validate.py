@@ -12,21 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from lemmata.core.types import Integers
 from lemmata.train.batches import chunks
 from lemmata.train.job import Job, TokenizedTexts, Validation
 from lemmata.train.ranks import from_first, gathered, own_items
-from lemmata.types import Integers
-
-__all__ = [
-    "autocast",
-    "encode_texts",
-    "evaluation_steps",
-    "measure_tasks",
-    "pool_size",
-    "rank_passages",
-    "rankings",
-    "selection",
-]
 
 DEPTH = 100
 BUDGET = {"cuda": 262_144, "mps": 32_768, "cpu": 8_192}  # tokens that are encoded at once

@@ -15,9 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lemmata.errors import ConfigError, require
-
-__all__ = ["add_rows", "choose_commands", "count_commands", "with_commands", "write_tokenizer"]
+from lemmata.core.errors import ConfigError, require
 
 SIGNS = "⧵⧹⧷⟍"  # one for each case of a command (`\Gamma`, `\gamma`); mathematical signs that LaTeX sources lack
 _COMMAND = re.compile(r"(?<!\\)\\[A-Za-z]+")  # after the line break `\\`, letters are a word

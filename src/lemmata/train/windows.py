@@ -16,35 +16,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.errors import InputError, require
-from lemmata.store.layout import read_manifest, write_manifest
-from lemmata.types import Integers, Mask, Progress
-
-__all__ = [
-    "UNMASKED",
-    "Masking",
-    "Tokens",
-    "Windows",
-    "collate",
-    "cut_windows",
-    "hold_out",
-    "mask_window",
-    "read_masking",
-    "texts_key",
-    "tokenise",
-    "worth_reading",
-]
+from lemmata.core.errors import InputError, require
+from lemmata.core.types import Integers, Mask, Progress
+from lemmata.core.workspace import read_manifest, write_manifest
 
 UNMASKED = -100  # the label of a token that is not masked
 SHARE = 0.15  # of tokens that are masked
 CHARACTERS = 2**20  # tokenised at once
-
 Ids = npt.NDArray[Any]  # (n,) uint16 or int32 on disk, int64 in a window
 
 
 # ---------------------------------------------------------------- what is read
 
 _UNREAD_KINDS = frozenset("algorithm code listing table figure reference bibliography location".split())
+
+
 _UNREAD_HEADING = re.compile(
     r"(?:(?:appendix|anhang|annexe?)\b\s*)?(?:[\dA-Z]{1,2}(?:\.\d+)*[.:)]?\s+)?[-–—:.\s]*(?:"
     r"references?(?: and notes| cited)?|(?:selected |annotated )?bibliograph\w*|literatur\w*|works cited|citations"

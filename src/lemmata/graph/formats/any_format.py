@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.types import Skip
 from lemmata.graph.formats.graphml import read_graphml, write_graphml
 from lemmata.graph.formats.json_file import read_json, write_json
 from lemmata.graph.formats.neo4j import read_neo4j, table_files, table_kind, write_neo4j
 from lemmata.graph.formats.ogb import read_ogb, write_ogb
 from lemmata.graph.formats.shared import Collector, GraphRecords, check, head
 from lemmata.graph.formats.triples import nodes_beside, read_triples, write_triples
-from lemmata.types import Skip
-
-__all__ = ["FORMATS", "read_graph", "write_graph"]
 
 
 class Format(NamedTuple):

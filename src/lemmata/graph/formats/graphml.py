@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from xml.parsers import expat
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
 from lemmata.graph.formats.shared import (
     DAMAGE,
     EDGE_FIELDS,
@@ -17,8 +17,6 @@ from lemmata.graph.formats.shared import (
     open_binary,
     text_file,
 )
-
-__all__ = ["read_graphml", "write_graphml"]
 
 _XML = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}

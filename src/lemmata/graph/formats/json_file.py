@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
+from lemmata.core.words import slug
 from lemmata.graph.formats.shared import (
     DAMAGE,
     EDGE_FIELDS,
@@ -20,9 +21,6 @@ from lemmata.graph.formats.shared import (
     open_binary,
     text_file,
 )
-from lemmata.words import slug
-
-__all__ = ["read_json", "write_json"]
 
 EDGES = ("edges", "links", "relations", "relationships", "triples")
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
 from lemmata.graph.formats.shared import (
     NODE_FIELDS,
     Collector,
@@ -20,8 +20,6 @@ from lemmata.graph.formats.shared import (
     node_rows,
     write_csv,
 )
-
-__all__ = ["read_neo4j", "table_files", "table_kind", "write_neo4j"]
 
 _FIELD = re.compile(r"(?P<name>.*?)(?::(?P<type>[A-Za-z_]+(?:\[\])?)(?:\((?P<space>[^)]*)\))?(?:\{.*\})?)?")
 _NODES = re.compile(r':ID(?:\([^)]*\))?(?:\{[^}]*\})?"?(?:[,;\t|]|$)')

@@ -8,19 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from lemmata.errors import InputError
-from lemmata.graph.formats.shared import (
-    NODE_FIELDS,
-    Collector,
-    GraphRecords,
-    csv_rows,
-    free_id,
-    node_rows,
-    write_csv,
-)
-from lemmata.types import Edge
-
-__all__ = ["read_ogb", "write_ogb"]
+from lemmata.core.errors import InputError
+from lemmata.core.types import Edge
+from lemmata.graph.formats.shared import NODE_FIELDS, Collector, GraphRecords, csv_rows, free_id, node_rows, write_csv
 
 _SEVERAL = "a folder with several graphs cannot be read"
 

@@ -21,30 +21,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
-from lemmata.errors import InputError
-from lemmata.files import writing
-from lemmata.types import CONCEPT_KINDS, Concept, Edge, Skip
-
-__all__ = [
-    "DAMAGE",
-    "EDGE_FIELDS",
-    "NODE_FIELDS",
-    "Collector",
-    "GraphRecords",
-    "check",
-    "csv_rows",
-    "edge_cells",
-    "free_id",
-    "head",
-    "is_text",
-    "json_text",
-    "lines",
-    "node_rows",
-    "open_binary",
-    "text_file",
-    "tsv_rows",
-    "write_csv",
-]
+from lemmata.core.errors import InputError
+from lemmata.core.files import writing
+from lemmata.core.types import CONCEPT_KINDS, Concept, Edge, Skip
 
 NODE_FIELDS = ("id", "kind", "name", "concept_kind", "description", "aliases", "papers")
 EDGE_FIELDS = ("source", "relation", "target", "weight", "evidence", "maker")

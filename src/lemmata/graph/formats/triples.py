@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from lemmata.errors import InputError
+from lemmata.core.errors import InputError
 from lemmata.graph.formats.shared import (
     EDGE_FIELDS,
     NODE_FIELDS,
@@ -18,8 +18,6 @@ from lemmata.graph.formats.shared import (
     text_file,
     tsv_rows,
 )
-
-__all__ = ["nodes_beside", "read_triples", "write_triples"]
 
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _UNESCAPED = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r"}

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lemmata.core.types import Passage
 from lemmata.mine.material import Material
-from lemmata.types import Passage
-
-__all__ = ["surroundings"]
 
 _CHARACTERS = 300  # of each text around the passage
 _LOOK_BACK = 12  # passages of the same section that may define its symbols

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from lemmata.errors import ConfigError
-from lemmata.types import Integers, Pair
-
-__all__ = ["round_trip"]
+from lemmata.core.errors import ConfigError
+from lemmata.core.types import Integers, Pair
 
 Search = Callable[[Sequence[str], int], Integers]
 _BATCH = 256  # pairs per search

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lemmata.concepts.candidates import Candidate, find_defined_terms, note_name
-from lemmata.concepts.german import GERMAN_RESULTS, gender, german_key, result_noun
-from lemmata.concepts.terms import mask
+from lemmata.core.types import Passage
+from lemmata.graph.concepts.candidates import Candidate, find_defined_terms, note_name
+from lemmata.graph.concepts.german import GERMAN_RESULTS, gender, german_key, result_noun
+from lemmata.graph.concepts.terms import mask
 from lemmata.mine.queries.wording import Pick, Query
-from lemmata.types import Passage
-
-__all__ = ["german_defined_terms", "german_named_result", "german_noun_run", "german_title_query"]
 
 _ARTICLE = {"m": "der", "f": "die", "n": "das"}
 _ACCUSATIVE = {"m": "den", "f": "die", "n": "das"}

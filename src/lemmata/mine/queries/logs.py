@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from lemmata.core.types import Passage
+from lemmata.core.words import LOG_STOP_WORDS
 from lemmata.mine.queries.wording import Pick, Query
-from lemmata.types import Passage
-from lemmata.words import LOG_STOP_WORDS
-
-__all__ = ["log_queries"]
 
 _CODE = re.compile(  # P-101, K201-P3, sv702, Kolonne 301; no measured value
     r"(?<![\w-])(?:(?:[A-Z]{1,4}\d*-)*(?:[A-Z]{1,3}[- ]?\d{3,4}|[a-z]{1,3}-?\d{3,4})(?:-[A-Z]{1,3}\d{0,2})?"

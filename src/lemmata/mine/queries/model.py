@@ -14,23 +14,13 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any, ClassVar, NamedTuple
 
-from lemmata.errors import LemmataError
+from lemmata.core.errors import LemmataError
+from lemmata.core.types import Pair, Passage
 from lemmata.llm.answers import to_json_text
 from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import Material
 from lemmata.mine.queries.context import surroundings
 from lemmata.mine.queries.wording import parse_styles, word_overlap
-from lemmata.types import Pair, Passage
-
-__all__ = [
-    "STYLES",
-    "WrittenOptions",
-    "WrittenQueries",
-    "model_queries",
-    "query_prompt",
-    "query_requests",
-    "query_schema",
-]
 
 Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
@@ -79,12 +69,10 @@ Rules:
 - Answer with the JSON object only. Every backslash inside it is doubled: "$\\\\alpha$".
 
 {examples}""".replace("\\\n", "")
-
 _CONTEXT = (
     "- Before a passage may stand where it is from and what is near it. Use it to understand what the passage is for,"
     " and write about the passage alone.\n"
 )
-
 # Passages and their answers, so that a small model sees that logs are asked about too, each in its own language.
 _EXAMPLES = (
     (

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from lemmata.concepts.terms import mask
+from lemmata.core.types import Document, Pair, Passage
+from lemmata.core.words import language_of
+from lemmata.core.workers import cluster_map
+from lemmata.graph.concepts.terms import mask
 from lemmata.mine.material import Material
 from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
 from lemmata.mine.queries.wording import Query, parse_styles, word_overlap
-from lemmata.types import Document, Pair, Passage
-from lemmata.words import language_of
-from lemmata.workers import cluster_map
-
-__all__ = ["QueryOptions", "passage_queries", "rule_queries"]
 
 _BATCH = 200  # passages that a process of a cluster reads at once
 _REPEATS = 3  # passages that may share a query

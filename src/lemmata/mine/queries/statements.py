@@ -1,6 +1,6 @@
 """Queries for statements and articles: what a named result says, what a defined term is, and key words.
 
-Names and defined terms come from `lemmata.concepts.candidates`, the finder that also builds the graph.
+Names and defined terms come from `lemmata.graph.concepts.candidates`, the finder that also builds the graph.
 """
 
 from __future__ import annotations
@@ -8,20 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from lemmata.concepts.candidates import content_runs, find_defined_terms, note_name
-from lemmata.concepts.terms import key_of, mask, normal, result_kind
+from lemmata.core.types import Passage
+from lemmata.core.words import GENERIC_NOUNS, language_of
+from lemmata.graph.concepts.candidates import content_runs, find_defined_terms, note_name
+from lemmata.graph.concepts.terms import key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
-from lemmata.mine.queries.german import (
-    german_defined_terms,
-    german_named_result,
-    german_noun_run,
-    german_title_query,
-)
+from lemmata.mine.queries.german import german_defined_terms, german_named_result, german_noun_run, german_title_query
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
-from lemmata.types import Passage
-from lemmata.words import GENERIC_NOUNS, language_of
-
-__all__ = ["defined_terms", "keywords", "named_result", "normal_words", "title_query"]
 
 
 def _what_it_says(name: str, rule: str, pick: Pick) -> Query:
@@ -53,6 +46,8 @@ def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
 # ---------------------------------------------------------------- titles of short articles
 
 _PROOF = re.compile(r"(?:(?:another|direct|elementary|simple|short) )?proof of (?P<what>.+)", re.IGNORECASE)
+
+
 _EXAMPLE = re.compile(r"(?P<kind>(?:counter-?)?example)s? (?P<link>of|to|for) (?P<what>.+)", re.IGNORECASE)
 _NO_SUBJECT = re.compile(
     r"^[\d.A-Z]*\d|^(?:chapter|notes?|exercises|index|topic|table|bibliography|proof|introduction|(?!ring|string)\w+ing)\b|[:;?$\\=]"
@@ -93,6 +88,8 @@ def title_query(title: str, pick: Pick, german: bool = False) -> Iterator[Query]
 # ---------------------------------------------------------------- defined terms
 
 _NOUN = r"[Aa]n? (?:\$\w\$-)?[A-Za-z-]+(?: [a-z-]+){0,3}?(?: of [a-z-]+)?"
+
+
 _INTRODUCED = re.compile(  # `Let $R$ be a ring.`, `A scheme $X$ is`
     rf"\b[Ll]et \$(?P<formula>[^$]+)\$ be (?P<noun>{_NOUN})"
     r"(?=[.,;:]| (?:over|with|in|on|which|such|whose|between|from|to|that|and)\b| \$)"
@@ -148,6 +145,8 @@ _WEAK = frozenset(
     upper horizontal arrow vertical left right obviously usual unique distinct
     sequence equality formula type precise collection family subset diagram""".split()
 )
+
+
 _NO_NOUN = re.compile(
     r"(?:ing|ly|ed|izes|ates|ifies|erves|uces|tains|sends|nes|putes|erges|ays|able)$|'s?$|^[A-Z][a-z]+$"
 )

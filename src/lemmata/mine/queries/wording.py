@@ -6,22 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from lemmata.concepts.terms import property_or_object, result_kind
-from lemmata.config import suggest
-from lemmata.errors import ConfigError
-from lemmata.words import singular
-
-__all__ = [
-    "Pick",
-    "Query",
-    "definite",
-    "is_plural",
-    "lower_first",
-    "parse_styles",
-    "what_is",
-    "with_article",
-    "word_overlap",
-]
+from lemmata.core.config import suggest
+from lemmata.core.errors import ConfigError
+from lemmata.core.words import singular
+from lemmata.graph.concepts.terms import property_or_object, result_kind
 
 
 class Query(NamedTuple):
@@ -51,6 +39,8 @@ def parse_styles(names: str, styles: Sequence[str]) -> tuple[str, ...]:
 _VOWEL_SOUND = re.compile(
     r"[FHLMNRSXfhlmnrsx](?:$|[-_^0-9( ])|[AEIOaeioéÉ]|u(?!n[iï](?!n|m[^o]|d)|til|su|se|ti|bi)|hon(?:o|es)|hour|8"
 )
+
+
 _COMMON_ENDING = re.compile(
     r"(?:tion|sion|ing|ity|ive|ial|nal|cal|ral|ic|ed|ness|ment|ous|ite|able|ible|ence|ance|ism|ure)$"
 )

@@ -1,0 +1,384 @@
+"""The artefacts of a workspace: what each was made from, which command makes it, and whether its files are damaged.
+
+The manifest of an artefact names its source (the corpus, the graph or the vectors) and the size and hashes of its
+files. Every reader calls `open_artefact`, which checks sizes and first bytes; `verify` reads all files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.files import sha256_of
+from lemmata.core.workspace import (
+    Layout,
+    VectorSet,
+    open_manifest,
+    read_corpus_manifest,
+    read_manifest,
+    vector_sets,
+    write_manifest,
+)
+
+Content = TypeVar("Content")
+_HEAD = 4096  # first bytes of each file, checked at every opening; the header of an array is shorter
+
+
+class Artefact(NamedTuple):
+    """A folder that a command makes from the corpus, the graph or the vectors, or a model."""
+
+    name: str  # in messages
+    folder: Path
+    command: str
+    source: str  # corpus, graph or vectors; empty for a model, which stays valid when they change
+    key: str  # of its source in the manifest
+    replaceable: bool = True  # whether the command replaces a damaged one, without reading it
+    other_command: str = ""  # that may have made it, where a damaged manifest does not tell
+    vectors: Path | None = None  # the manifest of the vectors that it was made from, where they are its source
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / "manifest.json"
+
+    @property
+    def cure(self) -> str:
+        """What to do if it is out of date."""
+        if not self.source:
+            other = f" (or '{self.other_command}')" if self.other_command else ""
+            return f"train it again with '{self.command}'{other}"
+        return f"run '{self.command}' again"
+
+    @property
+    def repair(self) -> str:
+        """What to do if it is damaged."""
+        return self.cure if self.replaceable else f"delete the folder {self.folder} and run '{self.command}'"
+
+
+class FileProblem(NamedTuple):
+    """A file that is not as its manifest says."""
+
+    path: Path
+    what: str  # damaged, missing or foreign
+    sentence: str  # with the cure
+    command: str = ""  # that makes it again
+
+
+def corpus_artefact(layout: Layout) -> Artefact:
+    """The corpus, which is its own source."""
+    return Artefact("corpus", layout.corpus, "lemmata ingest PATHS…", "", "", replaceable=False)
+
+
+def artefact(layout: Layout, name: str) -> Artefact:
+    """One of lexical, graph, embedding and split."""
+    return {
+        "lexical": Artefact("lexical index", layout.lexical, "lemmata index", "corpus", "corpus"),
+        "graph": Artefact("graph", layout.graph, "lemmata graph build", "corpus", "corpus"),
+        "embedding": Artefact("graph embedding", layout.embedding, "lemmata graph embed", "graph", "inputs"),
+        "split": Artefact("split", layout.split, "lemmata split", "corpus", "inputs", replaceable=False),
+    }[name]
+
+
+def dense_index(vectors: VectorSet) -> Artefact:
+    """The vectors of an encoder."""
+    name, command = _of_encoder("dense index", vectors)
+    return Artefact(name, vectors.vectors, command, "corpus", "corpus")
+
+
+def neighbour_index(vectors: VectorSet) -> Artefact:
+    """The neighbour index of the vectors of an encoder."""
+    name, command = _of_encoder("neighbour index", vectors)
+    return Artefact(name, vectors.ann, command, "vectors", "vectors", vectors=vectors.manifest)
+
+
+def edge_lengths(vectors: VectorSet) -> Artefact:
+    """The lengths of the edges of the graph by the vectors of an encoder."""
+    name, command = _of_encoder("set of edge lengths", vectors)
+    return Artefact(name, vectors.lengths, command, "vectors", "vectors", vectors=vectors.manifest)
+
+
+def passage_map(vectors: VectorSet) -> Artefact:
+    """The map of the passages by the vectors of an encoder."""
+    name, _ = _of_encoder("map", vectors)
+    return Artefact(name, vectors.map, "lemmata map", "vectors", "vectors", vectors=vectors.manifest)
+
+
+def learned_metric(vectors: VectorSet) -> Artefact:
+    """The metric that was learned from the vectors of an encoder and the links of the graph."""
+    name = "learned metric" if vectors.is_default else f"learned metric of {vectors.encoder}"
+    command = "lemmata train metric" if vectors.is_default else f"lemmata train metric --encoder {vectors.encoder}"
+    return Artefact(name, vectors.metric, command, "vectors", "vectors", vectors=vectors.manifest)
+
+
+def summary_index(vectors: VectorSet) -> Artefact:
+    """The summaries of passages, with their vectors by an encoder."""
+    name, command = _of_encoder("summary index", vectors)
+    return Artefact(name, vectors.summaries, command, "corpus", "corpus")
+
+
+def summary_neighbours(vectors: VectorSet) -> Artefact:
+    """The neighbour index of the vectors of summaries."""
+    name, command = _of_encoder("neighbour index of summaries", vectors)
+    source = vectors.summaries / "manifest.json"
+    return Artefact(name, vectors.summaries_ann, command, "vectors", "vectors", vectors=source)
+
+
+def _of_encoder(name: str, vectors: VectorSet) -> tuple[str, str]:
+    if vectors.is_default:
+        return name, "lemmata index"
+    return f"{name} of {vectors.encoder}", f"lemmata index --encoder {vectors.encoder}"
+
+
+def problems(layout: Layout, items: Iterable[Artefact] | None = None) -> Iterator[str]:
+    """One sentence per artefact that is out of date or damaged; looks at manifests, sizes and first bytes only."""
+    for item in artefacts(layout) if items is None else items:
+        try:
+            open_artefact(layout, item)
+        except WorkspaceError as error:
+            if item.manifest.exists():
+                yield str(error)
+
+
+def training_set(layout: Layout, name: str) -> Artefact:
+    """A mined set; the manifest has the command that made it."""
+    folder = layout.training(name)
+    command = (read_manifest(layout.manifest(folder)) or {}).get("command", "lemmata mine")
+    return Artefact(f"training set {name!r}", folder, command, "corpus", "inputs")
+
+
+def model(folder: Path) -> Artefact:
+    """A trained model, in a workspace or elsewhere."""
+    verb = (read_manifest(folder / "manifest.json") or {}).get("verb")
+    pretrain = f"lemmata train pretrain {folder.name}"
+    command = "lemmata run" if verb == "update" else f"lemmata train {verb or 'finetune'} {folder.name}"
+    return Artefact(f"model {folder.name!r}", folder, command, "", "", other_command="" if verb else pretrain)
+
+
+def models(layout: Layout) -> list[Artefact]:
+    """The trained models of a workspace; those that were brought from elsewhere may have no manifest."""
+    return [model(path.parent) for path in sorted(layout.models.glob("[!.]*/manifest.json"))]
+
+
+def artefacts(layout: Layout) -> list[Artefact]:
+    """All artefacts that exist, complete or not."""
+    made = (dense_index, neighbour_index, edge_lengths, learned_metric, passage_map, summary_index, summary_neighbours)
+    indexes = [make(vectors) for vectors in vector_sets(layout) for make in made]
+    named = [artefact(layout, name) for name in ("graph", "embedding", "split")]
+    sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]
+    found = (artefact(layout, "lexical"), *indexes, *named, *sets, *models(layout))
+    return [item for item in found if item.folder.is_dir()]
+
+
+# ---------------------------------------------------------------- the source
+
+
+def open_artefact(layout: Layout, item: Artefact, source: Any = None) -> dict[str, Any]:
+    """The manifest of an artefact; WorkspaceError with the cure if it is missing, damaged or out of date.
+
+    `source` is the source that the manifest must name; None means the one on disk now.
+    """
+    manifest = _complete(item)
+    try:
+        check_source(layout, item, manifest, source)
+        check_files(item, manifest)
+    except WorkspaceError:
+        if read_manifest(item.manifest) == manifest:
+            raise
+        return open_artefact(layout, item, source)  # it was replaced in between
+    return manifest
+
+
+def read_artefact(layout: Layout, item: Artefact, source: Any, read: Callable[[dict[str, Any]], Content]) -> Content:
+    """What `read` makes of the manifest and the files beside it, which all belong to one state of the artefact."""
+    manifest = open_artefact(layout, item, source)
+    try:
+        content = read(manifest)
+    except WorkspaceError:
+        if read_manifest(item.manifest) == manifest:
+            raise
+    else:
+        if read_manifest(item.manifest) == manifest:
+            return content
+    return read_artefact(layout, item, source, read)  # it was replaced in between
+
+
+def read_undamaged(item: Artefact) -> dict[str, Any] | None:
+    """The manifest of an artefact, also of one that is out of date; None if it is missing or damaged."""
+    try:
+        manifest = _complete(item)
+        check_files(item, manifest)
+    except WorkspaceError:
+        return None
+    return manifest
+
+
+def _complete(item: Artefact) -> dict[str, Any]:
+    manifest = open_manifest(item.manifest, item.repair)
+    if manifest is None:
+        raise WorkspaceError(f"there is no {item.name} yet: run '{item.command}'")
+    return manifest
+
+
+def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], source: Any = None) -> None:
+    """WorkspaceError if an artefact was not made from `source`; None means the one on disk now."""
+    if not item.source:
+        return
+    expected = _present(layout, item) if source is None else source
+    if manifest.get(item.key) != expected:
+        verb = "changed since" if item.source == "corpus" else "was made again after"
+        raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
+    if item.folder.parent == layout.training_sets:
+        _check_split(layout, item, manifest)
+        if older := older_source(layout, item.folder.name):
+            raise WorkspaceError(older)
+
+
+def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) -> None:
+    """WorkspaceError for a training set of another split."""
+    present = read_manifest(layout.manifest(layout.split))
+    if present and not manifest["everything"] and manifest["split"] != present["digest"]:
+        raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
+
+
+def set_digest(layout: Layout, name: str) -> str:
+    """The hash of the records of a training set; empty where there is none."""
+    manifest = read_manifest(layout.manifest(layout.training(name)))
+    return str(manifest["files"][layout.training_file(name).name]["sha256"]) if manifest else ""
+
+
+def older_source(layout: Layout, name: str, of: tuple[str, ...] = ()) -> str:
+    """Why a training set that was made from others is out of date, with the cure; empty where it is not.
+
+    `of` are the sets that lead to this one.
+    """
+    item = training_set(layout, name)
+    sources: Mapping[str, str] = (read_manifest(item.manifest) or {}).get("made_from", {})
+    for source, digest in sources.items():
+        if source in (name, *of):
+            continue
+        cause = "was mined again since" if set_digest(layout, source) not in (digest, "") else ""
+        if cause or older_source(layout, source, (*of, name)):
+            return f"the {item.name} was made from {source!r}, which {cause or 'is out of date itself'}: {item.cure}"
+    return ""
+
+
+def _present(layout: Layout, item: Artefact) -> Any:
+    """The source that the manifest of an artefact would name if it were made now."""
+    if item.vectors is not None:
+        return open_manifest(item.vectors, item.cure) or ""
+    if item.source == "graph":
+        graph = artefact(layout, "graph")
+        return (open_manifest(graph.manifest, graph.cure) or {}).get("inputs", "")
+    return (read_corpus_manifest(layout) or {}).get("inputs", "")
+
+
+# ---------------------------------------------------------------- the files
+
+
+def seal(folder: Path, content: Mapping[str, Any], temporary: Sequence[str] = ()) -> None:
+    """Write the manifest of a folder with the size and hashes of its files; call it when all files are written.
+
+    The `temporary` ones are removed, after the long reading of the others: until then the work can be resumed.
+    """
+    files = {name: file_facts(path) for name, path in _files(folder) if name not in temporary}
+    for name in temporary:
+        (folder / name).unlink(missing_ok=True)
+    write_manifest(folder / "manifest.json", {**content, "files": files})
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size and hashes of a file, as a manifest has them."""
+    return {"bytes": path.stat().st_size, "head": _head(path), "sha256": sha256_of([path])}
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != folder / "manifest.json":
+            yield path.relative_to(folder).as_posix(), path
+
+
+def _head(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.sha256(stream.read(_HEAD)).hexdigest()[:16]
+
+
+def check_files(item: Artefact, manifest: Mapping[str, Any]) -> None:
+    """WorkspaceError for a file that is missing, or whose size or first bytes have changed."""
+    for name, facts in _written(item, manifest):
+        if problem := _quick_problem(item, item.folder / name, facts):
+            raise WorkspaceError(problem.sentence)
+
+
+def verify(item: Artefact) -> dict[str, Any]:
+    """The manifest of an artefact, after all its files were read; WorkspaceError if one has changed."""
+    manifest = _complete(item)
+    for problem in file_problems(item):
+        if problem.what != "foreign":
+            raise WorkspaceError(problem.sentence)
+    return manifest
+
+
+def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: None) -> Iterator[FileProblem]:
+    """Every file of an artefact that is damaged, missing or foreign; reads all files and tells `read` their sizes.
+
+    An artefact without a manifest is incomplete, which is no damage: its command resumes.
+    """
+    try:
+        manifest = open_manifest(item.manifest, item.repair)
+        files = dict(_written(item, manifest)) if manifest else {}
+    except WorkspaceError as error:
+        yield FileProblem(item.manifest, "damaged", str(error), item.command)
+        return
+    for name, facts in files.items():
+        path = item.folder / name
+        if problem := _quick_problem(item, path, facts):
+            yield problem
+            continue
+        if sha256_of([path]) != facts["sha256"]:
+            # training reads all files of a model before it calls it up to date; other commands look at first bytes only
+            cure = f"delete the folder {item.folder} and run '{item.command}'" if item.source else item.repair
+            sentence = f"{path} is damaged (its checksum is wrong): {cure}"
+            yield FileProblem(path, "damaged", sentence, item.command)
+        read(facts["bytes"])
+    for name, path in _files(item.folder) if files else ():
+        if name not in files and not _has_own_manifest(item.folder, path):
+            yield FileProblem(path, "foreign", f"{path} was not written by lemmata, or is left over")
+
+
+def checksums(layout: Layout) -> dict[Path, str]:
+    """The SHA-256 of each file that a manifest names; WorkspaceError for a damaged manifest."""
+    return {
+        item.folder / name: facts["sha256"]
+        for item in (corpus_artefact(layout), *artefacts(layout))
+        if (manifest := open_manifest(item.manifest, item.repair))
+        for name, facts in _written(item, manifest)
+    }
+
+
+def _has_own_manifest(folder: Path, path: Path) -> bool:
+    """Whether a file belongs to an artefact inside another one, or is hidden: a temporary file."""
+    between = path.parents[: len(path.relative_to(folder).parts) - 1]
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return hidden or any((place / "manifest.json").exists() for place in between)
+
+
+def _quick_problem(item: Artefact, path: Path, facts: Mapping[str, Any]) -> FileProblem | None:
+    """What a look at the size and the first bytes tells."""
+    if not path.is_file():
+        return FileProblem(path, "missing", f"{path} is missing: {item.repair}", item.command)
+    size = path.stat().st_size
+    cause = f"{size:,} bytes instead of {facts['bytes']:,}" if size != facts["bytes"] else ""
+    if not cause and _head(path) != facts["head"]:
+        cause = "its first bytes changed"
+    return FileProblem(path, "damaged", f"{path} is damaged ({cause}): {item.repair}", item.command) if cause else None
+
+
+def _written(item: Artefact, manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Names of the files with their size and hashes."""
+    try:
+        for name, facts in manifest["files"].items():
+            yield str(name), {"bytes": int(facts["bytes"]), "head": facts["head"], "sha256": facts["sha256"]}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise WorkspaceError(f"{item.manifest} is damaged: {item.repair}") from error

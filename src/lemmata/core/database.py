@@ -1,0 +1,242 @@
+"""Opens SQLite files, also in read-only folders, and turns their errors into WorkspaceErrors of one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.files import RETRY, is_writable
+
+
+class _Cursor(sqlite3.Cursor):
+    """A cursor whose errors name the file."""
+
+    connection: Connection
+
+    # try and except instead of the context manager: these run once per row
+    def execute(self, statement: str, values: Any = ()) -> _Cursor:
+        try:
+            super().execute(statement, values)
+        except sqlite3.DatabaseError as error:
+            self.connection.refuse(error)
+        return self
+
+    def executemany(self, statement: str, rows: Iterable[Any]) -> _Cursor:
+        with self.connection.explain():
+            super().executemany(statement, rows)
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except sqlite3.DatabaseError as error:
+            self.connection.refuse(error)
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except sqlite3.DatabaseError as error:
+            self.connection.refuse(error)
+
+    def fetchall(self) -> list[Any]:
+        with self.connection.explain():
+            return super().fetchall()
+
+
+class Connection(sqlite3.Connection):
+    """A connection whose errors are WorkspaceErrors with the file and the cure."""
+
+    path: Path
+    cure: str
+
+    def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).execute(statement, values)
+
+    def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).executemany(statement, rows)
+
+    def executescript(self, script: str) -> sqlite3.Cursor:
+        with self.explain():
+            return super().executescript(script)
+
+    @contextlib.contextmanager
+    def explain(self) -> Iterator[None]:
+        """Turn errors of SQLite into WorkspaceErrors."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            self.refuse(error)
+
+    def refuse(self, error: sqlite3.DatabaseError) -> NoReturn:
+        """Raise a WorkspaceError that says what is wrong and what to do; errors of the code stay as they are."""
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
+            raise error  # not a problem of the disk
+        text = str(error)
+        for word, sentence in (
+            ("full", f"{self.path} could not be written: the disk is full; {RETRY}"),
+            ("readonly", f"{self.path} could not be written: it is read-only"),
+            ("locked", f"another lemmata is writing to {self.path}; try again when it is done"),
+            ("I/O", f"{self.path} could not be read or written ({text}): check the disk; {RETRY}"),
+            ("", f"{self.path} is damaged ({text}): {self.cure}"),
+        ):
+            if word in text:
+                raise WorkspaceError(sentence) from error
+        raise AssertionError
+
+
+def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = False) -> Connection:
+    """Open a file whose tables `schema` makes, in this `version` of theirs; with `create`, make a missing one.
+
+    `cure` says what to do if the file is damaged, or of another version. A file in a read-only folder can be read.
+    """
+    try:
+        connection = sqlite3.connect(
+            _address(path), uri=True, timeout=10, isolation_level=None, check_same_thread=False, factory=Connection
+        )
+    except sqlite3.DatabaseError as error:
+        raise WorkspaceError(f"{path} cannot be opened ({error}): {cure}") from error
+    connection.path, connection.cure = path, cure
+    try:
+        stored = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if stored == tables == 0:
+            if not create:
+                raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
+            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
+        elif stored != version:
+            install = "install the newer lemmata that wrote it, or " if stored > version else ""
+            other = f"{path} was made by another version of lemmata (it has format {stored}, this one reads {version})"
+            raise WorkspaceError(f"{other}: {install}{cure}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")  # deleted text does not stay in free pages
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _address(path: Path) -> str:
+    """The URI of a file, for reading only where the file or its folder cannot be written."""
+    address = path.absolute().as_uri()
+    if is_writable(path.parent) and (not path.exists() or is_writable(path)):
+        return address
+    if not path.exists():
+        return "file::memory:"  # there is nothing to read, and nothing can be written
+    log = path.with_name(f"{path.name}-journal")
+    if log.exists() and log.stat().st_size:
+        raise WorkspaceError(f"{path} needs its folder to be writable once: its last change is still in {log.name}")
+    return f"{address}?mode=ro"
+
+
+def copy_to(connection: sqlite3.Connection, path: Path) -> None:
+    """Copy the whole database to a new file."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as copy:
+        copy.path, copy.cure = path, "try again"
+        with copy.explain():
+            connection.backup(copy)
+
+
+def settle(path: Path, cure: str) -> None:
+    """Bring into a file what a killed process left in the log beside it; call it while nobody writes."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as connection:
+        connection.path, connection.cure = path, cure
+        connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # rolls an unfinished change back
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def check_integrity(connection: Connection) -> None:
+    """Read the whole file; WorkspaceError if it is damaged."""
+    result = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if result != "ok":
+        raise WorkspaceError(f"{connection.path} is damaged ({result}): {connection.cure}")
+
+
+def change_counter(path: Path) -> int:
+    """The number of transactions that changed a file, from its header; -1 where the two copies there differ.
+
+    Not for files with a write-ahead log, in which the header stays.
+    """
+    with path.open("rb") as stream:
+        header = stream.read(100)
+    first, second = header[24:28], header[92:96]
+    return int.from_bytes(first, "big") if first == second else -1
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit at the end of the block, or undo everything after an exception."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite has already rolled back if the disk is full
+            connection.execute("ROLLBACK")
+        raise
+
+
+_SCHEMA = """
+CREATE TABLE version(code TEXT NOT NULL);
+CREATE TABLE results(key BLOB PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Memo:
+    """A context manager around one run; when it is done, results that it did not ask for are deleted.
+
+    `code` names the function: results of another one are of no use. Call it while holding the workspace.
+    """
+
+    def __init__(self, path: Path, code: str) -> None:
+        self._path, self._code = path, code
+        self._used: set[bytes] = set()
+
+    def __enter__(self) -> Memo:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._connection = self._begin()
+        except WorkspaceError:  # damaged: nothing is lost but time
+            self._path.unlink(missing_ok=True)
+            self._connection = self._begin()
+        return self
+
+    def _begin(self) -> Connection:
+        connection = connect(self._path, _SCHEMA, 1, cure="delete it", create=True)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            if connection.execute("SELECT code FROM version").fetchone() != (self._code,):
+                connection.execute("DELETE FROM version")
+                connection.execute("DELETE FROM results")
+                connection.execute("INSERT INTO version VALUES (?)", (self._code,))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def get(self, key: bytes) -> str | None:
+        """The result under a key; None where there is none, or a damaged one."""
+        self._used.add(key)
+        row = self._connection.execute("SELECT content FROM results WHERE key = ?", (key,)).fetchone()
+        if row is not None:
+            with contextlib.suppress(zlib.error, UnicodeDecodeError):  # a flipped bit
+                return zlib.decompress(row[0]).decode("utf-8", "surrogatepass")
+        return None
+
+    def put(self, key: bytes, content: str) -> None:
+        """Keep a result."""
+        compressed = zlib.compress(content.encode("utf-8", "surrogatepass"), 1)
+        self._connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, compressed))
+
+    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        with contextlib.closing(self._connection) as connection:
+            if kind is None:  # a run that was interrupted has not asked for all yet
+                keys = connection.execute("SELECT key FROM results").fetchall()
+                unused = [row for row in keys if row[0] not in self._used]
+                connection.executemany("DELETE FROM results WHERE key = ?", unused)
+            if connection.in_transaction:  # SQLite has already rolled back if the disk is full
+                connection.execute("COMMIT")

@@ -1,0 +1,508 @@
+"""Reads the corpus: passages, documents, links and bibliographies in one SQLite file."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import operator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, repeat
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from lemmata.core.artefacts import check_files, corpus_artefact
+from lemmata.core.database import Connection
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.types import INSERTED, Document, Integers, Link, Mask, Passage, Skip, titled, without_references
+from lemmata.core.workspace import Layout, read_corpus_manifest, read_manifest
+from lemmata.corpus.schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
+
+_ATTEMPTS = 40  # to open a corpus that is being replaced
+_PAUSE = 0.05  # seconds
+# ids of the passages that report about one of the locations in a JSON list, or about one below it
+_AT_LOCATIONS = """
+WITH RECURSIVE names(name) AS (SELECT value FROM json_each(?)),
+here(id) AS (
+    SELECT id FROM documents WHERE kind = 'location' AND casefold(substr(id, 10)) IN names
+    UNION SELECT links.source FROM here JOIN links ON links.target = here.id WHERE links.relation = 'part_of')
+SELECT source FROM links WHERE relation = 'reports_about' AND target IN here
+UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NULL AND casefold(label) IN names
+"""
+_FILE = PASSAGE_COLUMNS.split(", ").index("file")
+
+
+def _count_words(text: str) -> int:
+    return len(text.split())
+
+
+class IngestedSource(NamedTuple):
+    """What was ingested under one path."""
+
+    root: str  # relative to the workspace
+    read_at: str  # ISO, UTC
+    documents: int
+    passages: int
+    skips: int
+
+
+def _open(layout: Layout) -> tuple[dict[str, Any], Connection]:
+    """The manifest of the corpus and a connection to the file that it describes.
+
+    While an ingest puts its copy in place there is no manifest for a moment, or one of the file before.
+    """
+    for attempt in range(_ATTEMPTS):
+        manifest = read_corpus_manifest(layout)
+        if manifest is None and layout.database.is_file() and attempt < _ATTEMPTS - 1 and layout.is_held():
+            time.sleep(_PAUSE)
+            continue
+        if manifest is None and (layout.database.is_file() or layout.incoming.is_file()):
+            raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
+        if manifest is None:
+            raise WorkspaceError(f"{layout.root} has no corpus yet: run 'lemmata ingest PATHS…' first")
+        try:
+            check_files(corpus_artefact(layout), manifest)
+            connection = open_database(layout.database, create=False)
+        except WorkspaceError:
+            if read_manifest(layout.manifest(layout.corpus)) == manifest:
+                raise
+            continue
+        if read_manifest(layout.manifest(layout.corpus)) == manifest:
+            return manifest, connection
+        connection.close()
+    raise WorkspaceError(f"{layout.root} changes all the time: try again later")
+
+
+class Corpus(Sequence[Passage]):
+    """The passages of a workspace in fixed order, read from disk on demand; safe to share between threads."""
+
+    def __init__(self, layout: Layout) -> None:
+        manifest, self._connection = _open(layout)
+        self.inputs: str = manifest["inputs"]  # changes whenever the corpus does
+        self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
+        self._connection.create_function("words", 1, _count_words, deterministic=True)
+        self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @functools.cached_property
+    def _file(self) -> Callable[[int, str], str]:
+        return file_names(self._connection)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, row: int) -> Passage: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Passage]: ...
+    def __getitem__(self, row: int | slice) -> Passage | list[Passage]:
+        if isinstance(row, slice):
+            return self.passages(range(*row.indices(self._length)))
+        if not -self._length <= row < self._length:
+            raise IndexError(row)
+        return self.passages([row % self._length])[0]
+
+    def __iter__(self) -> Iterator[Passage]:
+        yield from self.in_rows(range(self._length))
+
+    def in_rows(self, rows: Sequence[int]) -> Iterator[Passage]:
+        """The passages of some rows, read as they are asked for."""
+        for start in range(0, len(rows), 1000):
+            yield from self.passages(rows[start : start + 1000])
+
+    def passages(self, rows: Iterable[int]) -> list[Passage]:
+        """Passages of some rows, with their links, in the given order."""
+        requested = [int(row) for row in rows]
+        passages: dict[int, Passage] = {}
+        for start in range(0, len(requested), 500):
+            part = requested[start : start + 500]
+            marks = ",".join("?" * len(part))
+            selected = self._connection.execute(
+                f"SELECT row, unit, {PASSAGE_COLUMNS} FROM rows JOIN passages ON number = passage"
+                f" WHERE row IN ({marks})",
+                part,
+            ).fetchall()
+            links = self._links([row[2] for row in selected])
+            for row, unit, *fields in selected:
+                fields[_FILE] = self._file(unit, fields[_FILE])
+                fields[-1] = json.loads(fields[-1])
+                fields.append(links.get(fields[0], ()))
+                passages[row] = Passage(*fields)
+        return [passages[row] for row in requested]
+
+    def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:
+        marks = ",".join("?" * len(ids))
+        grouped: dict[str, list[Link]] = {}
+        for source, *link in self._connection.execute(
+            f"SELECT source, relation, label, target FROM links WHERE source IN ({marks}) ORDER BY number < 0, number",
+            ids,
+        ):
+            grouped.setdefault(source, []).append(Link(*link))
+        return {source: tuple(links) for source, links in grouped.items()}
+
+    def row(self, identity: str) -> int:
+        """The row of a passage; KeyError when there is none of that id."""
+        found = self._connection.execute(
+            "SELECT row FROM passages JOIN rows ON passage = number WHERE id = ?", (identity,)
+        ).fetchone()
+        if found is None:
+            raise KeyError(identity)
+        return int(found[0])
+
+    def select(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        documents: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        since: str = "",
+        until: str = "",
+        locations: Sequence[str] = (),
+        where: Sequence[tuple[str, str]] = (),
+        ids: Sequence[str] = (),
+    ) -> Mask:
+        """Mask of the rows that pass all filters; an empty filter passes every row.
+
+        A category includes its subcategories (`math` includes `math.CO`). A passage without a date has its document's.
+        A location includes everything below it; a passage is at the locations that it reports about. `where` holds
+        columns and values of the metadata of a passage or its document. Several values of one column are
+        alternatives. Letter case does not matter.
+        """
+        conditions: list[str] = []
+        values: list[str] = []
+        for column, allowed in (("p.kind", kinds), ("p.document", documents)):
+            if allowed:
+                conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
+                values += allowed
+        if ids:
+            conditions.append("p.id IN (SELECT value FROM json_each(?))")
+            values.append(to_json(list(ids)))
+        if categories:
+            start = "substr(value, 1, length(?1) + 1) IN (?1 || '.', ?1 || ':')"  # not LIKE: % and _ may be in a name
+            condition = f"EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ?1 OR {start})"
+            conditions.append("(" + " OR ".join([condition.replace("?1", "?")] * len(categories)) + ")")
+            values += [name for name in categories for _ in range(condition.count("?1"))]
+        for bound, sign in ((since, ">="), (until, "<=")):
+            if bound:
+                date = "COALESCE(p.date, d.date)"
+                conditions.append(f"substr({date}, 1, {len(bound)}) {sign} ?")
+                values.append(bound)
+        if locations:
+            conditions.append(f"p.id IN ({_AT_LOCATIONS})")
+            values.append(to_json([name.casefold().removeprefix("location:") for name in locations]))
+        query = "SELECT row FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
+        if conditions:
+            query += " WHERE " + " AND ".join(conditions)
+        mask = np.zeros(self._length, dtype=bool)
+        for (row,) in self._connection.execute(query, values):
+            mask[row] = True
+        for column in dict.fromkeys(column for column, _ in where):
+            wanted = {value.casefold() for other, value in where if other == column}
+            mask &= np.fromiter((not wanted.isdisjoint(values) for values in self._column(column)), bool, self._length)
+        return mask
+
+    def _column(self, column: str) -> Iterator[frozenset[str]]:
+        """The values of each row in a column of its metadata or its document's, casefolded."""
+
+        @functools.lru_cache(maxsize=1 << 16)
+        def values(both: str) -> frozenset[str]:
+            cells = [cell if isinstance(cell, list) else [cell] for cell in json.loads(both)]
+            texts = (cell if isinstance(cell, str) else to_json(cell) for cell in chain(*cells) if cell is not None)
+            return frozenset(text.casefold() for text in texts)
+
+        path = f'$."{column}"'
+        query = (
+            "SELECT json_array(json_extract(p.metadata, ?1), json_extract(d.metadata, ?1))"
+            " FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document ORDER BY row"
+        )
+        if '"' in column:  # a JSON path cannot hold it, and no reader makes such a column
+            return repeat(frozenset(), self._length)
+        return (values(both) for (both,) in self._connection.execute(query, (path,)))
+
+    def columns(self) -> list[str]:
+        """The columns for `select(where=…)`: the keys of all metadata."""
+        query = (
+            "SELECT key FROM passages, json_each(passages.metadata) UNION SELECT key"
+            " FROM documents, json_each(documents.metadata) WHERE documents.id IN (SELECT document FROM passages)"
+        )
+        return [key for (key,) in self._connection.execute(query) if key != INSERTED]
+
+    def values(self, column: str) -> list[str]:
+        """The distinct values of a column, casefolded."""
+        return sorted(set().union(*self._column(column)))
+
+    def locations(self) -> list[str]:
+        """Every location that the tree holds or a passage names, without the prefix of its id."""
+        query = (
+            "SELECT substr(id, 10) FROM documents WHERE kind = 'location'"
+            " UNION SELECT label FROM links WHERE relation = 'reports_about' AND target IS NULL"
+        )
+        return [name for (name,) in self._connection.execute(query)]
+
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """`Passage.content` of consecutive rows."""
+        for title, text, metadata in self._connection.execute(
+            "SELECT title, text, CASE WHEN instr(metadata, ?) THEN metadata END"
+            " FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
+            (f'"{INSERTED}"', start, self._length if stop is None else stop),
+        ):
+            yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The title of the document and the headings above each of consecutive rows.
+
+        The first passage of a document has its title twice: who types a title looks for where it begins.
+        """
+        query = (
+            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END,"
+            " p.position = (SELECT MIN(position) FROM passages WHERE document = d.id) FROM rows"
+            " JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
+            " WHERE row >= ? AND row < ? ORDER BY row"
+        )
+        rows = self._connection.execute(query, (start, self._length if stop is None else stop))
+        for section, title, is_first in rows:
+            yield " ".join(filter(None, (title, title if is_first else "", section)))
+
+    def ids(self) -> list[str]:
+        """All ids, in the order of the rows."""
+        return [
+            row[0]
+            for row in self._connection.execute("SELECT id FROM rows JOIN passages ON number = passage ORDER BY row")
+        ]
+
+    def ids_of(self, rows: Sequence[int]) -> tuple[str, ...]:
+        """The ids of some rows, in the given order."""
+        wanted = "json_each(?) AS wanted JOIN rows ON row = wanted.value JOIN passages p ON number = passage"
+        found = self._connection.execute(f"SELECT p.id FROM {wanted} ORDER BY wanted.key", (to_json(list(rows)),))
+        return tuple(identity for (identity,) in found)
+
+    def documents_of(self) -> Iterator[tuple[str, str]]:
+        """Id and document of every passage, in the order of the rows."""
+        query = "SELECT id, document FROM rows JOIN passages ON number = passage ORDER BY row"
+        yield from self._connection.execute(query)
+
+    def document_numbers(self) -> Integers:
+        """The number of the document of each row, in order of first appearance."""
+        numbers: dict[str, int] = {}
+        query = "SELECT document FROM rows JOIN passages ON number = passage ORDER BY row"
+        return np.array(
+            [numbers.setdefault(document, len(numbers)) for (document,) in self._connection.execute(query)], np.int64
+        )
+
+    def document_ids(self) -> list[str]:
+        """The documents that have rows, in the order of `document_numbers`."""
+        query = "SELECT document FROM rows JOIN passages ON number = passage GROUP BY document ORDER BY MIN(row)"
+        return [document for (document,) in self._connection.execute(query)]
+
+    def places(self) -> Iterator[tuple[str, str, str, str | None, str, int, int]]:
+        """Id, document, kind, date, file, first and last line of each row, without its text.
+
+        A passage without a date has its document's.
+        """
+        yield from self._connection.execute(
+            "SELECT p.id, p.document, p.kind, COALESCE(p.date, d.date), p.file, p.first_line, p.last_line"
+            " FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document ORDER BY row"
+        )
+
+    def document(self, identity: str) -> Document:
+        """A document by id; KeyError where there is none."""
+        for document in read_documents(self._connection, "WHERE id = ?", (identity,), file_of=self._file):
+            return replace(document, links=self._links([identity]).get(identity, ()))
+        raise KeyError(identity)
+
+    def documents(self, *, links: bool = False) -> Iterator[Document]:
+        """All documents, by id; with `links` also their own links."""
+        if not links:
+            yield from read_documents(self._connection, file_of=self._file)
+            return
+        own: dict[str, list[Link]] = {}
+        query = "SELECT source, relation, label, target FROM links WHERE source = document ORDER BY number"
+        for source, *link in self._connection.execute(query):
+            own.setdefault(source, []).append(Link(*link))
+        for document in read_documents(self._connection, file_of=self._file):
+            yield replace(document, links=tuple(own.get(document.id, ())))
+
+    @functools.cached_property
+    def is_latex(self) -> bool:
+        """Whether most documents are papers in LaTeX."""
+        query = "SELECT 2 * SUM(kind = 'paper') > COUNT(*) FROM documents WHERE kind != 'location'"
+        return bool(self._connection.execute(query).fetchone()[0])
+
+    def kinds(self) -> Iterator[tuple[str, str]]:
+        """Id and kind of every passage, in the order of the rows."""
+        yield from self._connection.execute("SELECT id, kind FROM rows JOIN passages ON number = passage ORDER BY row")
+
+    def referring(self, identity: str) -> list[tuple[str, str]]:
+        """The passages and documents that link to this one: (id, relation)."""
+        return list(
+            self._connection.execute(
+                "SELECT DISTINCT source, relation FROM links WHERE target = ? ORDER BY source, relation",
+                (identity,),
+            )
+        )
+
+    def reports(self, locations: Sequence[str], log: Passage, *, later: bool) -> list[str]:
+        """At most twenty logs about one of the locations (ids), dated before or after a log, the nearest first."""
+        sign, order = (">", "ASC") if later else ("<", "DESC")
+        query = (
+            "SELECT DISTINCT p.id, p.date FROM links JOIN passages p ON p.id = source WHERE relation = 'reports_about'"
+            f" AND target IN ({','.join('?' * len(locations))}) AND p.id != ? AND (p.date, p.id) {sign} (?, ?)"
+            f" ORDER BY p.date {order}, p.id {order} LIMIT 20"
+        )
+        values = (*locations, log.id, log.date, log.id)
+        return [identity for identity, _ in self._connection.execute(query, values)]
+
+    # ------------------------------------------------------------ for lists that people read
+
+    def _records(self, query: str, values: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+        rows = self._connection.execute(query, values)
+        names = [column[0] for column in rows.description]
+        return (dict(zip(names, row, strict=True)) for row in rows)
+
+    def _with_files(self, records: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Records with the name of their file instead of their unit."""
+        for record in records:
+            unit = record.pop("unit")
+            yield {**record, "file": self._file(unit, record["file"])}
+
+    def document_records(self, *, kind: str = "") -> Iterator[dict[str, Any]]:
+        """The documents with the number of their passages, without locations."""
+        records = self._records(
+            "SELECT d.unit, d.id, d.kind, d.title, d.date, d.file, COUNT(p.number) AS passages"
+            " FROM documents d LEFT JOIN passages p ON p.document = d.id"
+            " WHERE d.kind != 'location' AND ?1 IN ('', d.kind) GROUP BY d.id ORDER BY d.id",
+            (kind,),
+        )
+        return self._with_files(records)
+
+    def document_statistics(self) -> Iterator[dict[str, Any]]:
+        """Each document, by id and without locations: passages by kind, size of its texts, links, references.
+
+        `links` counts all that it and its passages have, those that were resolved, and those to and from other
+        documents. The texts stay in the database, and only numbers are kept for all documents.
+        """
+        execute = self._connection.execute
+        links = {row[0]: row[1:] for row in execute("SELECT document, COUNT(*), COUNT(target) FROM links GROUP BY 1")}
+        ends = (
+            "SELECT l.document AS source, COALESCE(p.document, l.target) AS target FROM links l"
+            " LEFT JOIN passages p ON p.id = l.target WHERE l.target IS NOT NULL"
+        )
+        outgoing, incoming = (
+            dict(execute(f"SELECT {side}, COUNT(*) FROM ({ends}) WHERE source != target GROUP BY 1").fetchall())
+            for side in ("source", "target")
+        )
+        query = "SELECT document, COUNT(*), COUNT(target) FROM bibliography GROUP BY 1"
+        entries = {row[0]: row[1:] for row in execute(query)}
+        # in the order of the index, so that nothing is sorted
+        sizes = itertools.groupby(
+            execute("SELECT document, kind, LENGTH(text), words(text) FROM passages ORDER BY document, position"),
+            key=operator.itemgetter(0),
+        )
+        document, passages = next(sizes, ("", iter(())))
+        for record in self._records("SELECT id, kind, title, date FROM documents WHERE kind != 'location' ORDER BY id"):
+            kinds: Counter[str] = Counter()
+            characters = words = 0
+            while document and document < record["id"]:  # its document is a location, or is not stored
+                document, passages = next(sizes, ("", iter(())))
+            if document == record["id"]:
+                for _, kind, length, number in passages:
+                    kinds[kind] += 1
+                    characters += length
+                    words += number
+            total, resolved = links.get(record["id"], (0, 0))
+            listed, in_corpus = entries.get(record["id"], (0, 0))
+            yield {
+                **record,
+                "passages": kinds.total(),
+                "kinds": dict(kinds.most_common()),
+                "characters": characters,
+                "words": words,
+                "links": {
+                    "all": total,
+                    "resolved": resolved,
+                    "out": outgoing.get(record["id"], 0),
+                    "in": incoming.get(record["id"], 0),
+                },
+                "bibliography": {"entries": listed, "in_corpus": in_corpus},
+            }
+
+    def passage_records(self, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
+        """The passages without their texts, in the order of the rows."""
+        conditions = {"p.document": document, "p.kind": kind}
+        where = " AND ".join(f"{column} = ?" for column, value in conditions.items() if value)
+        records = self._records(
+            "SELECT p.unit, p.id, p.kind, p.title, p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
+            " p.first_line AS line FROM rows JOIN passages p ON p.number = passage"
+            f" LEFT JOIN documents d ON d.id = p.document{' WHERE ' + where if where else ''} ORDER BY row",
+            [value for value in conditions.values() if value],
+        )
+        return self._with_files(records)
+
+    def bibliography_records(self, *, document: str = "") -> Iterator[dict[str, Any]]:
+        """The entries of all bibliographies, or of one document's; `target` is the entry's document in the corpus."""
+        return self._records(
+            "SELECT document, key, title, authors, year, arxiv, doi, text, target FROM bibliography"
+            " WHERE ?1 IN ('', document) ORDER BY document, number",
+            (document,),
+        )
+
+    def link_targets(self, relation: str) -> Iterator[str]:
+        """The target of each resolved link of a relation."""
+        query = "SELECT target FROM links WHERE relation = ? AND target IS NOT NULL"
+        return (target for (target,) in self._connection.execute(query, (relation,)))
+
+    def stored_ids(self, file: str, ids: Iterable[str]) -> dict[str, str]:
+        """For ids that stand in a file, those under which they are stored; empty if the file was not ingested.
+
+        `file` is relative to the workspace.
+        """
+        unit = self._connection.execute("SELECT number, prefix FROM units WHERE file = ?", (file,)).fetchone()
+        if unit is None:
+            return {}
+        number, prefix = unit
+        renames = dict(self._connection.execute("SELECT wanted, id FROM renames WHERE unit = ?", (number,)).fetchall())
+        return {identity: renames.get(prefix + identity, prefix + identity) for identity in ids}
+
+    def sources(self) -> list[IngestedSource]:
+        """Everything that was ingested, by path."""
+        tables = ("documents t WHERE kind != 'location' AND", "passages t WHERE", "skips t WHERE")
+        counts = ", ".join(f"SUM((SELECT COUNT(*) FROM {table} t.unit = units.number))" for table in tables)
+        query = f"SELECT root, MAX(read_at), {counts} FROM units GROUP BY root ORDER BY root"
+        return [IngestedSource(*row) for row in self._connection.execute(query)]
+
+    def skips(self) -> list[Skip]:
+        """Skipped input with its cause."""
+        rows = self._connection.execute("SELECT unit, file, line, cause FROM skips")
+        return sorted(Skip(self._file(unit, file), line, cause) for unit, file, line, cause in rows)
+
+    def counts(self) -> dict[str, Any]:
+        """Counts of documents, passages, links, labels, bibliography and skips."""
+
+        def grouped(query: str) -> dict[str, int]:
+            return dict(self._connection.execute(query).fetchall())
+
+        def count(query: str) -> int:
+            return int(self._connection.execute(query).fetchone()[0])
+
+        return {
+            "documents": grouped("SELECT kind, COUNT(*) FROM documents GROUP BY kind ORDER BY 2 DESC, 1"),
+            "passages": grouped("SELECT kind, COUNT(*) FROM passages GROUP BY kind ORDER BY 2 DESC, 1"),
+            "links": {
+                relation: {"all": number, "resolved": resolved}
+                for relation, number, resolved in self._connection.execute(
+                    "SELECT relation, COUNT(*), COUNT(target) FROM links GROUP BY relation ORDER BY 2 DESC, 1"
+                )
+            },
+            "labels": count("SELECT COUNT(*) FROM labels"),
+            "bibliography": {
+                "entries": count("SELECT COUNT(*) FROM bibliography"),
+                "in_corpus": count("SELECT COUNT(target) FROM bibliography"),
+            },
+            "skips": count("SELECT COUNT(*) FROM skips"),
+        }

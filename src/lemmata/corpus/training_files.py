@@ -1,0 +1,80 @@
+"""Training sets as they are stored: which there are, and their records in Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lemmata.core.artefacts import check_files, training_set
+from lemmata.core.errors import InputError, WorkspaceError, require
+from lemmata.core.files import fingerprint
+from lemmata.core.workspace import Layout, open_manifest, read_manifest, read_manifests
+
+# ---------------------------------------------------------------- list and read
+
+
+def sets(layout: Layout) -> dict[str, dict[str, Any]]:
+    """The manifest of every mined set, by name."""
+    return read_manifests(layout.training_sets)
+
+
+def set_file(layout: Layout, name: str) -> Path:
+    """The Parquet file of a set; WorkspaceError where there is no such set, or a damaged one."""
+    path = layout.training_file(name)
+    if not path.exists():
+        names = ", ".join(sets(layout)) or "none yet"
+        raise WorkspaceError(f"there is no training set {name!r} (there are: {names})")
+    item = training_set(layout, name)
+    if (manifest := open_manifest(item.manifest, item.cure)) is not None:  # there is none while the set is written
+        check_files(item, manifest)
+    return path
+
+
+def split_key(layout: Layout) -> str:
+    """A hash of the split; it changes when the corpus is split in another way."""
+    manifest = read_manifest(layout.manifest(layout.split))
+    return str(manifest["digest"]) if manifest else fingerprint(None)
+
+
+BATCH = 2000  # records, also per row group
+
+
+# ---------------------------------------------------------------- reading
+
+
+def text_columns(path: Path) -> list[str]:
+    """The columns of a training file that a trainer encodes: anchor, positive, negative_1, …"""
+    names = _open_parquet(path).schema_arrow.names
+    return [name for name in names if name in ("anchor", "positive") or name.removeprefix("negative_").isdigit()]
+
+
+def read_training(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a Parquet training file in order, a few thousand in memory at a time."""
+    for batch in read_batches(path, BATCH):
+        yield from batch
+
+
+def read_batches(path: Path, size: int, columns: Sequence[str] | None = None) -> Iterator[list[dict[str, Any]]]:
+    """Records in lists of `size`, the last one shorter; only some `columns`, where given."""
+    rows: list[dict[str, Any]] = []
+    for batch in _open_parquet(path).iter_batches(batch_size=max(size, 1), columns=columns and list(columns)):
+        rows += batch.to_pylist()
+        while len(rows) >= size:
+            yield rows[:size]
+            rows = rows[size:]
+    if rows:
+        yield rows
+
+
+def _open_parquet(path: Path) -> Any:
+    parquet = require("pyarrow.parquet", "parquet")
+    arrow_error = require("pyarrow", "parquet").ArrowException
+    try:
+        file = parquet.ParquetFile(path)
+    except (OSError, arrow_error) as error:
+        raise InputError(f"not a Parquet file ({error}): mine the training set again", file=str(path)) from error
+    missing = {"anchor", "positive"} - set(file.schema_arrow.names)
+    if missing:
+        raise InputError(f"not a training set: it has no column {min(missing)!r}", file=str(path))
+    return file

@@ -1,0 +1,274 @@
+"""Make a test collection: queries from a held-out part, candidates of several retrievers, grades of a judge."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.core.artefacts import seal
+from lemmata.core.errors import ConfigError, InputError, LemmataError
+from lemmata.core.files import writing
+from lemmata.core.types import CrossEncoder, Integers, Pair, Progress
+from lemmata.core.workspace import Layout, read_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.leakage import normalise
+from lemmata.corpus.split import LEFT_OUT, PARTS, open_split
+from lemmata.corpus.training_files import split_key
+from lemmata.evaluate.pooling import (
+    HIGHEST,
+    NO_SOURCES,
+    Thresholds,
+    calibrate,
+    contributions,
+    grade,
+    pool,
+    score_pairs,
+    source_repeats,
+)
+from lemmata.llm.chat import Chat, Preview
+from lemmata.llm.endpoint import EndpointOptions, Limits
+from lemmata.mine.material import Material, in_batches, material
+from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
+from lemmata.mine.queries.rules import QueryOptions, rule_queries
+from lemmata.search.retriever import Retriever
+
+_QUERIES_AT_ONCE = 128
+_RANDOM_PAIRS = 400  # of queries and passages, to calibrate the thresholds; a few more with more queries
+_FILES = {"validation": "dev", "test": "test"}  # of judgments, as BEIR names them
+NOTE = (
+    "Judged by a model, not by people. Passages that none of these retrievers found are not judged and count as not"
+    " relevant, which favours these retrievers over others."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """How queries are chosen, and what is judged."""
+
+    part: str = "test"  # of the split that the queries come from
+    limit: int = 200  # queries, at most one of a passage; 0: no limit
+    depth: int = 20  # candidates of each retriever
+    retrievers: tuple[str, ...] = ("lexical", "dense", "hybrid")
+    thresholds: Thresholds | None = None  # of the judge's scores; None: by the scores of sources and of random passages
+    seed: int = 0
+
+
+class JudgedQuery(NamedTuple):
+    """A query, the passages that it was made from, and how."""
+
+    text: str
+    sources: tuple[int, ...] = ()  # rows
+    style: str = ""
+    rule: str = ""
+    id: str = ""  # empty: its number
+
+
+# ---------------------------------------------------------------- queries
+
+
+@contextlib.contextmanager
+def _open_part(layout: Layout, part: str) -> Iterator[Material]:
+    if part not in _FILES:
+        raise LemmataError(f"queries come from the parts {' and '.join(_FILES)}, not from {part!r}")
+    with contextlib.closing(Corpus(layout)) as corpus:
+        yield material(corpus, open_split(layout, corpus.inputs), part)
+
+
+def ruled(layout: Layout, options: PoolOptions, rules: QueryOptions) -> list[JudgedQuery]:
+    """Queries by rules from a random sample of the passages of a part."""
+    with _open_part(layout, options.part) as part:
+        return _one_of_each(rule_queries(part, rules), options)
+
+
+def preview_written(
+    layout: Layout, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions, key: str
+) -> Preview:
+    """Calls, tokens and cost of letting a model write the queries; nothing is sent."""
+    with _open_part(layout, options.part) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
+        return chat.preview(query_requests(_sampled(part, options), how))
+
+
+def written(
+    layout: Layout, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions, limits: Limits, key: str
+) -> list[JudgedQuery]:
+    """Queries by a language model from a random sample of the passages of a part; answers are stored and reused."""
+    with _open_part(layout, options.part) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
+        spent = chat.spent()
+        budget = limits.budget(spent, spent)
+        pairs: list[Pair] = []
+        causes: Counter[str] = Counter()
+        for answer in model_queries(_sampled(part, options), lambda requests: chat.run(requests, budget=budget), how):
+            pairs += answer.pairs
+            if answer.cause not in ("", "budget"):
+                causes[answer.cause] += 1
+        if not pairs:
+            cause = causes.most_common(1)[0][0] if causes else budget.reached or "its texts were dropped"
+            raise LemmataError(f"{endpoint.model} wrote no usable query: {chat.down or cause}")
+        return _one_of_each(pairs, options)
+
+
+def given_queries(queries: Mapping[str, str]) -> list[JudgedQuery]:
+    """Queries that somebody else wrote, which have no source."""
+    return [JudgedQuery(text, id=name) for name, text in queries.items()]
+
+
+def _sampled(part: Material, options: PoolOptions) -> Material:
+    """The part with a random sample of its rows, a few more than queries are wanted."""
+    rows = np.random.default_rng(options.seed).permutation(part.rows)
+    return replace(part, rows=np.sort(rows[: options.limit + options.limit // 4]) if options.limit else part.rows)
+
+
+def _one_of_each(pairs: Iterable[Pair], options: PoolOptions) -> list[JudgedQuery]:
+    """One random query of each passage, of which at most `limit`; equal texts become one query with several sources."""
+    by_passage: dict[int, list[Pair]] = {}
+    sources: dict[str, set[int]] = {}
+    for pair in pairs:
+        by_passage.setdefault(pair.positive, []).append(pair)
+        sources.setdefault(normalise(str(pair.anchor)), set()).add(pair.positive)
+    generator = np.random.default_rng(options.seed)
+    chosen: dict[str, JudgedQuery] = {}
+    groups = list(by_passage.values())
+    for number in generator.permutation(len(groups)).tolist():
+        own = groups[number]
+        pair = own[int(generator.integers(len(own)))]
+        text = str(pair.anchor)
+        query = JudgedQuery(text, tuple(sorted(sources[normalise(text)])), pair.relation, pair.reason)
+        chosen.setdefault(normalise(text), query)
+        if options.limit and len(chosen) == options.limit:
+            break
+    return sorted(chosen.values(), key=lambda query: (query.sources, query.text))
+
+
+# ---------------------------------------------------------------- judging
+
+
+def judge(
+    layout: Layout,
+    out: Path,
+    queries: Sequence[JudgedQuery],
+    by: CrossEncoder,
+    options: PoolOptions,
+    progress: Progress,
+    *,
+    made_by: str = "rules",
+    key: str = "",
+) -> dict[str, Any]:
+    """Write `queries.jsonl`, `qrels/test.tsv` (or `dev.tsv`) and `pool.tsv` to the folder `out`; returns its manifest.
+
+    Candidates are the first passages of each retriever in the whole corpus. The source of a query, and what is nearly
+    its text, has the highest grade whatever the judge says. `pool.tsv` has all candidates with score, grade and the
+    retrievers that found them; the judgments hold only those above 0.
+    """
+    if not queries:
+        raise LemmataError(f"there is no query to judge: the {options.part} part has no passage that makes one")
+    if options.depth < 1:
+        raise ConfigError(f"a pool needs a depth of 1 or more, not {options.depth}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and read_manifest(out / "manifest.json") is None:
+        raise InputError("exists and is no test collection, so it is not replaced", file=str(out))
+    texts = [query.text for query in queries]
+    sources = [query.sources for query in queries]
+    if options.thresholds is None and not any(sources):  # said before everything is searched and scored
+        raise InputError(NO_SOURCES)
+    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+        corpus = retriever.corpus
+        rankings = {name: _rank(retriever, texts, options.depth, name, progress) for name in options.retrievers}
+        candidates = pool(rankings, sources)
+        generator = np.random.default_rng(options.seed)
+        each = -(-_RANDOM_PAIRS // len(queries)) if options.thresholds is None else 0
+        drawn = generator.integers(0, len(corpus), (len(queries), each))
+        text_of = _contents(corpus, {*candidates.rows.tolist(), *drawn.ravel().tolist()})
+        ids = corpus.ids()
+        parts = _parts(layout, corpus)
+    pairs = list(zip(candidates.queries.tolist(), candidates.rows.tolist(), strict=True))
+    scores = score_pairs([(texts[query], text_of[row]) for query, row in pairs], by.score, progress)
+    is_source = source_repeats(candidates, sources, text_of)
+    thresholds = options.thresholds
+    if thresholds is None:
+        others = [
+            (texts[query], text_of[row])
+            for query, rows in enumerate(drawn.tolist())
+            for row in rows
+            if row not in sources[query]
+        ]
+        random_scores = score_pairs(others, by.score, progress, what="calibrating")
+        thresholds = calibrate(scores[is_source], random_scores)
+    grades = np.where(is_source, HIGHEST, grade(scores, thresholds))
+    width = len(str(len(queries)))
+    names = [query.id or f"q{number:0{width}}" for number, query in enumerate(queries, 1)]
+    relevant = np.bincount(candidates.queries[grades > 0], minlength=len(queries))
+    report = {
+        "verb": "judge",
+        "part": options.part if any(sources) else "",
+        "queries": len(queries),
+        "made_by": made_by,
+        "without_relevant": int((relevant == 0).sum()),
+        "judge": by.name,
+        "thresholds": thresholds._asdict(),
+        "calibrated": options.thresholds is None,
+        "depth": options.depth,
+        "retrievers": contributions(candidates, grades),
+        "judged": len(pairs),
+        "grades": {str(value): int((grades == value).sum()) for value in range(HIGHEST + 1)},
+        "sources": {
+            "passages": int(sum(map(len, sources))),
+            "repeats": int(is_source.sum()) - int(sum(map(len, sources))),
+            "relevant_by_judge": int((scores[is_source] >= thresholds.relevant).sum()),
+            "found": int((is_source & candidates.found.any(axis=1)).sum()),
+        },
+        "relevant_by_part": dict(Counter(parts[row] for row in candidates.rows[grades > 0].tolist())) if parts else {},
+        "note": NOTE,
+    }
+    with writing(out) as folder:
+        (folder / "qrels").mkdir(parents=True)
+        _write(folder / "queries.jsonl", _query_lines(names, queries, ids))
+        rows = [(names[query], ids[row]) for query, row in pairs]
+        file = _FILES[options.part] if any(sources) else "test"
+        judged = zip(rows, grades.tolist(), strict=True)
+        judgments = (f"{query}\t{passage}\t{value}\n" for (query, passage), value in judged if value)
+        _write(folder / "qrels" / f"{file}.tsv", ("query-id\tcorpus-id\tscore\n", *judgments))
+        finders = (",".join(np.array(candidates.retrievers)[found]) for found in candidates.found)
+        lines = zip(rows, scores.tolist(), grades.tolist(), finders, strict=True)
+        head = "query-id\tcorpus-id\tscore\tgrade\tretrievers\n"
+        _write(folder / "pool.tsv", (head, *(f"{q}\t{p}\t{s:.4f}\t{g}\t{f}\n" for (q, p), s, g, f in lines)))
+        content = {**report, "inputs": corpus.inputs, "split": split_key(layout), "seed": options.seed}
+        seal(folder, content)
+    return report
+
+
+def _rank(retriever: Retriever, texts: Sequence[str], depth: int, name: str, progress: Progress) -> Integers:
+    ranked: list[Integers] = []
+    for start in range(0, len(texts), _QUERIES_AT_ONCE):
+        progress(f"searching ({name})", start, len(texts))
+        ranked.append(retriever.search_rows(texts[start : start + _QUERIES_AT_ONCE], depth, name)[0])
+    return np.concatenate(ranked)
+
+
+def _contents(corpus: Corpus, rows: Iterable[int]) -> dict[int, str]:
+    return {row: passage.content for row, passage in in_batches(corpus.passages, sorted(rows))}
+
+
+def _parts(layout: Layout, corpus: Corpus) -> list[str]:
+    """The part of each row; none where there is no split."""
+    if not layout.manifest(layout.split).exists():
+        return []
+    numbers = open_split(layout, corpus.inputs).part.tolist()
+    return ["no part" if number == LEFT_OUT else PARTS[number] for number in numbers]
+
+
+def _query_lines(names: Sequence[str], queries: Sequence[JudgedQuery], ids: Sequence[str]) -> Iterator[str]:
+    for name, query in zip(names, queries, strict=True):
+        made = {"sources": [ids[row] for row in query.sources], "style": query.style, "rule": query.rule}
+        record = {"_id": name, "text": query.text, **({"metadata": made} if query.sources else {})}
+        yield json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(lines)

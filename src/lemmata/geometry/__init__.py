@@ -1,1 +1,0 @@
-"""Search along the edges of a graph: shortest paths from the nearest passages, and diffusion of scores."""

@@ -1,0 +1,296 @@
+"""The graph of a workspace: build it, import, export and describe it, and decide which concepts are one.
+
+Records come from several sources (rules, a language model, imports, predicted links). Every stage that changes them
+ends with `compress`, which writes all of them as one graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.core.config import near, suggest
+from lemmata.core.database import Memo
+from lemmata.core.errors import LemmataError
+from lemmata.core.types import Concept, Edge, Encoder, Graph, Passage, Progress
+from lemmata.core.workspace import Layout, read_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.graph.concepts.build import ConceptOptions, build_concepts
+from lemmata.graph.concepts.evidence import Evidence, code_digest, evidence_key, from_json, read_evidence, to_json
+from lemmata.graph.concepts.merge import Merge, apply, decide, propose, unite
+from lemmata.graph.formats.any_format import read_graph, write_graph
+from lemmata.graph.formats.shared import GraphRecords
+from lemmata.graph.lengths import measure_new_graph
+from lemmata.graph.links import build_graph, counts, link_edges
+from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph
+from lemmata.graph.store import write_graph as write_compressed
+
+SOURCE = "text"  # the name of the records made by rules
+_MOST_SHOWN = 5  # ids in a report
+_IMPORT = "import:"  # before the name of an import
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """How the graph of a corpus is built."""
+
+    concepts: ConceptOptions = field(default_factory=ConceptOptions)
+
+
+# ---------------------------------------------------------------- build
+
+
+def build(layout: Layout, options: GraphOptions, progress: Progress) -> dict[str, Any]:
+    """Build the graph by rules: links, concepts with their relations, and mentions.
+
+    Concepts are built again only if the corpus or the options have changed.
+    """
+    begin = time.perf_counter()
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+        source: dict[str, Any] = {"inputs": corpus.inputs, "options": asdict(options.concepts)}
+        if records.sources().get(SOURCE) != source:
+            _apply_rules(layout, corpus, records, source, progress)
+        report = compress(layout, corpus, records, progress)
+    report["seconds"] = time.perf_counter() - begin
+    return report
+
+
+def _apply_rules(
+    layout: Layout, corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any], progress: Progress
+) -> None:
+    """Replace the records made by rules; `source` names the corpus and the options. Only new passages are read."""
+    with Memo(layout.evidence, code_digest()) as memo:
+
+        def read(passage: Passage, title: str | None) -> Evidence:
+            key = evidence_key(passage, title)
+            if remembered := memo.get(key):
+                return from_json(remembered)
+            evidence = read_evidence(passage, title)
+            memo.put(key, to_json(evidence))
+            return evidence
+
+        options = ConceptOptions(**source["options"])
+        graph = build_concepts(corpus, corpus.documents(), options, read=read, progress=progress)
+    records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
+
+
+def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress: Progress) -> dict[str, Any]:
+    """Write the records of all sources as one graph, with concepts merged; returns its counts.
+
+    Records made by rules from another corpus are made again, with the same options: that asks nobody and costs little.
+    Those of a language model and of link prediction stay as they are, and the report names them as `stale`.
+    """
+    if SOURCE in records.stale(corpus.inputs):
+        _apply_rules(layout, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.inputs}, progress)
+    progress("merging concepts", 0, None)
+    concepts, edges = _distinct_concepts(records), list(records.edges())
+    decided = decide(propose(concepts, edges), records.verdicts())
+    concepts, edges, merged = apply(concepts, edges, decided)
+    progress("compressing the graph", 0, None)
+    kinds = _node_kinds(corpus, records, concepts)
+    present = (edge for edge in edges if edge.source in kinds and edge.target in kinds)  # passages may be gone by now
+    graph = build_graph(itertools.chain(link_edges(corpus, corpus.documents(links=True)), present), kinds)
+    row_of = {identity: row for row, identity in enumerate(corpus.ids())}
+    rows = np.array([row_of.get(node, -1) for node in graph.nodes], np.int64)
+    report = {
+        **counts(graph),
+        "concepts": dict(sorted(Counter(concept.kind for concept in concepts).items())),
+        "merges": dict(sorted(Counter(merge.status for merge in decided).items())),
+        "sources": sorted(records.sources()),
+        "stale": records.stale(corpus.inputs),
+    }
+    options = {name: source["options"] for name, source in records.sources().items()}  # a model's name and prompt too
+    manifest = {
+        "verb": "graph",
+        "corpus": corpus.inputs,
+        "inputs": _digest(graph),
+        "options": options,
+        "verdicts": sorted(records.verdicts()),
+        "report": report,
+    }
+    records.seal()  # first: the manifest of the graph says that this stage is done
+    write_compressed(layout, graph, rows, concepts, merged, manifest)
+    measure_new_graph(layout, progress)
+    return report
+
+
+def _distinct_concepts(records: GraphRecordStore) -> list[Concept]:
+    """Concepts of all sources; those with the same id become one."""
+    by_id: dict[str, list[Concept]] = {}
+    for concept in records.concepts():
+        by_id.setdefault(concept.id, []).append(concept)
+    return [unite(*concepts) for concepts in by_id.values()]
+
+
+def _node_kinds(corpus: Corpus, records: GraphRecordStore, concepts: Iterable[Concept]) -> dict[str, str]:
+    """The kind of every node: concept, document, location, log, passage, or as imported."""
+    kinds = records.kinds()
+    kinds.update((concept.id, "concept") for concept in concepts)
+    kinds.update((item.id, "location" if item.kind == "location" else "document") for item in corpus.documents())
+    kinds.update((identity, "log" if kind == "log" else "passage") for identity, kind in corpus.kinds())
+    return kinds
+
+
+def _digest(graph: Graph) -> str:
+    digest = hashlib.sha256()
+    for array in (graph.indptr, graph.indices, graph.relation, graph.weight):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update("\0".join([*graph.nodes, *graph.kinds, *graph.relations]).encode(errors="surrogatepass"))
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- import and export
+
+
+def import_graph(
+    layout: Layout,
+    paths: Sequence[Path],
+    progress: Progress,
+    *,
+    format: str,  # noqa: A002
+    name: str,
+    strict: bool,
+) -> dict[str, Any]:
+    """Add the graph in some files as a source of its own; a second import under the same name replaces the first.
+
+    Records that cannot be used are an error if `strict`; else they are skipped and counted.
+    """
+    graph, skips = read_graph(paths, format, strict=strict)
+    mentions = [
+        Edge(document, "mentions", concept, maker=name)
+        for concept, documents in graph.papers.items()
+        for document in documents
+    ]
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+        records.replace(
+            _IMPORT + name,
+            concepts=graph.concepts,
+            edges=itertools.chain(graph.edges, mentions),
+            kinds=graph.kinds,
+            skips=skips,
+            options={"paths": [str(path) for path in paths], "format": format},
+        )
+        in_corpus = {*corpus.ids(), *(document.id for document in corpus.documents())}
+        own = {concept.id for concept in graph.concepts}
+        occurrences = Counter(concept.id for concept in records.concepts())  # one for each source
+        known = {identity for identity, sources in occurrences.items() if sources > (identity in own)}
+        report = compress(layout, corpus, records, progress)
+    nodes = {*graph.kinds, *(end for edge in graph.edges for end in (edge.source, edge.target))}
+    described = in_corpus | known
+    unknown = [node for node, kind in graph.kinds.items() if kind == "unknown" and node not in described]
+    report["imported"] = {
+        "concepts": len(graph.concepts),
+        "edges": len(graph.edges),
+        "mentions": len(mentions),
+        "nodes": len(graph.kinds),
+        "nodes_in_corpus": len(in_corpus & nodes),
+        "known_concepts": len(known & nodes),  # that another source has too
+        "unknown": len(unknown),  # nodes that nothing else is known about
+        "first_unknown": unknown[:_MOST_SHOWN],
+        "skips": len(skips),
+    }
+    return report
+
+
+def remove_import(layout: Layout, name: str, progress: Progress) -> dict[str, Any]:
+    """Delete the records of an import and compress the graph again; LemmataError where there is no such import."""
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+        imports = [source.removeprefix(_IMPORT) for source in records.sources() if source.startswith(_IMPORT)]
+        if name not in imports:
+            raise LemmataError(f"there is no import {name!r}{suggest(name, imports)}")
+        with records.transaction():
+            records.remove(_IMPORT + name)
+        return compress(layout, corpus, records, progress)
+
+
+def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
+    """Write the whole graph, with the first evidence of each edge, to a file or folder."""
+    stored = open_graph(layout)
+    distinct: dict[tuple[str, str, str], Edge] = {}
+    with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+        links = link_edges(corpus, corpus.documents(links=True))
+        for edge in itertools.chain(links, records.merged_edges(stored.merged)):
+            first = distinct.get(edge[:3], edge._replace(weight=0.0))
+            distinct[edge[:3]] = first._replace(weight=first.weight + edge.weight)
+    kinds = dict(zip(stored.graph.nodes, stored.graph.kinds, strict=True))
+    # an import or a model may name passages that are gone by now
+    edges = [edge for edge in distinct.values() if edge.source in kinds and edge.target in kinds]
+    write_graph(path, GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)
+    return {"concepts": len(stored.concepts), "nodes": len(kinds), "edges": len(edges)}
+
+
+# ---------------------------------------------------------------- concepts and their merges
+
+
+def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
+    """A concept's names, its relations to other concepts with their makers, and the passages that mention it.
+
+    A concept that was merged away is described by the one that was kept. Raises LemmataError for an unknown id.
+    """
+    stored = open_graph(layout)
+    identity = stored.merged.get(identity, identity)
+    concept = stored.concepts.get(identity)
+    if concept is None:
+        raise LemmataError(f"there is no concept {identity!r}{near(identity, stored.concepts)}")
+    with GraphRecordStore(layout) as records:
+        edges = {
+            edge
+            for edge in records.merged_edges(stored.merged)
+            if identity in (edge.source, edge.target)
+            and edge.source in stored.concepts
+            and edge.target in stored.concepts
+        }
+    mentions, definitions = concept_passages(stored)
+    defining = [definitions[identity]] if identity in definitions else []
+    return {
+        **asdict(concept),
+        "aliases": list(concept.aliases),
+        "edges": [edge._asdict() for edge in sorted(edges)],
+        "passages": defining + [passage for passage in mentions.get(identity, []) if passage not in defining],
+    }
+
+
+def merges(layout: Layout, encoder: Encoder | None = None) -> list[Merge]:
+    """Every merge that was proposed or decided, with its reason and status.
+
+    With an encoder, concepts with similar names become candidates too. WorkspaceError where there is no graph yet.
+    """
+    open_graph(layout)  # refuses records of another corpus
+    with GraphRecordStore(layout) as records:
+        concepts = _distinct_concepts(records)
+        vectors = None if encoder is None else encoder.encode([concept.name for concept in concepts], role="query")
+        return decide(propose(concepts, list(records.edges()), vectors=vectors), records.verdicts())
+
+
+def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, progress: Progress) -> dict[str, Any]:
+    """Accept or reject a merge, or withdraw a verdict with None, and compress the graph again.
+
+    Replaces an earlier verdict on the two concepts, in either order. A verdict can be withdrawn while the graph has it,
+    also after a run that was killed before it compressed the graph.
+    """
+    if verdict not in ("accept", "reject", None):
+        raise LemmataError(f"a verdict is accept or reject, not {verdict!r}")
+    if kept == gone:
+        raise LemmataError(f"a verdict needs two concepts, not {kept} twice")
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+        ids = {concept.id for concept in records.concepts()}
+        for identity in (kept, gone):
+            if identity not in ids:
+                raise LemmataError(f"there is no concept {identity!r}{near(identity, ids)}")
+        in_graph = (read_manifest(layout.manifest(layout.graph)) or {}).get("verdicts", ())
+        verdicts = {*records.verdicts(), *map(tuple, in_graph)}
+        if verdict is None and verdicts.isdisjoint([(kept, gone), (gone, kept)]):
+            raise LemmataError(f"there is no verdict on {kept} and {gone}")
+        with records.transaction():
+            records.decide(gone, kept, None)
+            records.decide(kept, gone, verdict)
+        return compress(layout, corpus, records, progress)

@@ -1,0 +1,497 @@
+"""Look inside encoders on a sample of the corpus, and write figures and a report into a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.core.artefacts import seal
+from lemmata.core.config import near
+from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, require
+from lemmata.core.files import is_writable, writing
+from lemmata.core.types import Encoder, Floats, Integers, Passage, Progress
+from lemmata.core.workers import one_torch_thread
+from lemmata.core.workspace import Layout, default_encoder, read_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.encode.bert import max_tokens, read_json
+from lemmata.encode.load import encoder_id, encoder_kind, load_encoder, model_folder
+from lemmata.encode.static import read_static
+from lemmata.evaluate.charts import svg_file
+from lemmata.graph.store import Citations, open_citations
+from lemmata.inspect.figures import draw
+from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Overlap, Shown, to_json
+from lemmata.inspect.layers import Layers, open_layers, pool_static, read_text, summarise_readings
+from lemmata.inspect.neighbours import compare_neighbours, nearest
+from lemmata.inspect.report import as_html
+from lemmata.inspect.space import measure_space, neighbour_purity, random_pairs, tsne_maps
+from lemmata.inspect.tokens import common_commands, read_tokenizer, token_norms, tokenise, vocabulary_overlap
+from lemmata.latex.readable import readable
+from lemmata.train.train import base_folder
+from lemmata.vectors.store import open_vectors, vectors_manifest
+
+_FEWEST = 10  # passages of a corpus
+_LINKS = 500  # linked pairs
+_PAIRS = 50_000  # random pairs
+_DOCUMENTS = 6  # on the map, as many as there are shapes
+_OF_DOCUMENT = 60  # passages on the map
+_SMALLEST_DOCUMENT = 5  # passages of a document that is chosen for the map
+_WITHOUT_DOCUMENTS = 400  # passages on the map where no document has several
+_CHOSEN = 12  # passages whose cosines are drawn
+_MOST_CHOSEN = 30
+_READ = 48  # passages whose attention is averaged
+_DRAWN = 2  # passages whose attention is drawn
+_DRAWN_LENGTH = 70  # characters of a passage that is good to draw
+_NEIGHBOURS = 10
+_CHANGED = 6  # passages that are shown with the neighbours that they lost and won
+_NAMED = 3  # of these neighbours
+_COMMANDS = 15
+_EXCERPT = 120  # characters
+_BATCH = 64  # texts encoded between two reports of progress
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """What an inspection looks at."""
+
+    documents: Sequence[str] = ()  # ids for the map; none: those with the most passages
+    passages: Sequence[str] = ()  # ids for the cosines; none: some that the graph links
+    sample: int = 1000  # passages
+    seed: int = 0
+
+
+def inspect(
+    layout: Layout,
+    encoders: Sequence[str],
+    out: Path | None,
+    options: InspectOptions,
+    progress: Progress,
+    key: str = "",
+) -> dict[str, Any]:
+    """Write `report.html`, `numbers.json` and `figures/` to a folder, by default `inspect` in the workspace.
+
+    The first encoder is compared with each other one. Without names, it is the one of the index, after the model that
+    it was trained from where it is one of the workspace. What cannot be seen of an encoder is a note in the report.
+    """
+    out = out if out is not None else layout.inspection
+    is_inspection = (read_manifest(out / "manifest.json") or {}).get("verb") == "inspect"
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not is_inspection:
+        raise InputError("exists and is no inspection, so it is not replaced", file=str(out))
+    names = list(encoders) or _default_encoders(layout)
+    if len(set(names)) < len(names):
+        raise LemmataError("each encoder can be named once only")
+    kinds = [encoder_kind(name, layout.models) for name in names]
+    if options.sample < _FEWEST:
+        raise ConfigError(f"a sample has {_FEWEST} passages or more, not {options.sample}")
+    with contextlib.closing(Corpus(layout)) as corpus:
+        chosen = _choose(layout, corpus, options)
+        labels = _labels(names)
+        with tempfile.TemporaryDirectory() as scratch:
+            inspector = _Inspector(layout, corpus.inputs, chosen, options.seed, Path(scratch), progress, key)
+            looked = [inspector.look(*named) for named in zip(names, labels, kinds, strict=True)]
+        inspection = _compared(len(corpus), chosen, looked, options.seed, progress)
+    progress("drawing", 0, None)
+    figures = draw(inspection)
+    numbers = to_json(inspection)
+    with writing(out) as folder:
+        (folder / "figures").mkdir(parents=True)
+        for name, svg in figures.items():
+            (folder / "figures" / f"{name}.svg").write_text(svg_file(svg), "utf-8")
+        (folder / "report.html").write_bytes(as_html(inspection, figures).encode("utf-8", "replace"))
+        (folder / "numbers.json").write_text(json.dumps(numbers, ensure_ascii=True, indent=1) + "\n", "utf-8")
+        seal(folder, {"verb": "inspect", "encoders": names, "corpus": chosen.corpus, "seed": options.seed})
+    return {"report": str(out / "report.html"), "figures": [f"{name}.svg" for name in figures], **numbers}
+
+
+def _default_encoders(layout: Layout) -> list[str]:
+    """The encoder of the index; before it, the base of a model that was trained here."""
+    encoder = default_encoder(layout)
+    if not encoder:
+        raise WorkspaceError("there is no index yet: name an encoder, such as lemmata-mini, or run 'lemmata index'")
+    base = _base(layout, encoder)
+    return [base, encoder] if base and base != encoder else [encoder]
+
+
+def _base(layout: Layout, encoder: str) -> str:
+    """The encoder that one was trained from here; "" where it was not."""
+    own = "/" not in encoder and read_manifest(layout.manifest(layout.model(encoder)))
+    return str((own or {}).get("options", {}).get("base", "")) if own else ""
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """The last part of a path or address, where that tells the encoders apart."""
+    ends = [name.rstrip("/").rsplit("/", 1)[-1] for name in names]
+    return [end if ends.count(end) == 1 else name for end, name in zip(ends, names, strict=True)]
+
+
+# ---------------------------------------------------------------- what is looked at
+
+
+class _Chosen(NamedTuple):
+    """The passages of an inspection, as positions in `passages`."""
+
+    corpus: str  # its state
+    rows: Integers  # (passages,) ascending
+    passages: Sequence[Passage]
+    texts: Sequence[str]
+    sample: Integers  # positions
+    links: Integers  # (2, links) positions
+    cosines: Integers  # positions
+    linked: Sequence[tuple[int, int]]  # numbers of two of `cosines`
+    drawn: Integers  # positions
+    groups: Sequence[str]
+    points: Integers  # positions
+    group_of: Integers  # (points,)
+    notes: Sequence[str]
+
+
+def _choose(layout: Layout, corpus: Corpus, options: InspectOptions) -> _Chosen:
+    """Draw passages, links and documents; only the passages that were drawn are read."""
+    if len(corpus) < _FEWEST:
+        raise LemmataError(f"an inspection needs {_FEWEST} passages or more, and the corpus has {len(corpus)}")
+    generator = np.random.default_rng(options.seed)
+    sample = np.sort(generator.choice(len(corpus), min(options.sample, len(corpus)), replace=False))
+    citations = open_citations(layout, corpus.inputs)
+    links = _draw_links(citations, generator)
+    groups, points, group_of = _draw_documents(corpus, options.documents, sample, generator)
+    given = _rows_of(corpus, options.passages)
+    cosines = given if len(given) else _draw_statements(corpus, links, sample)
+    rows = np.unique(np.concatenate([sample, links.ravel(), points, cosines]))
+    passages = list(corpus.in_rows(rows.tolist()))
+    texts = [passage.content for passage in passages]
+    place = {row: position for position, row in enumerate(rows.tolist())}
+
+    def positions(some: Integers) -> Integers:
+        return np.array([place[row] for row in some.ravel().tolist()], np.int64).reshape(some.shape)
+
+    written = np.array([bool(text.strip()) for text in texts])
+    notes = []
+    if citations is None:
+        notes.append("There is no graph of this corpus, so no linked pairs: run 'lemmata graph build'.")
+    elif not links.size:
+        notes.append("The graph links no passage to another one, so there are no linked pairs.")
+    readable = positions(cosines) if len(given) else positions(sample)
+    length = np.array([abs(len(texts[position]) - _DRAWN_LENGTH) for position in readable.tolist()])
+    return _Chosen(
+        corpus=corpus.inputs,
+        rows=rows,
+        passages=passages,
+        texts=texts,
+        sample=positions(sample)[written[positions(sample)]],
+        links=positions(links)[:, written[positions(links)].all(axis=0)],
+        cosines=positions(cosines),
+        linked=_linked_among(citations, cosines),
+        drawn=readable[np.argsort(length, kind="stable")[:_DRAWN]],
+        groups=groups,
+        points=positions(points),
+        group_of=group_of,
+        notes=notes,
+    )
+
+
+def _draw_links(citations: Citations | None, generator: np.random.Generator) -> Integers:
+    """Both ends (2, links) of some links between passages."""
+    total = len(citations.indices) if citations is not None else 0
+    if citations is None or not total:
+        return np.zeros((2, 0), np.int64)
+    edges = np.sort(generator.choice(total, min(_LINKS, total), replace=False))
+    sources = np.searchsorted(citations.indptr, edges, side="right") - 1
+    return np.array([sources, citations.indices[edges]], np.int64)
+
+
+def _draw_documents(
+    corpus: Corpus, names: Sequence[str], sample: Integers, generator: np.random.Generator
+) -> tuple[list[str], Integers, Integers]:
+    """The titles of the documents on the map, rows of their passages, and the document of each."""
+    known = corpus.document_ids()
+    unknown = [name for name in names if name not in set(known)]
+    if unknown:
+        raise LemmataError(f"there is no document {unknown[0]!r} with passages{near(unknown[0], known)}")
+    if len(names) > _DOCUMENTS:
+        raise LemmataError(f"a map shows {_DOCUMENTS} documents at most, not {len(names)}")
+    numbers = corpus.document_numbers()
+    sizes = np.bincount(numbers, minlength=len(known))
+    largest = np.argsort(-sizes, kind="stable")[:_DOCUMENTS]
+    chosen = [known.index(name) for name in names] or largest[sizes[largest] >= _SMALLEST_DOCUMENT].tolist()
+    if len(chosen) < 2 and not names:
+        return ["passages"], sample[:_WITHOUT_DOCUMENTS], np.zeros(min(len(sample), _WITHOUT_DOCUMENTS), np.int64)
+    rows = []
+    for number in chosen:
+        own = np.flatnonzero(numbers == number)
+        rows.append(np.sort(generator.choice(own, min(len(own), _OF_DOCUMENT), replace=False)))
+    titles = [_title(corpus, known[number]) for number in chosen]
+    told_apart = [
+        title if titles.count(title) == 1 else known[number] for title, number in zip(titles, chosen, strict=True)
+    ]
+    return told_apart, np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+
+
+def _title(corpus: Corpus, document: str) -> str:
+    try:
+        return corpus.document(document).title or document
+    except KeyError:
+        return document
+
+
+def _rows_of(corpus: Corpus, names: Sequence[str]) -> Integers:
+    """The rows of passages that were named."""
+    if len(names) == 1 or len(names) > _MOST_CHOSEN:
+        raise LemmataError(f"cosines need 2 to {_MOST_CHOSEN} passages, not {len(names)}")
+    rows = []
+    for name in names:
+        try:
+            rows.append(corpus.row(name))
+        except KeyError:
+            raise LemmataError(f"there is no passage {name!r}{near(name, corpus.ids())}") from None
+    return np.array(list(dict.fromkeys(rows)), np.int64)
+
+
+def _draw_statements(corpus: Corpus, links: Integers, sample: Integers) -> Integers:
+    """Some linked pairs, side by side, those with titles first; without links the first of the sample."""
+    pairs: list[tuple[int, int]] = []
+    seen: set[int] = set()
+    for source, target in links.T.tolist():
+        if not {source, target} & seen:
+            seen |= {source, target}
+            pairs.append((source, target))
+    if not pairs:
+        return sample[:_CHOSEN]
+    pairs = pairs[: 10 * _CHOSEN]
+    titled = {row for row in (row for pair in pairs for row in pair) if corpus[row].title}
+    pairs.sort(key=lambda pair: -sum(row in titled for row in pair))
+    return np.array(pairs[: _CHOSEN // 2], np.int64).ravel()
+
+
+def _linked_among(citations: Citations | None, rows: Integers) -> list[tuple[int, int]]:
+    """The pairs of some rows, by their numbers, that a link joins."""
+    if citations is None:
+        return []
+    numbers = {row: number for number, row in enumerate(rows.tolist())}
+    pairs = {
+        tuple(sorted((number, numbers[target])))
+        for row, number in numbers.items()
+        for target in citations.indices[citations.indptr[row] : citations.indptr[row + 1]].tolist()
+        if target in numbers
+    }
+    return sorted((first, second) for first, second in pairs)
+
+
+# ---------------------------------------------------------------- one encoder
+
+
+class _Looked(NamedTuple):
+    """What was found about an encoder, and its vectors of all passages."""
+
+    view: EncoderView
+    vectors: Floats  # (passages, dim)
+    base: str  # what it was trained from, as far as the workspace knows
+
+
+class _Inspector:
+    """Looks at encoders one after another; `scratch` is a folder for restored weights."""
+
+    def __init__(
+        self, layout: Layout, corpus: str, chosen: _Chosen, seed: int, scratch: Path, progress: Progress, key: str
+    ) -> None:
+        self._layout, self._corpus, self._chosen, self._scratch = layout, corpus, chosen, scratch
+        self._progress, self._key = progress, key
+        self._pairs = random_pairs(len(chosen.sample), _PAIRS, np.random.default_rng(seed))
+
+    def look(self, name: str, label: str, kind: str) -> _Looked:
+        chosen, notes = self._chosen, list[str]()
+        vectors, dimension = self._vectors(name, label)
+        linked = vectors[chosen.links[0]], vectors[chosen.links[1]]
+        parts: dict[str, Any] = {}
+        for looking in (self._tokens, self._inside):
+            try:
+                parts |= looking(name, label, kind, parts)
+            except _UnseenError as unseen:
+                notes.append(str(unseen))
+            except LemmataError as error:
+                what = "its tokens" if looking == self._tokens else "its layers"
+                notes.append(f"{label}: {what} cannot be shown: {error}")
+        purity = None
+        if len(chosen.groups) > 1:
+            purity = neighbour_purity(nearest(vectors[chosen.points], _NEIGHBOURS), chosen.group_of)
+        space = measure_space(vectors[chosen.sample], self._pairs, linked)
+        view = EncoderView(name, label, kind, dimension, space, purity, notes=notes, **parts)
+        return _Looked(view, vectors, _base(self._layout, name))
+
+    def _vectors(self, name: str, label: str) -> tuple[Floats, int]:
+        """The vectors of all passages, from the index where it has those of this encoder."""
+        cache = self._layout.encodings if is_writable(self._layout.root) else None
+        encoder = load_encoder(name, key=self._key, cache=cache, models=self._layout.models)
+        stored = self._stored(name, encoder)
+        if stored is not None:
+            return stored, encoder.dimension
+        texts = self._chosen.texts
+        order = sorted(range(len(texts)), key=lambda position: len(texts[position]))  # equal lengths need no padding
+        vectors = np.empty((len(texts), encoder.dimension), np.float32)
+        for start in range(0, len(order), _BATCH):
+            self._progress(f"encoding ({label})", start, len(order))
+            batch = order[start : start + _BATCH]
+            vectors[batch] = encoder.encode([texts[position] for position in batch])
+        self._progress(f"encoding ({label})", len(order), len(order))
+        return vectors, encoder.dimension
+
+    def _stored(self, name: str, encoder: Encoder) -> Floats | None:
+        """The vectors of the index, if they are those of the bare texts by this very encoder."""
+        spec = encoder_id(name, self._layout.models)
+        manifest = vectors_manifest(self._layout, spec)
+        if manifest is None or manifest["made_by"] != encoder.name or manifest["cut"] or manifest["expansion"]:
+            return None
+        try:
+            return np.asarray(open_vectors(self._layout, self._corpus, spec).matrix[self._chosen.rows], np.float32)
+        except WorkspaceError:
+            return None  # of an older corpus, or damaged
+
+    def _tokens(self, name: str, label: str, kind: str, _parts: Mapping[str, Any]) -> dict[str, Any]:
+        if kind in ("remote", "hashing"):
+            cause = "runs elsewhere" if kind == "remote" else "hashes words"
+            raise _UnseenError(f"{label} {cause}: it has no tokens, layers or attention to look at.")
+        folder = model_folder(name, self._layout.models)
+        if kind == "transformer":
+            folder = self._weights(name)
+            if not (folder / "tokenizer.json").is_file():
+                raise _UnseenError(f"{label} has no tokenizer.json, so its tokens are not shown.")
+            longest = max_tokens(folder)
+        else:
+            longest = int(read_json(folder / "encoder.json")["max_tokens"])
+        tokens = read_tokenizer(folder / "tokenizer.json")
+        texts = [self._chosen.texts[position] for position in self._chosen.sample.tolist()]
+        tokenisation = tokenise(
+            tokens, texts, longest, lambda done: self._progress(f"tokenising ({label})", done, len(texts))
+        )
+        return {"tokens": tokens, "tokenisation": tokenisation}
+
+    def _inside(self, name: str, label: str, kind: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+        if kind in ("remote", "hashing"):
+            return {}  # said already
+        texts = [self._chosen.texts[position] for position in self._chosen.sample[:_READ].tolist()]
+        if kind == "static":
+            return self._inside_static(name, texts, parts)
+        layers = self._open_layers(name, label)
+        progress = f"reading the layers ({label})"
+        with one_torch_thread(require("torch", "train")):  # texts are read one by one, too short for several
+            attention, pooled = summarise_readings(
+                lambda text: read_text(layers, text), texts, lambda done: self._progress(progress, done, len(texts))
+            )
+            drawn = [read_text(layers, self._chosen.texts[position]) for position in self._chosen.drawn.tolist()]
+        norms = token_norms(layers.token_vectors, parts["tokens"]) if "tokens" in parts else {}
+        return {
+            "norms": norms,
+            "layers": layers.depth,
+            "heads": layers.heads,
+            "attention": attention,
+            "readings": drawn,
+            "pooled": pooled,
+        }
+
+    def _inside_static(self, name: str, texts: Sequence[str], parts: Mapping[str, Any]) -> dict[str, Any]:
+        vectors = read_static(model_folder(name, self._layout.models))
+        tokens = parts.get("tokens")
+        if tokens is None:
+            return {}
+        encodings = tokens.tokenizer.encode_batch(texts, add_special_tokens=False)
+        return {
+            "norms": token_norms(vectors, tokens),
+            "pooled": pool_static(vectors, [encoding.ids for encoding in encodings]),
+        }
+
+    def _open_layers(self, name: str, label: str) -> Layers:
+        self._progress(f"loading the weights ({label})", 0, None)
+        try:
+            return open_layers(self._weights(name))
+        except MissingExtra as error:
+            raise _UnseenError(f"{label}: attention and norms are not shown, {error}.") from error
+
+    def _weights(self, name: str) -> Path:
+        return base_folder(self._layout, encoder_id(name, self._layout.models), self._scratch)
+
+
+class _UnseenError(LemmataError):
+    """A part of an encoder that cannot be looked at, in a whole sentence for the report."""
+
+
+# ---------------------------------------------------------------- encoders side by side
+
+
+def _compared(passages: int, chosen: _Chosen, looked: Sequence[_Looked], seed: int, progress: Progress) -> Inspection:
+    views = [item.view for item in looked]
+    sample = [item.vectors[chosen.sample] for item in looked]
+    cosines = [item.vectors[chosen.cosines] @ item.vectors[chosen.cosines].T for item in looked]
+    notes = list(chosen.notes)
+    static = [view.label for view in views if view.kind == "static"]
+    if static:
+        notes.append(f"{', '.join(static)}: token vectors without layers, so there is no attention to look at.")
+    maps: list[Floats] = []
+    progress("t-SNE", 0, None)
+    try:
+        maps = tsne_maps([item.vectors[chosen.points] for item in looked], seed)
+    except MissingExtra as error:
+        notes.append(f"The map of documents is not drawn: {error}.")
+    shown = [_shown(passage) for passage in chosen.passages]
+    return Inspection(
+        passages=passages,
+        sampled=len(chosen.sample),
+        links=chosen.links.shape[1],
+        seed=seed,
+        encoders=views,
+        overlaps=list(_overlaps(views)),
+        commands=common_commands((chosen.texts[position] for position in chosen.sample.tolist()), _COMMANDS),
+        read=[_whole(chosen.passages[position]) for position in chosen.drawn.tolist()],
+        chosen=[shown[position] for position in chosen.cosines.tolist()],
+        cosines=cosines,
+        linked=chosen.linked,
+        groups=chosen.groups,
+        group_of=chosen.group_of,
+        maps=maps,
+        comparisons=[
+            _comparison(
+                views[0], view, sample[0], vectors, [shown[place] for place in chosen.sample.tolist()]
+            )._replace(is_training=item.base == views[0].name)
+            for view, vectors, item in zip(views[1:], sample[1:], looked[1:], strict=True)
+        ],
+        notes=notes,
+    )
+
+
+def _overlaps(views: Sequence[EncoderView]) -> Iterator[Overlap]:
+    for place, first in enumerate(views):
+        for second in views[place + 1 :]:
+            if first.tokens is not None and first.tokenisation is not None and second.tokens is not None:
+                shared = vocabulary_overlap(first.tokens, second.tokens, first.tokenisation.counts)
+                yield Overlap(first.name, second.name, shared)
+
+
+def _comparison(
+    first: EncoderView, second: EncoderView, before: Floats, after: Floats, shown: Sequence[Shown]
+) -> Comparison:
+    changes = compare_neighbours(before, after, _NEIGHBOURS)
+    most = []
+    for place in changes.most_changed(_CHANGED).tolist():
+        old, new = changes.before[place].tolist(), changes.after[place].tolist()
+        left = [shown[other] for other in old if other not in new][:_NAMED]
+        entered = [shown[other] for other in new if other not in old][:_NAMED]
+        most.append(Changed(shown[place], float(changes.overlaps[place]), left, entered))
+    return Comparison(first.name, second.name, changes.before.shape[1], changes.overlaps, most)
+
+
+def _shown(passage: Passage) -> Shown:
+    """The start of a passage, with formulas as characters; one that stays LaTeX is not cut."""
+    text = " ".join(readable(passage.text).split())
+    if len(text) > _EXCERPT:
+        start = text[: _EXCERPT - 1]
+        start = start[: start.rindex("$")] if start.count("$") % 2 else start
+        text = f"{start.rstrip()}…"
+    return Shown(passage.id, passage.document, readable(passage.title), text)
+
+
+def _whole(passage: Passage) -> Shown:
+    return Shown(passage.id, passage.document, passage.title, passage.content)

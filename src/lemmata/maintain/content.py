@@ -1,0 +1,168 @@
+"""The content of a workspace for people: lists of what it holds, and everything about one id."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from lemmata.core.config import near, suggest
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.types import Document, Passage
+from lemmata.core.workspace import Layout
+from lemmata.corpus.corpus import Corpus
+from lemmata.graph.build import describe_concept
+from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
+from lemmata.search.summaries.store import open_summaries
+
+LISTED = ("documents", "passages", "concepts", "bibliography", "locations", "sources")
+_MENTIONS = ("mentions", "defines")
+
+
+# ---------------------------------------------------------------- lists
+
+
+def list_content(layout: Layout, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
+    """One record for each item of a list in LISTED, restricted to a document or a kind where it has them."""
+    if what not in LISTED:
+        raise LemmataError(f"cannot list {what!r} (there are: {', '.join(LISTED)})")
+    if document and what not in ("passages", "bibliography"):
+        raise LemmataError(f"--document restricts passages and bibliography, not {what}")
+    if kind and what not in ("documents", "passages", "concepts"):
+        raise LemmataError(f"--kind restricts documents, passages and concepts, not {what}")
+    if what == "concepts":
+        yield from _concepts(layout, kind)
+        return
+    with contextlib.closing(Corpus(layout)) as corpus:
+        if document:
+            _document(corpus, document)
+        if kind:
+            _check_kind(kind, corpus.counts()[what])
+        if what == "documents":
+            yield from corpus.document_records(kind=kind)
+        elif what == "passages":
+            yield from corpus.passage_records(document=document, kind=kind)
+        elif what == "bibliography":
+            yield from corpus.bibliography_records(document=document)
+        elif what == "locations":
+            yield from _locations(corpus)
+        else:
+            for source in corpus.sources():
+                path = os.path.relpath(layout.root / source.root)
+                yield {"path": path, **{name: value for name, value in source._asdict().items() if name != "root"}}
+
+
+def _concepts(layout: Layout, kind: str) -> Iterator[dict[str, Any]]:
+    """The concepts of the graph, the most mentioned first."""
+    stored = open_graph(layout)
+    if kind:
+        _check_kind(kind, {concept.kind for concept in stored.concepts.values()})
+    mentions, _ = concept_passages(stored)
+    counts = {identity: len(mentions.get(identity, ())) for identity in stored.concepts}
+    for concept in sorted(stored.concepts.values(), key=lambda concept: (-counts[concept.id], concept.id)):
+        if kind in ("", concept.kind):
+            yield {
+                "id": concept.id,
+                "kind": concept.kind,
+                "name": concept.name,
+                "aliases": list(concept.aliases),
+                "passages": counts[concept.id],
+            }
+
+
+def _check_kind(kind: str, known: Collection[str]) -> None:
+    if kind not in known:
+        raise LemmataError(f"there is no kind {kind!r}{suggest(kind, sorted(known))}")
+
+
+def _locations(corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """The locations of the equipment tree, each with its parent and the number of logs about it."""
+    logs = Counter(target for target in corpus.link_targets("reports_about"))
+    for location in corpus.documents(links=True):
+        if location.kind == "location":
+            parent = next((link.target for link in location.links if link.relation == "part_of"), None)
+            yield {"id": location.id, "title": location.title, "parent": parent, "logs": logs[location.id]}
+
+
+# ---------------------------------------------------------------- one id
+
+
+def describe(layout: Layout, identity: str) -> dict[str, Any]:
+    """Everything about a passage, document, location or concept; `type` says which of them it is.
+
+    Raises LemmataError for an unknown id, with the ids that look like it.
+    """
+    if identity.startswith("concept:"):
+        return {"type": "concept", **describe_concept(layout, identity)}
+    with contextlib.closing(Corpus(layout)) as corpus:
+        with contextlib.suppress(KeyError):
+            return _describe_passage(layout, corpus, corpus[corpus.row(identity)])
+        document = _document(corpus, identity)
+        return _describe_document(layout, corpus, document)
+
+
+def _document(corpus: Corpus, identity: str) -> Document:
+    try:
+        return corpus.document(identity)
+    except KeyError:
+        known = itertools.chain(corpus.ids(), (document.id for document in corpus.documents()))
+        hint = near(identity, known) or ": 'lemmata list' shows what there is"
+        raise LemmataError(f"there is no passage, document or location {identity!r}{hint}") from None
+
+
+def _describe_passage(layout: Layout, corpus: Corpus, passage: Passage) -> dict[str, Any]:
+    return {
+        "type": "passage",
+        **asdict(passage),
+        "document_title": corpus.document(passage.document).title,
+        **_links(layout, corpus, passage.id),
+        "links": [link._asdict() for link in passage.links],
+        **_summaries(layout, corpus, passage.id),
+    }
+
+
+def _summaries(layout: Layout, corpus: Corpus, identity: str) -> dict[str, Any]:
+    """The short texts by which search also finds a passage, each with its author."""
+    try:
+        stored = open_summaries(layout, corpus.inputs)
+    except WorkspaceError as error:  # of another corpus, or damaged: the passage itself can be shown
+        return {"summaries": [], "problem": str(error)}
+    return {"summaries": stored.of_row(corpus.row(identity)) if stored else []}
+
+
+def _describe_document(layout: Layout, corpus: Corpus, document: Document) -> dict[str, Any]:
+    described = {
+        "type": "location" if document.kind == "location" else "document",
+        **asdict(document),
+        **_links(layout, corpus, document.id),
+        "links": [link._asdict() for link in document.links],
+    }
+    if document.kind == "location":
+        return described
+    described["passages"] = list(corpus.passage_records(document=document.id))
+    described["bibliography"] = list(corpus.bibliography_records(document=document.id))
+    return described
+
+
+def _links(layout: Layout, corpus: Corpus, identity: str) -> dict[str, Any]:
+    """What links to an id, the concepts that it mentions, and the other edges that the graph has for it."""
+    referred_by = [{"source": source, "relation": relation} for source, relation in corpus.referring(identity)]
+    described: dict[str, Any] = {"referred_by": referred_by, "concepts": [], "edges": []}
+    try:
+        stored = open_graph_if_built(layout)
+    except WorkspaceError as error:  # of another corpus, or damaged: the passage itself can be shown
+        return {**described, "problem": str(error)}
+    if stored is None:
+        return described
+    with GraphRecordStore(layout) as records:
+        for edge in sorted(set(records.edges_of(identity))):
+            concept = stored.concepts.get(stored.merged.get(edge.target, edge.target))
+            if edge.relation in _MENTIONS and concept is not None:
+                described["concepts"].append({"id": concept.id, "name": concept.name, "relation": edge.relation})
+            else:
+                described["edges"].append(edge._asdict())
+    return described

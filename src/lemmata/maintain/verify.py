@@ -1,0 +1,274 @@
+"""Keeping a workspace whole: read every file (`verify`), remove what is damaged (`repair`) or of no more use (`gc`)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from lemmata.core.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, learned_metric, model
+from lemmata.core.errors import InputError, WorkspaceError
+from lemmata.core.files import is_leftover, remove, sync
+from lemmata.core.types import Progress
+from lemmata.core.workers import available_cores
+from lemmata.core.workspace import (
+    FOLDERS,
+    Layout,
+    default_encoder,
+    open_manifest,
+    read_corpus_manifest,
+    read_manifest,
+    vector_sets,
+)
+from lemmata.encode.load import encoder_kind
+from lemmata.graph.metric import metric_checkpoint
+from lemmata.graph.store import GraphRecordStore
+
+
+class Verification(NamedTuple):
+    """What `lemmata verify` read, and what is not as it was written."""
+
+    files: int
+    bytes: int
+    seconds: float
+    problems: list[FileProblem]
+
+    @property
+    def damage(self) -> list[FileProblem]:
+        """The problems but files of somebody else, which do no harm."""
+        return [problem for problem in self.problems if problem.what != "foreign"]
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.damage
+
+
+class Repair(NamedTuple):
+    """A damaged artefact, and the command that makes it again."""
+
+    name: str
+    path: str
+    command: str
+    removed: bool  # a model stays: hours of training, and perhaps only its report is damaged
+
+
+class Garbage(NamedTuple):
+    """A file or folder of no more use."""
+
+    path: str
+    bytes: int
+    why: str
+
+
+# ---------------------------------------------------------------- verify
+
+
+def verify(layout: Layout, progress: Progress) -> Verification:
+    """Read every file of a workspace and compare it with the checksum that was written with it."""
+    begin = time.perf_counter()
+    reader = _Reader(layout, progress)
+    problems = [*_corpus_problems(layout, reader), *_record_problems(layout, reader)]
+    with ThreadPoolExecutor(available_cores()) as pool:  # hashing leaves the interpreter to other threads
+        for found in pool.map(lambda item: list(file_problems(item, reader.read)), artefacts(layout)):
+            problems += found
+    problems += _note_problems(layout)
+    problems += _foreign(layout)
+    return Verification(reader.files, reader.bytes, time.perf_counter() - begin, problems)
+
+
+class _Reader:
+    """Counts what is read."""
+
+    def __init__(self, layout: Layout, progress: Progress) -> None:
+        self.files, self.bytes = 0, 0
+        self._lock = threading.Lock()
+        self._progress = progress
+        self._total = sum(path.stat().st_size for path in _managed(layout)) >> 20
+
+    def read(self, size: int) -> None:
+        """Note that a file of so many bytes was read."""
+        with self._lock:
+            self.files += 1
+            self.bytes += size
+            self._progress("reading files (MB)", self.bytes >> 20, max(self._total, 1))
+
+
+def _managed(layout: Layout) -> Iterator[Path]:
+    for folder in FOLDERS:
+        yield from (path for path in sorted((layout.root / folder).rglob("*")) if path.is_file())
+
+
+def _corpus_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
+    try:
+        manifest = read_corpus_manifest(layout)
+    except WorkspaceError as error:
+        yield FileProblem(layout.manifest(layout.corpus), "damaged", str(error))
+        return
+    if manifest is None:
+        return  # no ingest is complete
+    yield from file_problems(corpus_artefact(layout), reader.read)
+
+
+def _record_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
+    if not layout.graph_records.is_file():
+        return
+    try:
+        with GraphRecordStore(layout) as records:
+            records.verify()
+    except WorkspaceError as error:
+        yield FileProblem(layout.graph_records, "damaged", str(error))
+    reader.read(layout.graph_records.stat().st_size)
+
+
+def _notes(layout: Layout) -> Iterator[tuple[Path, str]]:
+    """Small files with a checksum of their own, and the cure of each."""
+    yield layout.default_encoder, "lemmata index --encoder NAME"
+    yield layout.rerank, "lemmata evaluate --tune"
+    yield from ((vectors.fusion, "lemmata evaluate --tune") for vectors in vector_sets(layout))
+    yield layout.indexing, "lemmata index"
+    yield layout.milvus, "lemmata index --milvus URI"
+    yield layout.graph_records_note, "lemmata graph build"
+    for path in sorted((layout.root / "run").rglob("*.json")):
+        if path.name != "report.json":
+            yield path, "lemmata run"
+
+
+def _note_problems(layout: Layout) -> Iterator[FileProblem]:
+    for path, command in _notes(layout):
+        try:
+            open_manifest(path, f"delete it and run '{command}'")
+        except WorkspaceError as error:
+            yield FileProblem(path, "damaged", str(error), command)
+
+
+def _foreign(layout: Layout) -> Iterator[FileProblem]:
+    """Files that no manifest names and that lemmata did not leave for a reason."""
+    sealed = {item.folder for item in artefacts(layout)}
+    expected = {path for path, _ in _notes(layout)}
+    expected |= {layout.database, layout.incoming, layout.graph_records, layout.manifest(layout.corpus)}
+    expected.add(layout.summary_bindings)
+    for path in _managed(layout):
+        parts = path.relative_to(layout.root).parts
+        if any(part.startswith(".") or ".partial" in part for part in parts):
+            continue  # temporary: a matter of `gc`
+        if path in expected or any(folder in sealed for folder in path.parents):
+            continue
+        if parts[0] == "models" and not (layout.models / parts[1] / "manifest.json").exists():
+            continue  # a model that was brought from elsewhere
+        if parts[0] == "run" or path.name.endswith(("-wal", "-shm", "-journal")):
+            continue
+        yield FileProblem(path, "foreign", f"{path} was not written by lemmata")
+
+
+# ---------------------------------------------------------------- repair
+
+
+def repair(layout: Layout, progress: Progress) -> list[Repair]:
+    """Remove every damaged artefact; returns them with the commands that make them again, in the order to run them.
+
+    Models stay, and so do the corpus and the records of the graph, which no command can make again by itself.
+    """
+    repairs: list[Repair] = []
+    with layout.hold():
+        for item in artefacts(layout):
+            progress(f"reading the {item.name}", 0, None)
+            if any(problem.what != "foreign" for problem in file_problems(item)):
+                repairs.append(Repair(item.name, str(item.folder), item.command, removed=bool(item.source)))
+                if item.source:
+                    _retire(item.folder)
+        for problem in _note_problems(layout):
+            problem.path.unlink()
+            repairs.append(Repair(problem.path.name, str(problem.path), problem.command, removed=True))
+    order = ("graph build", "graph embed", "split", "mine", "train", "index", "evaluate", "run")
+    return sorted(repairs, key=lambda each: next((n for n, verb in enumerate(order) if verb in each.command), 0))
+
+
+def _retire(folder: Path) -> None:
+    """Delete a folder; half-deleted it must not look like an artefact."""
+    retired = folder.with_name(f".{folder.name}.old")
+    remove(retired)
+    folder.replace(retired)
+    remove(retired)
+
+
+# ---------------------------------------------------------------- gc
+
+
+def collect_garbage(layout: Layout, *, dry_run: bool = False) -> list[Garbage]:
+    """Remove files of killed runs, checkpoints of finished trainings and vectors that nothing can use any more."""
+    with layout.hold():
+        if not dry_run:
+            for retired in list(layout.root.rglob(".*.old")):
+                _restore(retired)
+        garbage = [Garbage(str(path), _size(path), why) for path, why in dict(_garbage(layout)).items()]
+        if not dry_run:
+            for item in garbage:
+                remove(Path(item.path))
+    return garbage
+
+
+def _restore(retired: Path) -> None:
+    """Put a folder back whose replacement was killed between two renames."""
+    place = retired.with_name(retired.name.removeprefix(".").removesuffix(".old"))
+    if not place.exists() and read_manifest(retired / "manifest.json") is not None:
+        retired.replace(place)
+        sync(place.parent)
+
+
+def _garbage(layout: Layout) -> Iterator[tuple[Path, str]]:
+    for folder in FOLDERS:
+        for path in sorted((layout.root / folder).rglob("*")):
+            if path.name.startswith(".") and path.name.endswith(".old"):
+                yield path, "replaced"
+            elif is_leftover(path):
+                yield path, "of a command that was killed"
+    yield from _finished_work(layout)
+    yield from _useless_vectors(layout)
+
+
+def _finished_work(layout: Layout) -> Iterator[tuple[Path, str]]:
+    """Checkpoints of models, of the embedding and of metrics that are complete, and vectors begun that are complete."""
+    for work in sorted(layout.models.glob(".*")):
+        begun = work / "begun.json"
+        trained = read_manifest(model(layout.models / work.name[1:]).manifest)
+        if work.is_dir() and trained and begun.is_file() and begun.read_text("utf-8") == trained.get("begun"):
+            yield work, "checkpoints of a finished training"
+    if read_manifest(layout.indexing) is None:
+        for partial in sorted(layout.dense.glob("*/*.partial")):
+            yield partial, "vectors that were completed or given up"
+    graph = read_manifest(layout.manifest(layout.graph)) or {}
+    embedding = read_manifest(layout.manifest(layout.embedding)) or {}
+    if embedding and embedding.get("inputs") == graph.get("inputs"):
+        for checkpoint in sorted(layout.embedding.parent.glob("embedding.*partial.npz")):
+            yield checkpoint, "checkpoint of a finished embedding"
+    for vectors in vector_sets(layout):
+        metric = read_manifest(learned_metric(vectors).manifest)
+        if metric and (checkpoint := metric_checkpoint(vectors, metric)).exists():
+            yield checkpoint, "checkpoint of a finished training"
+
+
+def _useless_vectors(layout: Layout) -> Iterator[tuple[Path, str]]:
+    """Vectors without a manifest, and those of encoders that are gone; never those that search uses."""
+    with contextlib.suppress(WorkspaceError):
+        default = default_encoder(layout)
+        unfinished = (read_manifest(layout.indexing) or {}).get("encoder")
+        for vectors in vector_sets(layout):
+            if vectors.encoder in (default, unfinished):
+                continue
+            if read_manifest(vectors.manifest) is None:
+                yield vectors.vectors.parent, "vectors that no manifest names"
+                continue
+            try:
+                encoder_kind(vectors.encoder, layout.models)
+            except InputError:
+                yield vectors.vectors.parent, f"vectors of {vectors.encoder}, which is no longer there"
+
+
+def _size(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

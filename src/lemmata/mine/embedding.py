@@ -1,0 +1,193 @@
+"""Train vectors for the nodes of a workspace's graph, starting from the vectors of their texts."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.types import Concept, Document, Floats, Graph, Integers, Progress, Vectors
+from lemmata.core.workspace import Layout, read_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.training_files import split_key
+from lemmata.encode.load import load_encoder
+from lemmata.graph.embed import OPERATORS, EmbedOptions, split_edges, train_embedding
+from lemmata.graph.store import open_embedding, open_graph, write_embedding
+from lemmata.mine.training_sets import TrainingPart, open_training_part
+from lemmata.plant.expand import location_texts
+from lemmata.vectors.store import open_vectors, vectors_manifest
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedStageOptions:
+    """How the graph of a workspace is embedded."""
+
+    CHOICES: ClassVar = {"start": ("text", "random"), "operator": OPERATORS}
+    SMALLEST: ClassVar = {"held_out": 0.0, "dimension": 1, "epochs": 1, "seed": 0}
+    start: str = "text"  # initialise from the vectors of texts, or random
+    held_out: float = 0.05  # share of the edges that measure the result and stop the training
+    dimension: int = 128  # of the vectors
+    operator: str = "translation"  # of each relation: identity, translation, diagonal, complex
+    epochs: int = 100  # at most
+    rate: float = 0.03  # learning rate of Adagrad
+    seed: int = 0  # random seed
+
+
+def embed(layout: Layout, options: EmbedStageOptions, key: str, progress: Progress) -> dict[str, Any]:
+    """Train a vector per node and report the measures on held-out edges; resumes from the last checkpoint.
+
+    Where the corpus is split, only the nodes and edges of the training part count: the vectors of other passages are
+    zero, and no edge of theirs is learned.
+    """
+    begin = time.perf_counter()
+    split = read_manifest(layout.manifest(layout.split)) or {}
+    with contextlib.closing(Corpus(layout)) as corpus:
+        is_split = split.get("inputs") == corpus.inputs
+    if is_split:
+        with open_training_part(layout) as part:
+            report = _embed(_part_to_embed(part), options, key, progress)
+    else:
+        with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+            report = _embed(_whole_graph(layout, corpus), options, key, progress)
+    report["seconds"] = time.perf_counter() - begin
+    return report
+
+
+def training_embedding(
+    part: TrainingPart, options: EmbedStageOptions, key: str, progress: Progress
+) -> tuple[Vectors, Mapping[str, str]]:
+    """The embedding of the training part with these options, as stored or trained now, and the texts of its nodes."""
+    if part.stored is None:
+        raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
+    nodes = _part_to_embed(part)
+    stored = read_manifest(part.layout.manifest(part.layout.embedding)) or {}
+    wanted = _identity(nodes, options)
+    if {name: stored.get(name) for name in wanted} != json.loads(json.dumps(wanted)):
+        _embed(nodes, options, key, progress)
+    return open_embedding(part.layout), nodes.texts
+
+
+class _Nodes(NamedTuple):
+    """A graph to embed, or the part of it that may be seen."""
+
+    layout: Layout
+    graph: Graph
+    rows: Integers  # (nodes,) row of each node that is a passage, else -1; -1 also for those of other parts
+    texts: Mapping[str, str]  # of nodes that are no passages: documents, locations and concepts
+    inputs: str  # of the graph
+    split: str  # "" for the whole graph
+
+
+def _whole_graph(layout: Layout, corpus: Corpus) -> _Nodes:
+    stored = open_graph(layout)
+    texts = _texts(corpus.documents(links=True), stored.concepts)
+    return _Nodes(layout, stored.graph, np.asarray(stored.rows), texts, stored.inputs, "")
+
+
+def _part_to_embed(part: TrainingPart) -> _Nodes:
+    stored, visible = part.stored, part.material.documents
+    if stored is None:
+        raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
+    documents = (
+        replace(document, title=visible[document.id].title)
+        for document in part.corpus.documents(links=True)
+        if document.id in visible
+    )
+    graph, rows = part.material.graph, part.material.node_rows
+    texts = _texts(documents, part.material.concepts)
+    return _Nodes(part.layout, graph, rows, texts, stored.inputs, split_key(part.layout))
+
+
+def _texts(documents: Iterable[Document], concepts: Mapping[str, Concept]) -> dict[str, str]:
+    """Titles of documents, names of locations with those above them, names and descriptions of concepts."""
+    listed = list(documents)
+    texts = {document.id: document.title for document in listed}
+    texts |= location_texts(document for document in listed if document.kind == "location")
+    return texts | {concept.id: f"{concept.name}. {concept.description}" for concept in concepts.values()}
+
+
+def _identity(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
+    """What must be equal for an embedding to be the one that would be trained now."""
+    vectors = vectors_manifest(nodes.layout) if options.start == "text" else None
+    made_by = (vectors or {}).get("made_by", "")
+    return {"inputs": nodes.inputs, "split": nodes.split, "vectors": made_by, "options": asdict(options)}
+
+
+def _embed(nodes: _Nodes, options: EmbedStageOptions, key: str, progress: Progress) -> dict[str, Any]:
+    """Train and store an embedding; the workspace must be held."""
+    layout = nodes.layout
+    if not len(nodes.graph.indices):
+        raise LemmataError("the graph has no edges to learn from")
+    initial = _text_vectors(nodes, key, progress) if options.start == "text" else None
+    graph, held_out = nodes.graph, np.zeros((0, 3), np.int64)
+    if options.held_out:
+        graph, held_out = split_edges(nodes.graph, options.held_out, options.seed)
+    checkpoint = _checkpoint(nodes, options)
+    trained = train_embedding(
+        graph,
+        EmbedOptions(options.dimension, options.operator, options.epochs, options.rate, seed=options.seed),
+        initial=initial,
+        held_out=held_out,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    seconds = sum(epoch.seconds for epoch in trained.history)
+    report: dict[str, Any] = {
+        "nodes": len(graph.nodes),
+        "edges": len(graph.indices),
+        "held_out": len(held_out),
+        "epochs": len(trained.history),
+        "start": options.start,
+        "part": "train" if nodes.split else "",
+        "edges_per_second": len(trained.history) * len(graph.indices) / max(seconds, 1e-9),
+    }
+    if trained.evaluation is not None:
+        report["measures"] = trained.evaluation.all._asdict()
+        report["relations"] = {name: ranks._asdict() for name, ranks in trained.evaluation.relations.items()}
+    vectors = trained.vectors
+    if nodes.split:
+        vectors[[not name for name in graph.nodes]] = 0.0  # random negatives have moved nodes of other parts
+    maker = f"graph embedding ({options.operator}, {options.start}{', training part' if nodes.split else ''})"
+    content = {"verb": "embed", "maker": maker, **_identity(nodes, options)}
+    write_embedding(layout, vectors, {**content, "report": report})
+    checkpoint.unlink(missing_ok=True)
+    return report
+
+
+def _checkpoint(nodes: _Nodes, options: EmbedStageOptions) -> Path:
+    """The file of a run that may be resumed; those of another graph, other vectors or other options are removed."""
+    layout = nodes.layout
+    vectors = vectors_manifest(layout) if options.start == "text" else None
+    settings = {name: value for name, value in asdict(options).items() if name != "epochs"}
+    run = json.dumps([nodes.inputs, nodes.split, settings, vectors], sort_keys=True)
+    name = f"embedding.{hashlib.sha256(run.encode()).hexdigest()[:12]}.partial.npz"
+    for file in layout.embedding.parent.glob("embedding.*partial.npz"):
+        if file.name != name:
+            file.unlink()
+    return layout.embedding.with_name(name)
+
+
+def _text_vectors(nodes: _Nodes, key: str, progress: Progress) -> Floats:
+    """A vector per node: passages as stored, all others by their encoded texts, zero where there is none."""
+    layout = nodes.layout
+    vectors = open_vectors(layout)
+    names, rows = nodes.graph.nodes, nodes.rows
+    matrix = np.zeros((len(names), vectors.matrix.shape[1]), np.float32)
+    matrix[rows >= 0] = vectors.matrix[rows[rows >= 0]]
+    numbers = [number for number in np.flatnonzero(rows < 0).tolist() if nodes.texts.get(names[number], "").strip()]
+    encoder = load_encoder(
+        vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings, models=layout.models
+    )
+    for start in range(0, len(numbers), 1024):
+        progress("encoding names", start, len(numbers))
+        batch = numbers[start : start + 1024]
+        matrix[batch] = encoder.encode([nodes.texts[names[number]] for number in batch], role="passage")
+    return matrix

@@ -1,0 +1,166 @@
+"""Predict missing links of a plant's logs, and expand logs with them for encoders."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.types import Edge, Passage, Progress, titled
+from lemmata.core.workspace import Layout, read_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.split import open_split
+from lemmata.graph.build import compress
+from lemmata.graph.store import GraphRecordStore
+from lemmata.plant.expand import expand
+from lemmata.plant.hierarchy import build_tree, contains
+from lemmata.plant.predict import predict_links
+from lemmata.plant.scorer import measure
+
+PREDICTED = "predicted"  # the name of this source of records
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """How links of logs are predicted."""
+
+    SMALLEST: ClassVar = {"window_days": 0.0}
+    window_days: float = 14.0  # a follow-up comes within so many days
+    seed: int = 0  # random seed
+
+
+def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: Progress) -> dict[str, Any]:
+    """Predict the locations that logs report about and the logs they follow up, learned from the known links.
+
+    With a split only the links of training logs are learned from; the report measures how many links of the other
+    logs are predicted, as if they were unknown. `withheld` is a table of true links that the corpus does not have; the
+    report measures how many are predicted.
+    """
+    begin = time.perf_counter()
+    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+        true = [edge[:3] for edge in read_withheld(withheld, corpus)] if withheld else []
+        progress("reading logs", 0, None)
+        logs = [passage for passage in corpus if passage.kind == "log"]
+        locations = [document for document in corpus.documents(links=True) if document.kind == "location"]
+        if not logs or not locations:
+            raise LemmataError("link prediction needs logs and a tree of locations: ingest both first")
+        progress("predicting links", 0, None)
+        rng = np.random.default_rng(options.seed)
+        held_out = _held_out(layout, corpus)
+        prediction = predict_links(logs, locations, rng, window_days=options.window_days, held_out=held_out)
+        edges = [*(entity.edge for entity in prediction.entities), *prediction.records]
+        records.replace(
+            PREDICTED,
+            edges=edges,
+            skips=prediction.flaws,
+            spans=[(edge.source, start, end, edge.target) for edge, start, end in prediction.entities],
+            inputs=corpus.inputs,
+            options=asdict(options),
+        )
+        report = compress(layout, corpus, records, progress)
+    report["restored"] = {name: restored._asdict() for name, restored in prediction.restored.items()}
+    report["hierarchy"] = [flaw.cause for flaw in prediction.flaws]
+    report["held_out"] = {relation: measures._asdict() for relation, measures in prediction.held_out.items()}
+    if true:
+        report["withheld"] = {
+            relation: measure(
+                [edge[:3] for edge in edges if edge.relation == relation],
+                [triple for triple in true if triple[1] == relation],
+            )._asdict()
+            for relation in sorted({triple[1] for triple in true})
+        }
+    report["seconds"] = time.perf_counter() - begin
+    return report
+
+
+def _held_out(layout: Layout, corpus: Corpus) -> frozenset[str]:
+    """The passages outside the training part; none where this corpus is not split."""
+    if (read_manifest(layout.manifest(layout.split)) or {}).get("inputs") != corpus.inputs:
+        return frozenset()
+    outside = ~open_split(layout, corpus.inputs).rows("train")
+    return frozenset(itertools.compress(corpus.ids(), outside.tolist()))
+
+
+def read_withheld(path: Path, corpus: Corpus) -> list[Edge]:
+    """True links from a tab-separated table of log, relation and target; InputError for an unknown end."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("cannot be read as a table", file=str(path)) from error
+    ids = {*corpus.ids(), *(document.id for document in corpus.documents())}
+    edges = []
+    for number, line in enumerate(lines, 1):
+        cells = line.split("\t")
+        if number == 1 and cells[1:2] == ["relation"]:
+            continue
+        if len(cells) != 3:
+            raise InputError("a link needs log, relation and target, tab-separated", file=str(path), line=number)
+        log, relation, target = cells
+        target = f"location:{target}" if f"location:{target}" in ids else target
+        for end in (log, target):
+            if end not in ids:
+                raise InputError(f"there is no {end!r} in the corpus", file=str(path), line=number)
+        edges.append(Edge(log, relation, target))
+    return edges
+
+
+class ExpandedCorpus:
+    """A corpus whose logs describe their locations, known or predicted, for indexes and training.
+
+    What stands for a query, as the anchor of a training pair does, stays as it was written.
+    """
+
+    def __init__(self, layout: Layout, corpus: Corpus) -> None:
+        self.corpus = corpus
+        with GraphRecordStore(layout) as records:
+            self._spans = records.spans()
+            stale = records.stale(corpus.inputs)
+        if self._spans and PREDICTED in stale:  # the spans are places in texts that may be others by now
+            raise WorkspaceError("the corpus changed since links were predicted: run 'lemmata graph link' again")
+        locations = [document for document in corpus.documents(links=True) if document.kind == "location"]
+        self._titles = {location.id: location.title for location in locations}
+        self._tree = build_tree(locations)
+        if not any(title.strip() for title in self._titles.values()):
+            raise LemmataError("there are no descriptions of locations to expand logs with: ingest a hierarchy.csv")
+        digest = hashlib.sha256(json.dumps(["known and predicted", self._spans], sort_keys=True).encode())
+        self.inputs = corpus.inputs
+        self.expansion = digest.hexdigest()  # changes with the added descriptions
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The text of consecutive rows, as it is indexed."""
+        stop = len(self) if stop is None else stop
+        for first in range(start, stop, 1000):
+            yield from map(self.content, self.corpus[first : min(first + 1000, stop)])
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The headings above each of consecutive rows."""
+        return self.corpus.headings(start, stop)
+
+    def content(self, passage: Passage) -> str:
+        """The text of a passage as it is indexed."""
+        if passage.kind != "log":
+            return passage.content
+        spans = self._spans.get(passage.id, [])
+        tree = self._tree
+        rows = [tree.rows[link.target] for link in passage.links if link.target and link.target in tree.rows]
+        every = {*rows, *(tree.rows[location] for *_, location in spans if location in tree.rows)}
+        known = [tree.ids[row] for row in rows if not any(row != one and contains(tree, row, one) for one in every)]
+        return titled(passage.title, expand(passage.bare_text, spans, self._titles, known))
+
+
+def indexed_corpus(layout: Layout, corpus: Corpus) -> Corpus | ExpandedCorpus:
+    """The texts as the lexical index holds them: expanded, or as they are."""
+    manifest = read_manifest(layout.manifest(layout.lexical)) or {}
+    return ExpandedCorpus(layout, corpus) if manifest.get("expansion") else corpus

@@ -1,0 +1,247 @@
+"""Bridges between two ideas: paths through the graph from one text, passage or concept to another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lemmata.core.config import near
+from lemmata.core.errors import LemmataError
+from lemmata.core.types import MeasuredGraph
+from lemmata.core.workspace import Layout
+from lemmata.corpus.corpus import Corpus
+from lemmata.graph.bridges import End, Route, diverse_routes, expected_routes
+from lemmata.graph.concepts.terms import key_of
+from lemmata.graph.geodesic import coherence
+from lemmata.graph.lengths import distance, open_lengths
+from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph
+from lemmata.search.paths import NEAR, QUERY_WEIGHT, SEEDS
+from lemmata.search.retriever import DenseSide, Retriever
+
+_EVIDENCE = 3  # passages that are named for a step
+_IDS = ("concept:", "location:")
+
+
+class BridgeStep(NamedTuple):
+    """One edge of a path, and the passages where it is stated."""
+
+    source: str
+    target: str
+    relation: str  # with ^ in front where the edge is followed backwards
+    length: float
+    evidence: tuple[str, ...] = ()
+
+
+class BridgePath(NamedTuple):
+    """A path between the two ends."""
+
+    length: float  # a step from or to a text counts 2.5 times
+    coherence: float  # the smallest cosine of two neighbours
+    expected: float  # such paths in a random graph with the same degrees
+    steps: tuple[BridgeStep, ...]
+
+
+class BridgePassage(NamedTuple):
+    """A passage between the ends; its paths are numbered from 1."""
+
+    id: str
+    score: float
+    paths: tuple[int, ...]
+
+
+class Bridge(NamedTuple):
+    """The paths between two ends, shortest first, and the passages on them, best first."""
+
+    source: str
+    target: str
+    paths: tuple[BridgePath, ...] = ()
+    passages: tuple[BridgePassage, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As `lemmata bridge --json` prints it."""
+        paths = [{**path._asdict(), "steps": [step._asdict() for step in path.steps]} for path in self.paths]
+        return {**self._asdict(), "paths": paths, "passages": [passage._asdict() for passage in self.passages]}
+
+
+class BridgeGraph(NamedTuple):
+    """The opened graph that bridges are searched in."""
+
+    stored: StoredGraph
+    measured: MeasuredGraph
+    node_of: Mapping[str, int]
+    concept_of: Mapping[str, str]  # as `concepts_by_name` makes it
+
+
+def concepts_by_name(stored: StoredGraph) -> dict[str, str]:
+    """The id of the concept for every name, as it is written and with case and plural folded.
+
+    A name goes before an alias of another concept, and a name as it is written before a folded one.
+    """
+    names = [(concept.name, concept.id) for concept in stored.concepts.values()]
+    names += [(alias, concept.id) for concept in stored.concepts.values() for alias in concept.aliases]
+    concept_of: dict[str, str] = {}
+    for fold in (_same_case, key_of):
+        for name, identity in names:
+            if folded := fold(name):
+                concept_of.setdefault(folded, identity)
+    return concept_of
+
+
+def _same_case(name: str) -> str:
+    return " ".join(name.split()).casefold()
+
+
+def open_bridge_graph(layout: Layout) -> BridgeGraph:
+    """The graph of a workspace; WorkspaceError where it or its lengths are missing or out of date."""
+    stored = open_graph(layout)
+    node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
+    return BridgeGraph(stored, open_lengths(layout), node_of, concepts_by_name(stored))
+
+
+def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph: BridgeGraph | None = None) -> Bridge:
+    """At most k different paths from `source` to `target`, each an id of the graph, the name of a concept or a text.
+
+    What is no id, and no name or alias of a concept up to case and plural, is a text.
+    LemmataError where both are the same, an id is unknown, or a text is empty. `graph` is for a caller that has it
+    open already.
+    """
+    layout, side = retriever.layout, retriever.dense()
+    graph = graph or open_bridge_graph(layout)
+    stored, measured, node_of, _ = graph
+    source, target = (_resolved(name.strip(), graph) for name in (source, target))
+    if source == target:
+        raise LemmataError(f"both ends are {source!r}: a bridge needs two different ones")
+    first, last = (_end(name, side, stored, node_of) for name in (source, target))
+    routes = diverse_routes(measured, first, last, k)
+    with GraphRecordStore(layout) as records:
+        opened = _Opened(stored, measured, records, retriever.corpus)
+        paths = tuple(
+            BridgePath(
+                route.length,
+                coherence([step.length for step in steps]),
+                expected_routes(measured, first, last, route),
+                steps,
+            )
+            for route in routes
+            for steps in [_steps(route, (source, first), (target, last), opened)]
+        )
+    inner = [
+        {stored.graph.nodes[node] for node in route.inner(first, last) if stored.rows[node] >= 0} for route in routes
+    ]
+    return Bridge(source, target, paths, _ranked(paths, inner))
+
+
+def _resolved(name: str, graph: BridgeGraph) -> str:
+    """The id that an end names, or the text that it is."""
+    identity = graph.stored.merged.get(name, name)
+    if identity in graph.node_of:
+        return identity
+    concept = graph.concept_of.get(_same_case(name)) or graph.concept_of.get(key_of(name), "")
+    return concept if concept in graph.node_of else name
+
+
+def _end(name: str, side: DenseSide, stored: StoredGraph, node_of: Mapping[str, int]) -> End:
+    """The node of an id, or the passages nearest to a text."""
+    if name in node_of:
+        return End((node_of[name],))
+    if name.startswith(_IDS) or ("#" in name and " " not in name):
+        hint = (
+            near(name, stored.graph.nodes) or ": 'lemmata list passages' and 'lemmata list concepts' show what there is"
+        )
+        raise LemmataError(f"there is no {name!r} in the graph{hint}")
+    query = side.encoder.encode([name], role="query")
+    if not name or not query.any():
+        raise LemmataError(f"{name!r} has no words: name a text, a passage or a concept")
+    rows, similarities = (part[0] for part in side.query_index.search(query, SEEDS))
+    rows, similarities = rows[rows >= 0], similarities[rows >= 0]
+    nodes = np.flatnonzero(np.isin(stored.rows, rows))
+    node_of_row = dict(zip(stored.rows[nodes].tolist(), nodes.tolist(), strict=True))
+    lengths = (QUERY_WEIGHT * distance(similarities)).tolist()
+    return End(tuple(node_of_row[row] for row in rows.tolist()), tuple(lengths))
+
+
+class _Opened(NamedTuple):
+    """The graph, and what tells where its edges come from."""
+
+    stored: StoredGraph
+    measured: MeasuredGraph
+    records: GraphRecordStore
+    corpus: Corpus
+
+
+def _steps(route: Route, source: tuple[str, End], target: tuple[str, End], opened: _Opened) -> tuple[BridgeStep, ...]:
+    """The steps of a path with their evidence; at a text there is only its similarity."""
+    steps = [_step(pair, opened) for pair in pairwise(route.nodes)]
+    first, last = (opened.stored.graph.nodes[route.nodes[place]] for place in (0, -1))
+    if source[1].node < 0:
+        steps.insert(0, BridgeStep(source[0], first, NEAR, _from_text(source[1], route.nodes[0])))
+    if target[1].node < 0:
+        steps.append(BridgeStep(last, target[0], NEAR, _from_text(target[1], route.nodes[-1])))
+    return tuple(steps)
+
+
+def _from_text(end: End, node: int) -> float:
+    return end.distances[end.nodes.index(node)] / QUERY_WEIGHT
+
+
+def _step(nodes: tuple[int, int], opened: _Opened) -> BridgeStep:
+    """The shortest edge between two nodes; of several that are equally short the first one that has evidence."""
+    graph, measured = opened.stored.graph, opened.measured
+    here, there = (graph.nodes[node] for node in nodes)
+    begin, end = measured.indptr[nodes[0]], measured.indptr[nodes[0] + 1]
+    entries = begin + np.flatnonzero(measured.targets[begin:end] == nodes[1])
+    length = float(measured.lengths[entries[0]])
+    steps = []
+    for edge in measured.edges[entries[measured.lengths[entries] <= length]].tolist():
+        relation = graph.relations[graph.relation[edge if edge >= 0 else -1 - edge]]
+        if edge >= 0:
+            evidence = _evidence(opened, here, relation, there)
+        else:
+            evidence, relation = _evidence(opened, there, relation, here), f"^{relation}"
+        steps.append(BridgeStep(here, there, relation, length, evidence))
+    return next((step for step in steps if step.evidence), steps[0])
+
+
+def _evidence(opened: _Opened, source: str, relation: str, target: str) -> tuple[str, ...]:
+    """The first passages that state an edge: those that its records name, or that have the link.
+
+    A document cites what its passages cite. Records of merged concepts are those of all that were merged.
+    """
+    merged, corpus = opened.stored.merged, opened.corpus
+    groups = [[name, *(gone for gone, kept in merged.items() if kept == name)] for name in (source, target)]
+    passages = opened.records.evidence(groups[0], relation, groups[1])
+    linking = [name for name, link in corpus.referring(target) if link == relation]
+    if source in linking:
+        passages.append(source)
+    elif not passages:
+        passages += islice((name for name in linking if _document_of(corpus, name) == source), _EVIDENCE)
+    return tuple(dict.fromkeys(passages))[:_EVIDENCE]
+
+
+def _document_of(corpus: Corpus, identity: str) -> str:
+    """The document of a passage; "" for what is no passage."""
+    try:
+        return corpus[corpus.row(identity)].document
+    except KeyError:
+        return ""
+
+
+def _ranked(paths: tuple[BridgePath, ...], inner: list[set[str]]) -> tuple[BridgePassage, ...]:
+    """Passages by Σ over their paths of balance / (1 + length), where balance is 1 in the middle, 0 at the ends."""
+    scores: dict[str, float] = defaultdict(float)
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, (path, names) in enumerate(zip(paths, inner, strict=True), 1):
+        whole = sum(step.length for step in path.steps)
+        done = 0.0
+        for step in path.steps:
+            done += step.length
+            if step.target in names:
+                balance = 2 * min(done, whole - done) / whole if whole else 1.0
+                scores[step.target] += balance / (1 + path.length)
+                numbers[step.target].append(number)
+    ranked = sorted(scores, key=lambda name: (-scores[name], name))
+    return tuple(BridgePassage(name, scores[name], (*numbers[name],)) for name in ranked)

@@ -1,0 +1,160 @@
+"""Short texts about passages (summaries, questions, key words) beside the vectors of an encoder, read memory-mapped.
+
+The texts of a passage lie together, in the order of the corpus. They are copied from training sets and files, so search
+does not depend on these.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.core.artefacts import Artefact, read_artefact, read_undamaged, summary_index
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.files import read_array, writing
+from lemmata.core.types import Floats, Integers
+from lemmata.core.workspace import Layout, VectorSet, read_manifest, vector_set, vector_sets
+
+
+class Summary(NamedTuple):
+    """A short text about a passage."""
+
+    row: int  # of the passage
+    text: str
+    source: int  # position in the list of sources: training sets and files
+
+
+class StoredSummaries(NamedTuple):
+    """The summaries of one encoder, memory-mapped, by row."""
+
+    matrix: Floats  # (m, dim)
+    rows: Integers  # (m,) of their passages, ascending
+    hashes: npt.NDArray[np.uint64]  # (m,) of their texts
+    ends: Integers  # (m,) where each text ends in `content`, in bytes
+    content: npt.NDArray[np.uint8]  # all texts in UTF-8
+    source: npt.NDArray[np.uint16]  # (m,) position in `sources`
+    sources: Sequence[Mapping[str, Any]]  # name, author and sha256 of each
+    made_by: str  # the encoder's own name
+
+    def texts(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The texts of some summaries."""
+        return _texts(self.ends, self.content, start, stop)
+
+    def of_row(self, row: int) -> list[dict[str, str]]:
+        """Text, author and source of each summary of a passage."""
+        start, stop = np.searchsorted(self.rows, [row, row + 1]).tolist()
+        described = []
+        for place, text in enumerate(self.texts(start, stop), start):
+            source = self.sources[int(self.source[place])]
+            described.append({"text": text, "author": str(source["author"]), "source": str(source["name"])})
+        return described
+
+
+def open_summaries(layout: Layout, corpus: str | None = None, encoder: str = "") -> StoredSummaries | None:
+    """The summaries of an encoder, by default of the one that search uses; None where none were chosen.
+
+    WorkspaceError for damaged ones, and for those of another state of the corpus.
+    """
+    vectors = vector_set(layout, encoder)
+    if vectors is None or not vectors.summaries.is_dir():
+        return None
+    item = summary_index(vectors)
+    return read_artefact(layout, item, corpus, lambda manifest: _read(item, manifest))
+
+
+def open_old_summaries(layout: Layout, encoder: str) -> StoredSummaries | None:
+    """The summaries of whatever corpus they were made for; None where there are none, or they are damaged."""
+    vectors = vector_set(layout, encoder)
+    item = summary_index(vectors) if vectors else None
+    manifest = read_undamaged(item) if item else None
+    return None if item is None or manifest is None else _read(item, manifest)
+
+
+def summaries_manifest(layout: Layout, encoder: str = "") -> dict[str, Any] | None:
+    """What is known about the summaries of an encoder, by default of the one that search uses; None without any."""
+    vectors = vector_set(layout, encoder)
+    return read_manifest(vectors.summaries / "manifest.json") if vectors else None
+
+
+def drop_summaries(layout: Layout, encoder: str = "") -> list[str]:
+    """Delete the summaries of an encoder, or of all; returns which had any. Call it while holding the workspace."""
+    dropped = []
+    for vectors in vector_sets(layout):
+        if vectors.summaries.is_dir() and encoder in ("", vectors.encoder):
+            dropped.append(vectors.encoder)
+            _remove(vectors)
+    return dropped
+
+
+def _remove(vectors: VectorSet) -> None:
+    retired = vectors.summaries.with_name(".summaries.old")  # a half-deleted folder must not look like a damaged one
+    shutil.rmtree(retired, ignore_errors=True)
+    vectors.summaries.replace(retired)
+    shutil.rmtree(retired, ignore_errors=True)
+    shutil.rmtree(vectors.summaries_ann, ignore_errors=True)
+    shutil.rmtree(vectors.summaries.with_name("summaries.partial"), ignore_errors=True)
+
+
+class Bindings(NamedTuple):
+    """For which text of a passage each summary was first taken; an id may belong to another text later.
+
+    Also of summaries that are left out, as their passage is gone.
+    """
+
+    keys: npt.NDArray[np.uint64]  # (m,) hashes of source, id and summary, ascending
+    about: npt.NDArray[np.uint64]  # (m,) hashes of the texts
+
+
+def read_bindings(layout: Layout) -> Bindings:
+    """Those of the workspace, memory-mapped; none where there are none yet."""
+    if not layout.summary_bindings.exists():
+        return Bindings(np.empty(0, np.uint64), np.empty(0, np.uint64))
+    cure = "delete it and run 'lemmata index' again"
+    keys, about = read_array(layout.summary_bindings, cure)
+    return Bindings(keys, about)
+
+
+def write_bindings(layout: Layout, bindings: Bindings) -> None:
+    """Replace those of the workspace. Call it while holding it."""
+    order = np.argsort(bindings.keys, kind="stable")
+    with writing(layout.summary_bindings) as temporary, temporary.open("wb") as file:
+        np.save(file, np.stack([bindings.keys[order], bindings.about[order]]))
+
+
+def write_texts(folder: Path, summaries: Sequence[Summary]) -> None:
+    """Write everything but the vectors into a folder, such as the one that a VectorWriter is filling."""
+    encoded = [summary.text.encode() for summary in summaries]
+    np.save(folder / "rows.npy", np.array([summary.row for summary in summaries], np.int64))
+    np.save(folder / "source.npy", np.array([summary.source for summary in summaries], np.uint16))
+    np.save(folder / "ends.npy", np.cumsum([len(text) for text in encoded], dtype=np.int64))
+    np.save(folder / "content.npy", np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def read_texts(folder: Path, cure: str) -> list[Summary]:
+    """What `write_texts` wrote; none where there is no such folder."""
+    if not folder.is_dir():
+        return []
+    rows, source, ends, content = (
+        read_array(folder / f"{name}.npy", cure) for name in ("rows", "source", "ends", "content")
+    )
+    return list(map(Summary, rows.tolist(), _texts(ends, content), source.tolist()))
+
+
+def _texts(ends: Integers, content: npt.NDArray[np.uint8], start: int = 0, stop: int | None = None) -> Iterator[str]:
+    for place in range(*slice(start, stop).indices(len(ends))):
+        begin = int(ends[place - 1]) if place else 0
+        yield content[begin : int(ends[place])].tobytes().decode()
+
+
+def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredSummaries:
+    cure = item.cure
+    matrix, rows, hashes = (read_array(item.folder / f"{name}.npy", cure) for name in ("matrix", "rows", "hashes"))
+    ends, content, source = (read_array(item.folder / f"{name}.npy", cure) for name in ("ends", "content", "source"))
+    if len({len(array) for array in (matrix, rows, hashes, ends, source)}) != 1:
+        raise WorkspaceError(f"the files of {item.folder} do not fit together: {item.repair}")
+    return StoredSummaries(matrix, rows, hashes, ends, content, source, manifest["sources"], manifest["made_by"])

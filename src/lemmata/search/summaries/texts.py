@@ -1,0 +1,336 @@
+"""Summaries in the index: short texts about passages, from training sets and files.
+
+They are encoded beside the vectors, and their words are read as part of the headings of their passages. Search reads
+copies: a set that is mined again, or a changed file, counts from the next `lemmata index` on.
+
+Sources name passages by their ids, and an id such as paper#lemma-1 is that of another text once a lemma is put before
+it. So a summary belongs to the text that had the id when it was first read, and follows it. Where that text is nowhere,
+it was edited, and its id tells where; unless another known text has the id now.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from lemmata.core.artefacts import read_undamaged, set_digest, summary_index, summary_neighbours
+from lemmata.core.errors import InputError
+from lemmata.core.files import sha256_of
+from lemmata.core.types import Encoder, Integers, Mask, Progress
+from lemmata.core.workspace import Layout, open_manifest, read_manifest, vector_set, vector_sets
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.training_files import read_batches, set_file, sets
+from lemmata.ingest.beir import read_table
+from lemmata.ingest.queries import judged_queries, read_imported
+from lemmata.search.milvus import Place, send_summaries
+from lemmata.search.summaries.store import (
+    Bindings,
+    Summary,
+    open_old_summaries,
+    read_bindings,
+    summaries_manifest,
+    write_bindings,
+    write_texts,
+)
+from lemmata.vectors.ann import EXACT_UP_TO
+from lemmata.vectors.fill import Hashes, build_neighbours, copy_vectors, encode_missing, hash_texts, match_rows
+from lemmata.vectors.store import VectorWriter
+
+NONE = "none"
+IMPORTED = "imported"  # the author of texts from a file
+RULES = "rules"
+_NO_PASSAGE, _REPLACED = -1, -2  # in place of a row
+_NOTHING = np.uint64(0)  # behind the last hash
+_BATCH = 10_000  # records of a training set read at once
+
+
+# ---------------------------------------------------------------- sources
+
+
+def chosen_sources(layout: Layout) -> str:
+    """The sources of the summaries that search uses, comma-separated; empty where it uses none."""
+    encoders = vector_sets(layout)  # the default one first, unless the note on it is damaged
+    chosen = next((one for one in encoders if one.is_default or one.summaries.is_dir()), None)
+    cure = "name its sources again with 'lemmata index --summaries NAMES', or none"
+    manifest = open_manifest(chosen.summaries / "manifest.json", cure) if chosen else None
+    words = read_manifest(layout.manifest(layout.lexical)) or {}  # where the vectors are gone, or not made yet
+    sources = manifest["sources"] if manifest else words.get("summaries", [])
+    return ",".join(source["name"] for source in sources)
+
+
+def sources_of(layout: Layout, names: str) -> list[dict[str, str]]:
+    """Name, author and hash of each source as it is now; a file is named by its path below the workspace."""
+    sources: list[dict[str, str]] = []
+    if names in ("", NONE):
+        return sources
+    known = sets(layout)
+    for name in dict.fromkeys(filter(None, map(str.strip, names.split(",")))):
+        if name in known:
+            digest = set_digest(layout, name) or sha256_of([set_file(layout, name)])
+            sources.append({"name": name, "author": _author(known, name), "sha256": digest})
+        elif (layout.root / name).is_file():
+            sources.append({"name": name, "author": IMPORTED, "sha256": sha256_of([layout.root / name])})
+        else:
+            there = ", ".join(known) or "none yet"
+            raise InputError(
+                f"there is no training set {name!r} to take summaries from (there are: {there}), and no file"
+                f" {os.path.normpath(layout.root / name)}: name others with --summaries, or {NONE}"
+            )
+    return sources
+
+
+def _author(known: Mapping[str, Mapping[str, Any]], name: str, of: tuple[str, ...] = ()) -> str:
+    """Who wrote the queries of a training set: a language model by its name, somebody else, or rules."""
+    manifest = known.get(name, {})
+    options = manifest.get("options", {})
+    if options.get("model"):
+        return str(options["model"])
+    if "file" in options:
+        return IMPORTED
+    others = [other for other in manifest.get("made_from", {}) if other not in (name, *of)]
+    return ", ".join(dict.fromkeys(_author(known, other, (*of, name)) for other in others)) or RULES
+
+
+def _read(layout: Layout, name: str) -> Iterator[tuple[str, str]]:
+    """Passage id and text of everything that a source says about passages."""
+    if name in sets(layout):
+        columns = ["anchor", "anchor_id", "positive_id"]
+        for batch in read_batches(set_file(layout, name), _BATCH, columns):
+            yield from ((line["positive_id"], line["anchor"]) for line in batch if line["anchor_id"] is None)
+        return
+    path = layout.root / name
+    table = judged_queries(*read_table(path), file=path.name) if path.suffix == ".tsv" else read_imported(path)
+    for query in table:
+        yield query.passage, query.text
+
+
+def _collect(
+    layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]
+) -> tuple[list[Summary], Counter[str], Bindings]:
+    """The distinct texts about passages of the corpus, by row, why others were left out, and what they are about."""
+    row_of = {identity: row for row, identity in enumerate(corpus.ids())}
+    left_out: Counter[str] = Counter()
+    found: list[Summary] = []
+    keys: list[str] = []
+    for number, source in enumerate(sources):
+        for identity, text in _read(layout, source["name"]):
+            words = " ".join(text.split())
+            if not words:
+                left_out["empty"] += 1
+                continue
+            found.append(Summary(row_of.get(identity, _NO_PASSAGE), words, number))
+            keys.append("\0".join((source["sha256"], identity, words)))
+    rows, bindings = _follow_texts(
+        np.array([summary.row for summary in found], np.int64),
+        hash_texts(keys, len(keys), lambda *_: None),
+        read_bindings(layout),
+        content_hashes(corpus, lambda *_: None),
+    )
+    seen: set[tuple[int, str]] = set()
+    summaries: list[Summary] = []
+    for summary, row in zip(found, rows.tolist(), strict=True):
+        if row < 0:
+            left_out["of no passage" if row == _NO_PASSAGE else "of a passage that another took the id of"] += 1
+        elif (row, summary.text.casefold()) in seen:
+            left_out["repeated"] += 1
+        else:
+            seen.add((row, summary.text.casefold()))
+            summaries.append(summary._replace(row=row))
+    if not summaries:
+        names = ", ".join(source["name"] for source in sources)
+        causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(left_out.items())) or "no texts"
+        raise InputError(
+            f"there are no summaries of passages of the corpus in {names} ({causes}): name others with --summaries, or"
+            f" {NONE}"
+        )
+    summaries.sort(key=lambda summary: summary.row)
+    return summaries, left_out, bindings
+
+
+def _follow_texts(rows: Integers, keys: Hashes, bound: Bindings, texts: Hashes) -> tuple[Integers, Bindings]:
+    """The rows of summaries, those that were bound before by their text; and the bindings of all.
+
+    `rows` (m,) are those of the ids that the sources name, `texts` (passages,) the hashes of the corpus.
+    """
+    now = np.where(rows >= 0, texts[rows], _NOTHING)
+    place, is_bound = _find(np.asarray(bound.keys), keys)
+    before = np.where(is_bound, np.append(bound.about, _NOTHING)[place], now)
+    order = np.argsort(texts, kind="stable")
+    other, is_there = _find(texts[order], before)
+    is_replaced = (rows >= 0) & _find(np.sort(bound.about), now)[1]
+    is_same, is_edited = before == now, ~is_there & (rows >= 0) & ~is_replaced
+    at_id = np.where(is_same | is_edited, rows, np.where(rows < 0, _NO_PASSAGE, _REPLACED))
+    followed = np.where(is_there & ~is_same, np.append(order, 0)[other], at_id)
+    known = is_bound | (rows >= 0)
+    return followed, Bindings(keys[known], np.where(is_edited, now, before)[known])
+
+
+def _find(ascending: Hashes, wanted: Hashes) -> tuple[Integers, Mask]:
+    """The place of each wanted hash, and whether it is there; else the place is the length."""
+    places = np.searchsorted(ascending, wanted)
+    there = np.append(ascending, _NOTHING)[places] == wanted
+    there &= places < len(ascending)
+    return np.where(there, places, len(ascending)), there
+
+
+def read_summaries(layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]) -> list[Summary]:
+    """The summaries of passages of the corpus in these sources, by row. Call it while holding the workspace."""
+    summaries, _, bindings = _collect(layout, corpus, sources)
+    write_bindings(layout, bindings)
+    return summaries
+
+
+# ---------------------------------------------------------------- words
+
+
+class Contents(Protocol):
+    """Texts to encode, one per row: a corpus, or a corpus with something added to its texts."""
+
+    inputs: str
+
+    def __len__(self) -> int: ...
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+
+
+def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
+    """A hash of the text of each row (n,)."""
+    return hash_texts(corpus.contents(), len(corpus), progress)
+
+
+class Headed(Contents, Protocol):
+    """Texts with the headings above them, one per row."""
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+
+
+class Summarised:
+    """Texts whose summaries stand behind their headings, for the lexical index."""
+
+    def __init__(self, texts: Headed, summaries: Iterable[Summary]) -> None:
+        self.inputs = texts.inputs
+        self._texts = texts
+        self._of_row: dict[int, list[str]] = defaultdict(list)
+        for summary in summaries:
+            self._of_row[summary.row].append(summary.text)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        return self._texts.contents(start, stop)
+
+    def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        for row, heading in enumerate(self._texts.headings(start, stop), start):
+            yield " ".join([heading, *self._of_row.get(row, ())])
+
+
+# ---------------------------------------------------------------- vectors
+
+
+def texts_to_encode(layout: Layout, corpus: Corpus, names: str, spec: str, made_by: str) -> list[str]:
+    """The texts that an encoder has no vectors of yet."""
+    summaries, _, _ = _collect(layout, corpus, sources_of(layout, names))
+    texts = [summary.text for summary in summaries]
+    stored = open_old_summaries(layout, spec)
+    if stored is None or stored.made_by != made_by:
+        return texts
+    matches = match_rows(np.asarray(stored.hashes), hash_texts(texts, len(texts), lambda *_: None))
+    return [text for text, match in zip(texts, matches.tolist(), strict=True) if match < 0]
+
+
+def summaries_are_up_to_date(layout: Layout, corpus: str, names: str, spec: str, made_by: str) -> bool:
+    """Whether an encoder has the vectors of the summaries in these sources, as they are now; names may be empty."""
+    vectors = vector_set(layout, spec)
+    if vectors is None or not vectors.summaries.is_dir():
+        return names in ("", NONE)
+    manifest = read_undamaged(summary_index(vectors)) or {}
+    if names in ("", NONE):
+        return False
+    wanted = {"corpus": corpus, "made_by": made_by, "sources": sources_of(layout, names)}
+    return {name: manifest.get(name) for name in wanted} == wanted
+
+
+def encode_summaries(
+    layout: Layout,
+    corpus: Corpus,
+    names: str,
+    encoder: Encoder,
+    spec: str,
+    progress: Progress,
+    *,
+    more_than: int = EXACT_UP_TO,
+    place: Place | None = None,
+    rebuild: bool = False,
+) -> dict[str, Any]:
+    """Bring the summaries of an encoder up to date with their sources and with the corpus; returns their counts.
+
+    Only texts without a vector are encoded; those of passages that are gone are dropped. `spec` is the encoder as the
+    user named it. Call it while holding the workspace.
+    """
+    encoded = 0
+    if not summaries_are_up_to_date(layout, corpus.inputs, names, spec, encoder.name):
+        sources = sources_of(layout, names)
+        summaries, left_out, bindings = _collect(layout, corpus, sources)
+        write_bindings(layout, bindings)
+        texts = [summary.text for summary in summaries]
+        hashes = hash_texts(texts, len(texts), progress)
+        stored = open_old_summaries(layout, spec)
+        writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name, name="summaries")
+        if stored is not None and stored.made_by == encoder.name and stored.matrix.shape[1] == encoder.dimension:
+            copy_vectors(writer, np.asarray(stored.hashes), stored.matrix, hashes)
+        del stored
+        missing = writer.missing()
+        encoded = len(missing)
+
+        def read(rows: Integers) -> list[str]:
+            return [texts[row] for row in rows.tolist()]
+
+        encode_missing(writer, missing, read, encoder, progress, what="encoding summaries")
+        write_texts(writer.folder, summaries)
+        writer.finish(
+            {
+                "verb": "index",
+                "corpus": corpus.inputs,
+                "made_by": encoder.name,
+                "dimension": encoder.dimension,
+                "sources": sources,
+                "counts": _counts(summaries, sources),
+                "left_out": dict(sorted(left_out.items())),
+            }
+        )
+    vectors = vector_set(layout, spec)
+    manifest = summaries_manifest(layout, spec)
+    assert vectors is not None
+    assert manifest is not None
+    item = summary_neighbours(vectors)
+    if place is not None:
+        send_summaries(layout, place, corpus, spec, progress, rebuild=rebuild)
+        neighbours = "milvus"
+    else:
+        neighbours = build_neighbours(
+            layout,
+            item,
+            manifest["counts"]["summaries"],
+            lambda: np.load(vectors.summaries / "matrix.npy", mmap_mode="r"),
+            progress,
+            more_than=more_than,
+        )
+    return {**manifest["counts"], "left_out": manifest["left_out"], "encoded": encoded, "neighbours": neighbours}
+
+
+def _counts(summaries: Iterable[Summary], sources: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Summaries and the passages that have one: of all, and of each source with its author."""
+    passages = {summary.row for summary in summaries}
+    by_source = Counter(summary.source for summary in summaries)
+    return {
+        "summaries": sum(by_source.values()),
+        "passages": len(passages),
+        "sources": [
+            {"name": source["name"], "author": source["author"], "summaries": by_source[number]}
+            for number, source in enumerate(sources)
+        ],
+    }

@@ -1,1 +1,0 @@
-"""The verbs of a workspace: each is a function (layout, options, progress) -> report."""

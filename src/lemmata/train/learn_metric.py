@@ -1,0 +1,294 @@
+"""Learn a metric from the vectors and links of a workspace, and keep it only if geodesic search gains by it.
+
+Passages that come later get an embedding from their text alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.core.artefacts import dense_index, learned_metric, open_artefact, read_undamaged
+from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.files import create_array
+from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
+from lemmata.core.workspace import Layout, VectorSet, read_manifest, vector_set
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.split import open_split
+from lemmata.corpus.training_files import split_key
+from lemmata.encode.load import encoder_id
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
+from lemmata.evaluate.significance import randomisation
+from lemmata.graph.lengths import graph_inputs, measure_by_text, measured_arrays, sort_edges
+from lemmata.graph.metric import (
+    HASHES,
+    HEAD,
+    LearnedMetric,
+    measure_by_metric,
+    metric_checkpoint,
+    writing_metric,
+)
+from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
+from lemmata.search.paths import PathSearch, Ranking
+from lemmata.train.metric import MetricOptions, Trained, export_head, train_metric
+from lemmata.train.ranks import from_first, held_by_first, own_device
+from lemmata.vectors.exact import ExactIndex
+from lemmata.vectors.store import open_vectors
+
+FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
+FEWEST_STEPS = 16  # of an epoch: few links make small batches
+MOST_LINKS = 500_000  # whose messages a step keeps in memory: about 6 GB; of more it reads a sample
+FAN_OUT = 10
+DEPTH = 20
+NEAREST = DEPTH + 1  # one of them is the query itself
+LEVEL = 0.05  # of the test that decides
+# tried on the half of the validation passages that stops the training; the other half decides
+SEEDS = (5, 20)
+QUERY_WEIGHTS = (0.5, 1.0, 2.5)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStageOptions:
+    """How a metric is learned."""
+
+    SMALLEST: ClassVar = {"dimension": 4, "rank": 1, "epochs": 1, "seed": 0}
+    dimension: int = 256  # of the embeddings; a multiple of 4
+    rank: int = 32  # of the metrics
+    epochs: int = 50  # at most; validation ends the training
+    seed: int = 0  # random seed
+
+
+class _Task(NamedTuple):
+    """Passages whose references are to be found."""
+
+    rows: Integers
+    answers: list[set[int]]
+
+    def part(self, number: int) -> _Task:
+        """Every second one."""
+        return _Task(self.rows[number::2], self.answers[number::2])
+
+
+class _Data(NamedTuple):
+    matrix: Floats  # (passages, inputs)
+    hashes: npt.NDArray[np.uint64]  # (passages,) of their texts
+    stored: StoredGraph
+    citing: Mask  # (edges,) links between passages
+    seen: Mask  # (edges,) all edges but the links of held-out passages
+    candidates: Mask  # (passages,) what has or gets a link
+    task: _Task
+
+
+def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, progress: Progress) -> dict[str, Any]:
+    """Train on the training part, and compare geodesic search by the metric and by text on the validation part.
+
+    The metric is kept if it finds significantly more references. The report says what was found in either case. Resumes
+    from the last epoch.
+    """
+    vectors = vector_set(layout, encoder and encoder_id(encoder, layout.models))
+    if vectors is None:
+        raise WorkspaceError("a metric is learned from vectors: run 'lemmata index' first")
+    with held_by_first(layout.hold()):
+        open_artefact(layout, dense_index(vectors))
+        wanted = {"options": asdict(options), "split": split_key(layout), "graph": graph_inputs(layout)}
+        wanted["vectors"] = read_manifest(vectors.manifest)
+        stored = read_undamaged(learned_metric(vectors)) or {}
+        checkpoint = metric_checkpoint(vectors, wanted)
+        if stored and {name: stored.get(name) for name in wanted} == wanted:
+            return {**stored["report"], "done_before": True}
+        data = _open(layout, vectors.encoder)
+        links = _links(data, data.citing & data.seen)
+        batch = min(max(len(links) // FEWEST_STEPS, 32), 512)
+        trained = train_metric(
+            data.matrix,
+            links,
+            MetricOptions(
+                options.dimension,
+                options.rank,
+                batch=batch,
+                fan_out=FAN_OUT if len(links) > MOST_LINKS else 0,
+                epochs=options.epochs,
+                seed=options.seed,
+            ),
+            candidates=data.candidates,
+            validation=data.task.part(0),
+            checkpoint=checkpoint,
+            progress=progress,
+            device=own_device(),
+        )
+
+        def judge() -> dict[str, Any]:
+            report, search = _judge(data, trained, progress)
+            content = {"options": asdict(options), "split": split_key(layout), "report": report, "search": search}
+            _write(layout, vectors, data, trained, content, progress)
+            for file in checkpoint.parent.glob("metric.*.partial.pt"):  # also those of other graphs and options
+                file.unlink()
+            return report
+
+        return from_first(judge)
+
+
+def _open(layout: Layout, encoder: str) -> _Data:
+    with contextlib.closing(Corpus(layout)) as corpus:
+        split = open_split(layout, corpus.inputs)
+        vectors = open_vectors(layout, corpus.inputs, encoder)
+    matrix = np.asarray(vectors.matrix, np.float32)
+    stored = open_graph(layout)
+    graph, rows = stored.graph, np.asarray(stored.rows)
+    sources, targets = rows[graph.sources()], rows[np.asarray(graph.indices)]
+    numbers = [number for number, name in enumerate(graph.relations) if name in CITING]
+    refers = np.isin(graph.relation, numbers)
+    citing = refers & (sources >= 0) & (targets >= 0) & (sources != targets)
+    in_training = np.append(split.rows("train"), False)  # the last one is for nodes that are no passages
+    seen = ~(refers & (sources >= 0) & ~in_training[sources])
+    if not (citing & seen).any():
+        raise LemmataError(
+            "a metric is learned from links between passages, and the training part has none:"
+            " ingest texts that refer to each other"
+        )
+    candidates = np.zeros(len(matrix), bool)
+    candidates[sources[citing]] = candidates[targets[citing]] = True
+    citations = citations_between(graph, rows, len(matrix))
+    held_out = np.flatnonzero(split.rows("validation") & (np.diff(citations.indptr) > 0))
+    answers = [{*citations.indices[citations.indptr[row] : citations.indptr[row + 1]].tolist()} for row in held_out]
+    if len(held_out) < FEWEST:
+        raise LemmataError(
+            f"{len(held_out)} passages of the validation part refer to others; to tell whether a metric helps,"
+            f" {FEWEST} are needed: ingest more texts, or give validation a larger share ('lemmata split --validation')"
+        )
+    shuffled = np.random.default_rng(0).permutation(len(held_out))
+    task = _Task(held_out[shuffled], [answers[place] for place in shuffled.tolist()])
+    return _Data(matrix, np.asarray(vectors.hashes), stored, citing, seen, candidates, task)
+
+
+def _links(data: _Data, kept: Mask) -> Integers:
+    """The rows that some edges join (m, 2), each pair once."""
+    graph, rows = data.stored.graph, np.asarray(data.stored.rows)
+    edges = np.flatnonzero(kept)
+    return np.unique(np.stack([rows[graph.sources()[edges]], rows[graph.indices[edges]]], axis=1), axis=0)
+
+
+# ---------------------------------------------------------------- does it help?
+
+
+def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+    """R@20 of geodesic search by text and by the metric, on passages that did not stop the training."""
+    epsilon = trained.model.options.epsilon
+    stored = data.stored
+    seen = stored._replace(graph=stored.graph.with_edges(data.seen))
+    by_text = _measured_by_text(seen, data.matrix, progress)
+    known = stored._replace(graph=stored.graph.with_edges(data.citing & data.seen))
+    by_metric = _empty(known.graph)
+    _measure(known, trained, by_metric, progress)
+    metric = LearnedMetric(trained.nodes.h.cpu().numpy(), epsilon, _head(trained))
+    tuning, judging = data.task.part(0), data.task.part(1)
+    passages = len(data.matrix)
+
+    def learned(task: _Task, near: Ranking, seeds: int, weight: float) -> Any:
+        paths = PathSearch(known, by_metric, passages, seeds=seeds, query_weight=weight)
+        return _recalls(paths, near, task, data.candidates)
+
+    progress("choosing seeds", 0, None)
+    near = [metric.search(data.matrix[task.rows], NEAREST, data.candidates) for task in (tuning, judging)]
+    settings = product(SEEDS, QUERY_WEIGHTS)
+    seeds, weight = max(settings, key=lambda setting: float(learned(tuning, near[0], *setting).mean()))
+    after = learned(judging, near[1], seeds, weight)
+    before = _recalls(PathSearch(seen, by_text, passages), _nearest(data, judging), judging, data.candidates)
+    p = randomisation(after, before, generator=np.random.default_rng(0))
+    history = trained.history
+    report = {
+        "kept": bool(after.mean() > before.mean() and p < LEVEL),
+        "measure": f"R@{DEPTH}",
+        "queries": len(judging.rows),
+        "by_text": float(before.mean()),
+        "by_metric": float(after.mean()),
+        "p": float(p),
+        "links": int((data.citing & data.seen).sum()),
+        "epochs": len(history) - 1,
+        "best_epoch": int(np.argmax([record.get("R@20", -1.0) for record in history])),
+        "seconds": trained.seconds,
+    }
+    return report, {"epsilon": epsilon, "seeds": seeds, "query_weight": weight}
+
+
+def _nearest(data: _Data, task: _Task) -> Ranking:
+    return ExactIndex(data.matrix).search(data.matrix[task.rows], NEAREST, data.candidates)
+
+
+def _recalls(paths: PathSearch, near: Ranking, task: _Task, candidates: Mask) -> Any:
+    found, _ = paths.nearest([near], DEPTH, candidates, task.rows)
+    grades = {str(place): dict.fromkeys(map(str, rows), 1) for place, rows in enumerate(map(sorted, task.answers))}
+    return evaluate(found, judged(grades, int), [parse_measure(f"R@{DEPTH}")])[f"R@{DEPTH}"]
+
+
+def _empty(graph: Graph) -> MeasuredGraph:
+    entries = 2 * len(graph.indices)
+    return MeasuredGraph(
+        np.empty(len(graph.nodes) + 1, np.int64),
+        np.empty(entries, np.int32),
+        np.empty(entries, np.float32),
+        np.empty(entries, np.int64),
+    )
+
+
+def _measured_by_text(stored: StoredGraph, matrix: Floats, progress: Progress) -> MeasuredGraph:
+    result, lengths = _empty(stored.graph), np.empty(len(stored.graph.indices), np.float32)
+    measure_by_text(stored.graph, np.asarray(stored.rows), matrix, lengths, progress)
+    sort_edges(stored.graph, lengths, lengths, result)
+    return result
+
+
+def _head(trained: Trained) -> Any:
+    import torch
+
+    def head(vectors: Floats) -> tuple[Floats, Floats]:
+        with torch.no_grad():
+            located = trained.model.locate_alone(torch.tensor(vectors, device=trained.nodes.h.device))
+            return located.h.cpu().numpy(), trained.model.factors(located.hidden).cpu().numpy()
+
+    return head
+
+
+def _measure(stored: StoredGraph, trained: Trained, result: MeasuredGraph, progress: Progress) -> None:
+    """Fill in the lengths of a graph that has links between passages only."""
+    import torch
+
+    def factors(rows: Integers) -> Floats:
+        with torch.no_grad():
+            hidden = trained.nodes.hidden[torch.tensor(rows, device=trained.nodes.hidden.device)]
+            return np.asarray(trained.model.factors(hidden).cpu().numpy())
+
+    graph, rows = stored.graph, np.asarray(stored.rows)
+    forward, backward = (np.empty(len(graph.indices), np.float32) for _ in range(2))
+    ends = rows[graph.sources()], rows[np.asarray(graph.indices)]
+    h = trained.nodes.h.cpu().numpy()
+    measure_by_metric(*ends, h, factors, trained.model.options.epsilon, forward, backward, progress)
+    sort_edges(graph, forward, backward, result)
+
+
+def _write(
+    layout: Layout, vectors: VectorSet, data: _Data, trained: Trained, content: dict[str, Any], progress: Progress
+) -> None:
+    """Store the metric for search, or only the report where it does not help.
+
+    Embeddings are those by the links of the training part, so that a test passage has not told what it refers to;
+    lengths are those of all links.
+    """
+    with writing_metric(layout, vectors, content) as folder:
+        if not content["report"]["kept"]:
+            return
+        stored = data.stored._replace(graph=data.stored.graph.with_edges(data.citing))
+        edges = np.flatnonzero(data.citing)
+        result = measured_arrays(folder, len(stored.graph.nodes), len(edges))
+        _measure(stored, trained, result, progress)
+        numbers: Integers = np.asarray(result.edges, np.int64)
+        result.edges[:] = np.where(numbers >= 0, edges[numbers], -1 - edges[-1 - numbers])  # of the whole graph
+        h = trained.nodes.h.cpu().numpy()
+        create_array(folder / "h.npy", h.dtype, h.shape)[:] = h
+        np.save(folder / HASHES, data.hashes)
+        export_head(trained.model, folder / HEAD)

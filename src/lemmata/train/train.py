@@ -1,0 +1,769 @@
+"""Models of a workspace: built in a work folder, with card, report and ONNX, and moved into place when complete."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lemmata.core.artefacts import model, seal, verify
+from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
+from lemmata.core.files import fingerprint, replace_folder, sha256_of, write_atomically
+from lemmata.core.types import Progress
+from lemmata.core.workspace import Layout, read_manifest, read_manifests
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.split import Keys, id_keys, open_split
+from lemmata.corpus.trained import Trained, read_trained, summary, write_trained
+from lemmata.corpus.training_files import read_training, set_file, split_key, text_columns
+from lemmata.encode.bert import Architecture, is_bert, is_cross_bert, read_architecture
+from lemmata.encode.cross import cross_folder, is_cross_encoder, load_cross_encoder
+from lemmata.encode.export import export_encoder, write_cross_encoder
+from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder, load_encoder
+from lemmata.encode.restore import restore, restore_cross_encoder
+from lemmata.encode.static import (
+    is_static,
+    plain_tokenizer,
+    rename_static,
+    static_settings,
+    static_sha256,
+    write_static,
+)
+from lemmata.evaluate.evaluate import TASKS, tune_rerank
+from lemmata.evaluate.tasks import Task
+from lemmata.mine.material import material
+from lemmata.mine.training_sets import older_sources, trainable_sets
+from lemmata.train.card import (
+    STATIC_POOLING,
+    Estimate,
+    Guard,
+    Measured,
+    ModelFacts,
+    SplitFacts,
+    TrainingSet,
+    inherited,
+    write_card,
+)
+from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, teacher_names
+from lemmata.train.job import Job, open_job
+from lemmata.train.losses import cut_lengths
+from lemmata.train.prepare import Further, is_of, prepare, resolve_workspace
+from lemmata.train.pretrain import PretrainOptions, pretrain
+from lemmata.train.ranks import held_by_first, is_first_process, once
+from lemmata.train.report import History, Point, training_report, write_history
+from lemmata.train.reranker import LONGEST, RerankerOptions, RerankerResult, train_reranker
+from lemmata.train.static import count_tokens, fitted, token_vectors
+from lemmata.train.validate import selection
+from lemmata.train.windows import worth_reading
+from lemmata.vectors.store import invalidate_vectors
+
+DRIFT_TEXTS = 100  # on which an export is compared with the model
+RERANKED = 20  # hits of a held-out query that are reranked to choose the weight of the reranker
+WEIGHED = 50  # held-out queries for that
+PRECISION = "int8"  # of the export with which a workspace searches; models other than BERT have fp32
+
+
+# ---------------------------------------------------------------- bases
+
+
+def base_folder(layout: Layout | None, name: str, scratch: Path) -> Path:
+    """The folder of a base, of sentence-transformers or of a static encoder.
+
+    The weights of an exported model are restored to `scratch`.
+    """
+    folder = find_base(layout, name) or _from_hub(name)
+    if (folder / "modules.json").is_file() or is_static(folder):
+        return folder
+    out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
+    once((out / "modules.json").is_file, lambda: restore(folder, out))
+    return out
+
+
+def find_base(layout: Layout | None, name: str) -> Path | None:
+    """The folder of a base, of sentence-transformers or exported; None for a hub name. ConfigError if there is none.
+
+    A path is relative to the workspace or to the current folder.
+    """
+    if layout is not None and "/" not in name:
+        own = layout.model(name)
+        if (own / "modules.json").is_file() or is_static(own):
+            return own
+    if layout is not None and name in read_manifests(layout.models):
+        raise ConfigError(f"the model {name!r} was not kept: fine-tuned, it did worse on validation than its base")
+    if name in PACKAGED:
+        return PACKAGED[name]
+    if name == BASELINE:
+        return baseline_folder()
+    path = Path(name).expanduser()
+    for folder in (layout.root / path, path) if layout is not None else (path,):
+        if (folder / "modules.json").is_file() or (folder / "encoder.json").is_file():
+            return folder
+    if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) and not path.exists():
+        return None
+    available = ", ".join((*PACKAGED, BASELINE, *(read_manifests(layout.models) if layout is not None else ())))
+    raise ConfigError(f"there is no base model {name!r}; possible are {available}, a folder, or a hub name")
+
+
+def _from_hub(name: str) -> Path:
+    hub = require("huggingface_hub", "train")
+    try:
+        return Path(hub.snapshot_download(name))
+    except Exception as error:  # the hub's client raises many kinds
+        raise InputError(f"cannot be downloaded from the hub ({str(error).splitlines()[0]})", file=name) from error
+
+
+def weights_sha256(folder: Path) -> str:
+    """Of a model's weights, in whatever format they are stored."""
+    if is_static(folder):
+        return static_sha256(folder)
+    kinds = (folder.rglob(pattern) for pattern in ("*.safetensors", "*.bin", "model.onnx"))
+    return sha256_of(next((files for kind in kinds if (files := sorted(kind))), []))
+
+
+def _base_sha256(layout: Layout | None, name: str) -> str:
+    return weights_sha256(find_base(layout, name) or _from_hub(name))
+
+
+# ---------------------------------------------------------------- pretraining
+
+
+def pretrain_model(
+    layout: Layout, name: str, options: PretrainOptions, judge: FinetuneOptions | None, progress: Progress
+) -> dict[str, Any]:
+    """Masked language modelling on the training part; writes `models/NAME`, a base for fine-tuning.
+
+    The `judge` is a fine-tuning that decides whether to keep it: base and pretrained model are both fine-tuned with its
+    options, and the pretrained one is only kept if it is not worse on validation. The manifest has the measures in
+    either case.
+    """
+    _check_name(name, options.base)
+    if judge is not None and not judge.validation:
+        raise ConfigError(
+            "pretraining is judged on validation, but the fine-tuning that is its judge names no validation task"
+        )
+    work = layout.model_work(name)
+    with held_by_first(layout.hold()):
+        inputs = {
+            "verb": "pretrain",
+            "options": asdict(options),
+            "judge": _inputs(layout, judge) if judge else {},
+            "base_sha256": _base_sha256(layout, options.base),
+            "split": split_key(layout),
+        }
+        if finished := _finished(layout.model(name), work, inputs):
+            return finished
+        _begin(work, inputs)
+        base = base_folder(layout, options.base, work)
+        if judge is not None:  # errors in the judge's options should come before hours of pretraining
+            _prepared(layout, base, judge, work / "gate-base" / "job", progress)
+        texts = TrainingTexts(layout, options.sections)
+        report = pretrain(base, texts, work / "out", options, work=work / "work", progress=progress)
+        report = {"name": name, "kept": True, **report}
+        if judge is not None:
+            report |= _judged(layout, work, base, judge, progress)
+        if is_first_process():
+            write_trained(work / "out", [*_trained_before(layout, options.base), texts.trained()])
+            if not report["kept"]:
+                shutil.rmtree(work / "out")
+                (work / "out").mkdir()
+            _finish(layout.model(name), work, {**inputs, "report": report}, layout)
+    return report
+
+
+def _judged(layout: Layout, work: Path, base: Path, judge: FinetuneOptions, progress: Progress) -> dict[str, Any]:
+    """Fine-tune base and pretrained model with the options of the judge, and compare them on validation."""
+    table: dict[str, dict[str, Any]] = {}
+    for name, start in (("base", base), ("pretrained", work / "out")):
+        folder = work / f"gate-{name}"
+        job = _prepared(layout, start, judge, folder / "job", progress)
+        result = _finetune(layout, start, job, judge, folder, progress)
+        domain = selection(dict(result.after), job.validations)[0]
+        table[name] = {"before": dict(result.before), "after": dict(result.after), "domain": domain}
+    return {"gate": table, "kept": table["pretrained"]["domain"] >= table["base"]["domain"]}
+
+
+class TrainingTexts:
+    """Document and text of the passages of the training part that are worth reading; may be read several times."""
+
+    def __init__(self, layout: Layout, sections: list[str]) -> None:
+        self._layout = layout
+        self._sections = sections
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        with contextlib.closing(Corpus(self._layout)) as corpus:
+            part = material(corpus, open_split(self._layout, corpus.inputs), "train")
+            for _, passage in part.all_passages():
+                if worth_reading(passage.kind, passage.section, self._sections):
+                    text = passage.content
+                    yield passage.document, f"{text}\n{passage.proof}" if passage.proof else text
+
+    def trained(self) -> Trained:
+        """The passages that were read, under the split of the workspace."""
+        with contextlib.closing(Corpus(self._layout)) as corpus:
+            split = open_split(self._layout, corpus.inputs)
+            passages = material(corpus, split, "train").all_passages()
+            ids = [
+                passage.id for _, passage in passages if worth_reading(passage.kind, passage.section, self._sections)
+            ]
+        return Trained(split_key(self._layout), split.seed, split.method, np.unique(id_keys(ids)), id_keys(()))
+
+
+# ---------------------------------------------------------------- fine-tuning
+
+
+def prepare_job(layout: Layout, options: FinetuneOptions, folder: Path, progress: Progress) -> dict[str, Any]:
+    """Write all that a fine-tuning needs, except the base, to a folder that can be trained on another machine."""
+    with tempfile.TemporaryDirectory() as scratch:
+        job = prepare(layout, base_folder(layout, options.base, Path(scratch)), options, folder, progress)
+    return {
+        "texts": len(job.texts),
+        "tokens": len(job.texts.flat),
+        "sets": {name: len(records) for name, records in job.sets.items()},
+        "validations": {task.name: len(task.queries) for task in job.validations},
+        "notes": _notes(layout, options.sets),
+    }
+
+
+def _notes(layout: Layout, specs: Iterable[str]) -> list[str]:
+    """What is said about the training sets of a model: which are older than what they were made from."""
+    places = [resolve_workspace(layout, spec.partition(":")[0]) for spec in specs or trainable_sets(layout)]
+    return [sentence for workspace, name in places for sentence in older_sources(workspace, [name])]
+
+
+def finetune_model(
+    layout: Layout, name: str, options: FinetuneOptions, progress: Progress, *, static: bool = False
+) -> dict[str, Any]:
+    """Fine-tune on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
+
+    A `static` model starts from the token vectors of its base.
+    """
+    _check_name(name, options.base)
+    work = layout.model_work(name)
+    with held_by_first(layout.hold()):
+        verb = "static" if static else "finetune"
+        inputs = {"verb": verb, "base_sha256": _base_sha256(layout, options.base), **_inputs(layout, options)}
+        if finished := _finished(layout.model(name), work, inputs):
+            return {**finished, "notes": _notes(layout, options.sets)}
+        _begin(work, inputs)
+        base = _static_base(layout, options.base, work, progress) if static else base_folder(layout, options.base, work)
+        job = _prepared(layout, base, options, work / "job", progress)
+        options = fitted(options, job) if static else options
+        result = _finetune(layout, base, job, options, work, progress)
+        report = {**_report(name, result), "notes": _notes(layout, options.sets)}
+        if is_first_process():
+            _describe(work / "out", name, base, job, options, result)
+            write_trained(work / "out", [*_trained_before(layout, options.base), *read_trained(job.folder)])
+            report |= _export(layout, work / "out", name, progress)
+            _finish(layout.model(name), work, {**inputs, "report": report}, layout)
+    return report
+
+
+def update_model(
+    layout: Layout,
+    name: str,
+    options: FinetuneOptions,
+    new: Keys,
+    start: str,
+    progress: Progress,
+    *,
+    static: bool = False,
+) -> dict[str, Any]:
+    """Train a model of the workspace further after passages came in; replaces it where it gains.
+
+    `new` are the hashes of these passages, `start` is the sha256 of the weights before. The records that the model has
+    not seen are trained with as many others. Validation queries about new passages choose the model, the others are
+    a guard with the bound `forget`. Resumes from the last checkpoint.
+    """
+    place, work = layout.model(name), layout.model_work(name)
+    with held_by_first(layout.hold()):
+        about = {"new": fingerprint(new.tolist()), **_inputs(layout, options)}
+        inputs = {"verb": "update", "base_sha256": start, **about}
+        if finished := _finished(place, work, inputs):
+            return finished
+        if weights_sha256(place) != start:
+            raise WorkspaceError(f"the model {name!r} has changed since the run began: run again")
+        _begin(work, inputs)
+        job = _prepared(layout, place, options, work / "job", progress, Further(new, read_trained(place)))
+        if not job.sets:
+            shutil.rmtree(work, ignore_errors=True)
+            return {"name": name, "kept": False, "new": 0, "replayed": 0}
+        options = fitted(options, job) if static else options
+        result = _finetune(layout, place, job, options, work, progress, base_is_candidate=True)
+        counts = {count: sum(facts[count] for facts in job.facts["sets"]) for count in ("new", "replayed")}
+        report = {**_report(name, result), **counts, "kept": result.share > 0}
+        if is_first_process():
+            if not report["kept"]:
+                shutil.rmtree(work, ignore_errors=True)
+                return report
+            _describe(work / "out", name, place, job, replace(options, base=name), result)
+            write_trained(work / "out", [*read_trained(place), *read_trained(job.folder)])
+            report |= _export(layout, work / "out", name, progress)
+            _finish(place, work, {**inputs, "report": report}, layout)
+    return report
+
+
+def train_job(
+    folder: Path, base: Path | str, out: Path, options: FinetuneOptions, progress: Progress
+) -> dict[str, Any]:
+    """Train a prepared job without its workspace; writes the model to `out`. Resumes from the last checkpoint."""
+    job = open_job(folder)
+    out = out.resolve()
+    if out.exists() and not (out / "modules.json").is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError("exists and is no model, so it is not replaced", file=str(out))
+    work = out.with_name(f".{out.name}")
+    inputs = {
+        "verb": "finetune",
+        "options": asdict(options),
+        "base_sha256": _base_sha256(None, str(base)),
+        "job": fingerprint(dict(job.facts)),
+    }
+    if finished := _finished(out, work, inputs):
+        return finished
+    _begin(work, inputs)
+    start = base_folder(None, str(base), work)
+    result = _finetune(None, start, job, options, work, progress)
+    report = _report(out.name, result)
+    if is_first_process():
+        _describe(work / "out", out.name, start, job, options, result)
+        write_trained(work / "out", [*_trained_before(None, str(base)), *read_trained(job.folder)])
+        _finish(out, work, {**inputs, "report": report}, None)
+    return report
+
+
+def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
+    """Options and hashes of all that a fine-tuning reads: a change means another model."""
+    sets = {}
+    for spec in options.sets or trainable_sets(layout):
+        workspace, name = resolve_workspace(layout, spec.partition(":")[0])
+        sets[spec] = [sha256_of(_files(workspace.training_file(name))), split_key(workspace)]
+    tasks: dict[str, Any] = {}
+    for spec in (*options.validation, *options.guard):
+        path = spec.partition("#")[0]
+        workspace, name = resolve_workspace(layout, path)
+        if name in TASKS:
+            graph = read_manifest(workspace.manifest(workspace.graph)) or {}
+            tasks[spec] = [split_key(workspace), graph.get("inputs", "")]
+        else:
+            tasks[spec] = sha256_of(_files(layout.root / Path(path).expanduser()))
+    others = [spec for spec in (options.guide, *teacher_names(options.teacher)) if spec not in ("", "base")]
+    return {
+        "options": asdict(options),
+        "sets": sets,
+        "tasks": tasks,
+        "split": split_key(layout),
+        "others": {spec: _base_sha256(layout, spec) for spec in others},
+    }
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path][: path.is_file()]
+
+
+def _prepared(
+    layout: Layout,
+    base: Path,
+    options: FinetuneOptions,
+    folder: Path,
+    progress: Progress,
+    further: Further | None = None,
+) -> Job:
+    """The job in `folder`, prepared by the first process where it is missing."""
+    once(
+        (folder / "manifest.json").is_file,
+        lambda: prepare(layout, base, options, folder, progress, further=further),
+    )
+    return open_job(folder)
+
+
+def _trained_before(layout: Layout | None, base: str) -> list[Trained]:
+    """What the base has seen, as far as it is recorded."""
+    folder = find_base(layout, base)
+    return read_trained(folder) if folder is not None else []
+
+
+def _finetune(
+    layout: Layout | None,
+    base: Path,
+    job: Job,
+    options: FinetuneOptions,
+    work: Path,
+    progress: Progress,
+    *,
+    base_is_candidate: bool = False,
+) -> FinetuneResult:
+    def folder(name: str) -> Path:
+        return base if name == "base" else base_folder(layout, name, work)
+
+    if is_first_process():
+        shutil.rmtree(work / "out", ignore_errors=True)  # a kill may have left a part of an export in it
+    return finetune(
+        base,
+        job,
+        work / "out",
+        options,
+        work=work / "work",
+        guide=folder(options.guide) if options.guide else None,
+        teachers=[folder(name) for name in teacher_names(options.teacher)],
+        base_is_candidate=base_is_candidate,
+        progress=progress,
+    )
+
+
+def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict[str, Any]:
+    """Export a model, so that searching needs no torch; where that fails, the report says why."""
+    if is_static(folder):  # it needs none as it is
+        rename_static(folder, name)
+        return {}
+    progress("exporting", 0, None)
+    with contextlib.closing(Corpus(layout)) as corpus:
+        texts = list(islice((text for text in corpus.contents() if text.strip()), DRIFT_TEXTS))
+    precision = PRECISION if is_bert(folder) else "fp32"
+    try:
+        drift = export_encoder(folder, folder / "onnx", precision, texts=texts, name=name, force=True)
+    except (LemmataError, RuntimeError, NotImplementedError) as error:  # torch raises them for unusual architectures
+        return {"drift": None, "not_exported": str(error).strip().split("\n")[0]}
+    return {"drift": drift._asdict(), "precision": precision}
+
+
+# ---------------------------------------------------------------- static encoders
+
+
+def _static_base(layout: Layout, name: str, scratch: Path, progress: Progress) -> Path:
+    """The folder of a static encoder; of another encoder, one with its token vectors is written to `scratch`.
+
+    The vectors are weighted by the frequency of the tokens in the training part.
+    """
+    folder = find_base(layout, name) or _from_hub(name)
+    if is_static(folder):
+        return folder
+    tokenizer = folder / "tokenizer.json"
+    if not tokenizer.is_file():
+        raise InputError("has no tokenizer.json, so there are no token vectors to start from", file=str(folder))
+    out = scratch / f"base-tokens-{weights_sha256(folder)[:8]}"
+
+    def write() -> None:
+        progress("counting tokens", 0, None)
+        counts = count_tokens((text for _, text in TrainingTexts(layout, [])), tokenizer)
+        vectors = token_vectors(load_encoder(str(folder)), tokenizer, counts, progress)
+        write_static(out, folder.name, vectors, plain_tokenizer(tokenizer))
+        for file in (*folder.glob("LICENSE*"), *folder.glob("README.md")):  # for the licence on the card
+            shutil.copyfile(file, out / file.name)
+
+    once(lambda: is_static(out), write)
+    return out
+
+
+# ---------------------------------------------------------------- rerankers
+
+
+def reranker_model(
+    layout: Layout, name: str, options: RerankerOptions, progress: Progress, *, key: str = ""
+) -> dict[str, Any]:
+    """Train a cross-encoder on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
+
+    Its weight beside the retriever's own score is chosen on held-out pairs, where the workspace has an index.
+    """
+    _check_name(name, options.base)
+    work = layout.model_work(name)
+    with held_by_first(layout.hold()):
+        chosen = options.sets or dict.fromkeys(_sets_with_negatives(layout), 1.0)
+        as_finetune = FinetuneOptions(sets=chosen, prompts={"query": "", "passage": ""})
+        hashes = {part: value for part, value in _inputs(layout, as_finetune).items() if part in ("sets", "split")}
+        source = _cross_source(layout, options.base)
+        sha256 = weights_sha256(source) if source is not None else _base_sha256(layout, options.base)
+        inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
+        if finished := _finished(layout.model(name), work, inputs):
+            return {**finished, "notes": _notes(layout, chosen)}
+        _begin(work, inputs)
+        base = _cross_base(source, work) if source is not None else base_folder(layout, options.base, work)
+        job = _prepared(layout, base, as_finetune, work / "job", progress)
+        out = work / "out"
+        result = train_reranker(base, job, out, replace(options, sets=chosen), work=work / "work", progress=progress)
+        values = {part: value for part, value in result._asdict().items() if part not in ("history", "held_out")}
+        report = {"name": name, **values, "held_out": sum(map(len, result.held_out.values()))}
+        report["notes"] = _notes(layout, chosen)
+        if is_first_process():
+            task = _held_out_task(layout, result)
+            _describe_reranker(out, name, base, job, options, result)
+            before = read_trained(source) if source is not None else _trained_before(layout, options.base)
+            write_trained(out, [*before, *read_trained(job.folder)])
+            report |= _export_reranker(out, name, task)
+            report |= _weigh(layout, out, task, progress, key)
+            _finish(layout.model(name), work, {**inputs, "report": report}, layout)
+    return report
+
+
+def _sets_with_negatives(layout: Layout) -> list[str]:
+    """All sets that have negatives, or all where none has."""
+    names = list(trainable_sets(layout))
+    with_negatives = [name for name in names if len(text_columns(set_file(layout, name))) > 2]
+    return with_negatives or names
+
+
+def _cross_source(layout: Layout, name: str) -> Path | None:
+    """The folder of a base that is a cross-encoder already; None for an encoder."""
+    folder = cross_folder(name, layout.models)
+    folder = folder.parent if folder.name == "onnx" else folder
+    if not folder.is_dir() and name not in (*PACKAGED, BASELINE) and find_base(layout, name) is None:
+        folder = _from_hub(name)
+    return folder if is_cross_encoder(folder) else None
+
+
+def _cross_base(folder: Path, scratch: Path) -> Path:
+    """A cross-encoder with weights that can be trained; those of an exported one are restored to `scratch`."""
+    if (folder / "config.json").is_file():
+        return folder
+    out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
+    once((out / "config.json").is_file, lambda: restore_cross_encoder(folder, out))
+    return out
+
+
+def _held_out_task(layout: Layout, result: RerankerResult) -> Task:
+    """Held-out records as queries; every positive that the sets have for such a query is an answer."""
+    queries: dict[str, str] = {}
+    itself: dict[str, str] = {}
+    files = {
+        spec: set_file(layout, spec.partition(":")[0]) for spec in result.held_out if "/" not in spec.partition(":")[0]
+    }
+    for spec, file in files.items():
+        places = set(result.held_out[spec])
+        restriction = spec.partition(":")[2]
+        records = (line for line in read_training(file) if is_of(line, restriction))
+        for number, line in enumerate(records):
+            if number in places and line["anchor"] not in queries.values():
+                query = f"{spec}-{number}"
+                queries[query] = line["anchor"]
+                if line["anchor_id"] is not None:
+                    itself[query] = line["anchor_id"]
+    by_text = {text: query for query, text in queries.items()}
+    qrels: dict[str, dict[str, int]] = {query: {} for query in queries}
+    for file in dict.fromkeys(files.values()):
+        for line in read_training(file):
+            if line["anchor"] in by_text:
+                qrels[by_text[line["anchor"]]][line["positive_id"]] = 1
+    return Task("held-out pairs", queries, qrels, itself=itself)
+
+
+def _export_reranker(folder: Path, name: str, task: Task) -> dict[str, Any]:
+    """Export a reranker, so that searching needs no torch, and compare scores; the report says why where that fails."""
+    if not is_cross_bert(folder):
+        return {"drift": None, "not_exported": "it is no BERT with one score for a pair"}
+    write_cross_encoder(folder, folder / "onnx", PRECISION, name, LONGEST)
+    texts = list(task.queries.values())[:DRIFT_TEXTS]
+    pairs = list(zip(texts, texts[1:] + texts[:1], strict=True)) + [(text, text) for text in texts]
+    if len(pairs) < 4:
+        return {"drift": None, "precision": PRECISION}
+    exported, original = (load_cross_encoder(str(place)).score(pairs) for place in (folder / "onnx", folder))
+    correlation = float(np.corrcoef(exported, original)[0, 1])
+    return {"drift": {"pairs": len(pairs), "correlation": correlation}, "precision": PRECISION}
+
+
+def _weigh(layout: Layout, folder: Path, task: Task, progress: Progress, key: str) -> dict[str, Any]:
+    """Choose the reranker's weight on held-out pairs; where that fails, search gives it the default weight.
+
+    A missing index or a remote encoder that does not answer is no reason to lose a trained model.
+    """
+    model = folder / "onnx" if (folder / "onnx").is_dir() else folder
+    names = list(task.queries)[:WEIGHED]
+    few = replace(
+        task,
+        queries={query: task.queries[query] for query in names},
+        qrels={query: task.qrels[query] for query in names},
+    )
+    if not names:
+        return {"weight": None}
+    try:
+        return {"weight": tune_rerank(layout, few, f"auto+rerank{RERANKED}:{model}", "MRR@10", progress, key=key)}
+    except LemmataError as error:
+        return {"weight": None, "not_weighed": str(error)}
+
+
+def _describe_reranker(
+    folder: Path, name: str, base: Path, job: Job, options: RerankerOptions, result: RerankerResult
+) -> None:
+    """Write report, history and card into the model's folder."""
+    _write_history(folder, name, job, options, result, pairs_per_second=result.pairs_per_second)
+    queries = sum(map(len, result.held_out.values()))
+    facts = ModelFacts(
+        **_facts_of(name, base, job, options),
+        dimension=0,
+        max_tokens=LONGEST,
+        pooling=(),
+        measures=[
+            Measured(
+                "held-out pairs", "ten passages", measure, queries, Estimate(value), Estimate(result.after[measure])
+            )
+            for measure, value in result.before.items()
+        ],
+        intended_use="Rerank the first hits of a search in its corpus, and check mined training data.",
+        limits=[
+            "The held-out pairs are of the training part; 'lemmata evaluate --retriever dense+rerank' measures others.",
+            "Scores are comparable between queries of one kind, but are no probabilities.",
+        ],
+    )
+    write_card(folder, facts)
+
+
+# ---------------------------------------------------------------- report and card
+
+
+def _report(name: str, result: FinetuneResult) -> dict[str, Any]:
+    values = {key: value for key, value in result._asdict().items() if key != "history"}
+    return {"name": name, **values}
+
+
+def _describe(
+    folder: Path,
+    name: str,
+    base: Path,
+    job: Job,
+    options: FinetuneOptions,
+    result: FinetuneResult,
+) -> None:
+    """Write report, history and card into the model's folder."""
+    sweep = [Point(point["share"], point["domain"], point["general"]) for point in result.sweep]
+    found = {"sweep": sweep, "share": result.share if sweep else None}
+    _write_history(folder, name, job, options, result, pairs_per_second=result.records_per_second, **found)
+    measures, guards = [], []
+    for task in job.validations:
+        key = f"{task.name}/{task.measure}"
+        before, after = Estimate(result.before[key]), Estimate(result.after[key])
+        if task.general:
+            guards.append(Guard(task.name, task.measure, len(task.queries), before, after, options.forget))
+        else:
+            measures.append(Measured("validation", task.name, task.measure, len(task.queries), before, after))
+    architecture, dimension = _shape(folder)
+    facts = ModelFacts(
+        **_facts_of(name, base, job, options),
+        dimension=dimension,
+        max_tokens=architecture.max_tokens,
+        pooling=architecture.pooling,
+        prompts={role: prompt for role, prompt in architecture.prompts.items() if prompt},
+        matryoshka=cut_lengths(options.dimensions, dimension) if options.dimensions else [],
+        measures=measures,
+        guards=guards,
+        sweep=sweep,
+        share=result.share,
+        intended_use="Search in the corpus that it was trained for, and in text like it.",
+        limits=[
+            "Measured on validation only; see the report of 'lemmata run' or 'lemmata evaluate' for the test part."
+        ],
+    )
+    write_card(folder, facts)
+
+
+def _shape(folder: Path) -> tuple[Architecture, int]:
+    """How a model makes a vector, and the dimension of that."""
+    if is_static(folder):
+        settings = static_settings(folder)
+        return Architecture(STATIC_POOLING, settings["max_tokens"], settings["prompts"], ()), int(settings["dimension"])
+    architecture = read_architecture(folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return architecture, int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))
+
+
+def _write_history(
+    folder: Path,
+    name: str,
+    job: Job,
+    options: FinetuneOptions | RerankerOptions,
+    result: FinetuneResult | RerankerResult,
+    **more: Any,
+) -> None:
+    """Write the curves of a training, and its report."""
+    history = replace(
+        History.from_log(result.history),
+        best_step=result.best_step,
+        options=asdict(options),
+        sets={facts["name"]: facts["records"] for facts in job.facts["sets"]},
+        seconds=result.seconds,
+        name=name,
+        **more,
+    )
+    write_history(folder / "history.json", history)
+    training_report(history, folder)
+
+
+def _facts_of(name: str, base: Path, job: Job, options: FinetuneOptions | RerankerOptions) -> dict[str, Any]:
+    """What the card of every trained model says: where it comes from, and what it was trained on."""
+    return {
+        "name": name,
+        "base": options.base,
+        "base_sha256": weights_sha256(base),
+        **inherited(base),
+        "command": " ".join(["lemmata", *sys.argv[1:]]),
+        "sets": [
+            TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})
+            for facts in job.facts["sets"]
+        ],
+        "split": SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
+        "options": asdict(options),
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    names = ("lemmata", "torch", "transformers", "sentence-transformers", "numpy")
+    installed = {distribution.name for distribution in importlib.metadata.distributions()}
+    return {name: importlib.metadata.version(name) for name in names if name in installed}
+
+
+# ---------------------------------------------------------------- work folders
+
+
+def _check_name(name: str, base: str) -> None:
+    if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name) or name.endswith(".old"):  # a suffix of replaced folders
+        raise ConfigError(f"the name of a model has letters, digits, - and _, not {name!r}")
+    if name in (*PACKAGED, BASELINE, "hashing"):
+        raise ConfigError(f"{name!r} comes with lemmata: choose another name for a model of your own")
+    if name == base:
+        raise ConfigError(f"the model {name!r} cannot be its own base")
+
+
+def _finished(place: Path, work: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The report of a model that was made from the same inputs; None where there is none, or a damaged one."""
+    manifest = read_manifest(place / "manifest.json")
+    if manifest is None or any(manifest.get(key) != json.loads(json.dumps(value)) for key, value in inputs.items()):
+        return None
+    try:
+        verify(model(place))
+    except WorkspaceError:
+        return None
+    if is_first_process():
+        shutil.rmtree(work, ignore_errors=True)  # of a run that was killed at its very end, or with other options
+    return {**manifest["report"], "done_before": True}
+
+
+def _begin(work: Path, inputs: Mapping[str, Any]) -> None:
+    """Remove what an interrupted run left, unless it has the same inputs."""
+    note = work / "begun.json"
+    key = fingerprint(inputs)
+
+    def begin() -> None:
+        for part in work.glob("*"):
+            if part.is_dir() and not part.name.startswith("base-"):  # their names have the hash of their weights
+                shutil.rmtree(part)
+        write_atomically(note, key.encode())
+
+    once(lambda: note.is_file() and note.read_text(encoding="utf-8") == key, begin)
+
+
+def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout | None) -> None:
+    """Move the model into place. Vectors made by an earlier model of its name are no longer valid."""
+    trained_under = summary(read_trained(work / "out"))
+    begun = (work / "begun.json").read_text(encoding="utf-8")  # tells `lemmata gc` that this work is finished
+    seal(work / "out", {**manifest, "trained_under": trained_under, "begun": begun})
+    if layout is not None:
+        invalidate_vectors(layout, place.name)
+    replace_folder(work / "out", place)
+    shutil.rmtree(work, ignore_errors=True)

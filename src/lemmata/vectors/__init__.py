@@ -1,0 +1,1 @@
+"""Vectors on disk: made, stored, and searched exactly, by HNSW or in Milvus."""

@@ -1,0 +1,205 @@
+"""Vectors of passages and of summaries: encode what has none yet, shard by shard, and link near ones in large sets."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.core.artefacts import Artefact, read_undamaged, seal
+from lemmata.core.errors import ConfigError
+from lemmata.core.files import read_array, writing
+from lemmata.core.types import Encoder, Floats, Integers, Progress
+from lemmata.core.workers import cluster_map, is_on_cluster
+from lemmata.core.workspace import Layout, read_manifest
+from lemmata.encode.load import load_encoder
+from lemmata.encode.remote import BATCH, RemoteEncoder
+from lemmata.vectors.ann import EXACT_UP_TO, AnnIndex
+from lemmata.vectors.store import VectorWriter
+
+Hashes = npt.NDArray[np.uint64]
+SHARD = 512  # texts encoded between two checkpoints: less than a minute on a small machine
+_FIRST_STEP = 8  # texts until the first report on them
+_SAMPLE = 24  # texts, spread over all, whose time tells that of all
+_LONG = 10  # seconds; where it takes longer, the label of the progress says how long
+_SENT_TEXTS = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
+_COPIED = 100_000  # vectors copied at once
+_MAX_CHANGED = 0.2  # rows that came or went, as a share of a graph's nodes, above which it is built again
+
+
+def hash_texts(texts: Iterable[str], count: int, progress: Progress) -> Hashes:
+    """A hash of each text (n,)."""
+    hashes = np.empty(count, dtype=np.uint64)
+    for row, text in enumerate(texts):
+        hashes[row] = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        if row % 50_000 == 0 and row:
+            progress("hashing passages", row, count)
+    return hashes
+
+
+def match_rows(old: Hashes, new: Hashes) -> Integers:
+    """For each new row an old row with the same hash, each old row once; -1 where there is none."""
+    old_order, new_order = np.argsort(old, kind="stable"), np.argsort(new, kind="stable")
+    old, new = old[old_order], new[new_order]
+    # the first of equal new ones gets the first of equal old ones, and so on
+    places = np.searchsorted(old, new) + np.arange(len(new)) - np.searchsorted(new, new)
+    matched = np.flatnonzero(places < len(old))
+    matched = matched[old[places[matched]] == new[matched]]
+    matches = np.full(len(new), -1, dtype=np.int64)
+    matches[new_order[matched]] = old_order[places[matched]]
+    return matches
+
+
+def copy_vectors(writer: VectorWriter, old: Hashes, matrix: Floats, new: Hashes) -> None:
+    """Write the vectors of the texts that `matrix` has already; `old` are the hashes of its rows."""
+    matches = match_rows(old, new)
+    for start in range(0, len(matches), _COPIED):
+        rows = np.flatnonzero(matches[start : start + _COPIED] >= 0) + start
+        if len(rows):
+            writer.write(rows, np.asarray(matrix[matches[rows]]))
+
+
+def _next_pace(pace: int, encoded: int, seconds: float) -> int:
+    """How many passages to encode until the next report, so that it comes within the second."""
+    return int(np.clip(0.4 * encoded / max(seconds, 1e-6), max(1, pace // 4), min(2 * pace, SHARD)))
+
+
+def encode_missing(
+    writer: VectorWriter,
+    missing: Integers,
+    read: Callable[[Integers], Iterable[str]],
+    encoder: Encoder,
+    progress: Progress,
+    *,
+    what: str = "encoding",
+) -> None:
+    """Encode the texts of the rows that are `missing`, which `read` gives, and write them shard by shard.
+
+    A few of them, spread over all, are encoded first: their time is that which the others will take. On a cluster, its
+    nodes load the encoder and get the texts; one at an address is asked from here.
+    """
+    if is_on_cluster() and not isinstance(encoder, RemoteEncoder):
+        _encode_on_cluster(writer, missing, read, encoder, progress, what)
+        return
+    total, encoded = len(missing), 0
+    pace = BATCH if isinstance(encoder, RemoteEncoder) else _FIRST_STEP
+    if not isinstance(encoder, RemoteEncoder) and total > SHARD:
+        for count in (_FIRST_STEP, _SAMPLE):  # the first ones also warm it up
+            progress("timing the encoder", encoded, _FIRST_STEP + _SAMPLE)
+            rows = missing[np.linspace(0, len(missing) - 1, count).astype(np.int64)]
+            begin = time.perf_counter()
+            writer.write(rows, encoder.encode(list(read(rows)), role="passage"))
+            seconds = (time.perf_counter() - begin) / count * len(missing)
+            missing = np.setdiff1d(missing, rows)
+            encoded += count
+        progress("timing the encoder", encoded, encoded)
+        what = f"{what}, about {_duration(seconds)}" if seconds > _LONG else what
+    progress(what, encoded, total)
+    for start in range(0, len(missing), SHARD):
+        rows = missing[start : start + SHARD]
+        texts = list(read(rows))
+        vectors = np.empty((len(texts), encoder.dimension), np.float32)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # equal lengths need no padding
+        done = 0
+        while done < len(texts):
+            step = order[done : done + pace]
+            begin = time.perf_counter()
+            vectors[step] = encoder.encode([texts[place] for place in step], role="passage")
+            seconds = time.perf_counter() - begin
+            done += len(step)
+            progress(what, encoded + start + done, total)
+            if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
+                pace = _next_pace(pace, len(step), seconds)
+        writer.write(rows, vectors)
+
+
+def _encode_on_cluster(
+    writer: VectorWriter,
+    missing: Integers,
+    read: Callable[[Integers], Iterable[str]],
+    encoder: Encoder,
+    progress: Progress,
+    what: str,
+) -> None:
+    models = writer.layout.models.absolute()
+    load = partial(load_encoder, writer.encoder, dimension=encoder.dimension, threads=1, models=models)
+    parts = (missing[start : start + _SENT_TEXTS] for start in range(0, len(missing), _SENT_TEXTS))
+    items = ((rows, list(read(rows))) for rows in parts)
+    encoded = 0
+    progress(what, encoded, len(missing))
+    for (rows, _), vectors in cluster_map(partial(_encode_part, load, encoder.name), items, batch=1):
+        writer.write(rows, vectors)
+        encoded += len(rows)
+        progress(what, encoded, len(missing))
+
+
+def _encode_part(load: Callable[[], Encoder], name: str, part: tuple[Integers, list[str]]) -> Floats:
+    return _loaded(load, name).encode(part[1], role="passage")
+
+
+@lru_cache(maxsize=1)
+def _loaded(load: Callable[[], Encoder], name: str) -> Encoder:
+    """The encoder of a node; ConfigError for another one than on the machine that asks for it."""
+    encoder = load()
+    if encoder.name != name:
+        raise ConfigError(f"a node of the cluster has the encoder {encoder.name}, not {name}: give it the same one")
+    return encoder
+
+
+def _duration(seconds: float) -> str:
+    """A time in words: 40 seconds, 12 minutes, 3.5 hours."""
+    if seconds < 90:
+        return f"{round(seconds, -1):.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
+
+
+def build_neighbours(
+    layout: Layout,
+    item: Artefact,
+    count: int,
+    matrix: Callable[[], Floats],
+    progress: Progress,
+    *,
+    more_than: int = EXACT_UP_TO,
+) -> str:
+    """Build an HNSW graph where there are enough vectors to need one; returns which index there is, exact or ann."""
+    if count <= more_than or importlib.util.find_spec("faiss") is None:
+        shutil.rmtree(item.folder, ignore_errors=True)
+        return "exact"
+    assert item.vectors is not None
+    source = read_manifest(item.vectors)
+    manifest = read_undamaged(item)
+    if manifest is None or "milvus" in manifest or manifest["vectors"] != source:
+        progress(item.name, 0, None)
+        hashes = np.array(read_array(item.vectors.with_name("hashes.npy"), item.cure))
+        nodes = _old_nodes(item.folder, manifest, source)
+        rows = match_rows(hashes, nodes)
+        with writing(item.folder) as temporary:
+            temporary.mkdir()
+            if len(rows) + len(hashes) - 2 * np.count_nonzero(rows >= 0) > _MAX_CHANGED * len(rows):
+                AnnIndex.build(matrix(), layout.ann_graph(temporary))
+                nodes = hashes
+            else:
+                _, rows = AnnIndex.grow(layout.ann_graph(item.folder), rows, matrix(), layout.ann_graph(temporary))
+                nodes = np.concatenate([nodes, hashes[rows[len(nodes) :]]])
+            np.save(temporary / "hashes.npy", nodes)
+            seal(temporary, {"verb": "index", "vectors": source})
+    return "ann"
+
+
+def _old_nodes(folder: Path, manifest: Mapping[str, Any] | None, source: Mapping[str, Any] | None) -> Hashes:
+    """The hashes of the texts of a graph's nodes; none where another encoder made them."""
+    maker = ("encoder", "made_by", "dimension", "cut")
+    if manifest is None or source is None or "milvus" in manifest:
+        return np.empty(0, np.uint64)
+    if any(manifest["vectors"].get(name) != source.get(name) for name in maker):
+        return np.empty(0, np.uint64)
+    return np.array(read_array(folder / "hashes.npy", "run 'lemmata index' again"))

@@ -1,0 +1,172 @@
+"""One vector per row of the corpus and encoder, written in shards and read memory-mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.core.artefacts import Artefact, dense_index, read_artefact, read_undamaged, seal
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.files import create_array, explain_failed_write, read_array, replace_folder
+from lemmata.core.types import Crowding, Floats, Integers
+from lemmata.core.workspace import Layout, read_manifest, vector_set, vector_sets
+
+_CROWDING = "crowding.npy"
+
+
+class StoredVectors(NamedTuple):
+    """One vector per row of the corpus, memory-mapped, and the encoder that made them."""
+
+    matrix: Floats  # (n, dim)
+    hashes: npt.NDArray[np.uint64]  # (n,) of the texts that were encoded
+    encoder: str  # what `load_encoder` takes
+    cut: int  # length that its vectors were truncated to; 0: full length
+    made_by: str  # the encoder's own name
+    crowding: Crowding  # of the passages
+
+
+def unfinished(layout: Layout) -> str:
+    """How far vectors are that are being made, or what to do where their making was ended; empty without any."""
+    note = read_manifest(layout.indexing)
+    if note is None:
+        return ""
+    share = f"{note['done'] / note['total']:.0%} of the vectors are made"
+    return f"{share} so far" if layout.is_held() else f"{share}: run 'lemmata index' again for the rest"
+
+
+def no_vectors(layout: Layout) -> str:
+    """What to do where search has no vectors to use, in one sentence."""
+    others = ", ".join(vectors.encoder for vectors in vector_sets(layout))
+    if not others:
+        return "there is no dense index yet: run 'lemmata index'"
+    return f"no encoder is chosen to search with: run 'lemmata index --encoder NAME' (there are vectors of {others})"
+
+
+def open_vectors(layout: Layout, corpus: str | None = None, encoder: str = "") -> StoredVectors:
+    """The vectors of a corpus by an encoder: by default the present corpus, and the encoder that search uses.
+
+    WorkspaceError where there are none, or only those of another state of the corpus.
+    """
+    vectors = vector_set(layout, encoder)
+    if vectors is None:
+        raise WorkspaceError(unfinished(layout) or no_vectors(layout))
+    item = dense_index(vectors)
+    return read_artefact(layout, item, corpus, lambda manifest: _read(item, manifest))
+
+
+def open_old_vectors(layout: Layout, encoder: str) -> StoredVectors | None:
+    """The vectors of whatever corpus they were made from; None where there are none, or they are damaged."""
+    vectors = vector_set(layout, encoder)
+    item = dense_index(vectors) if vectors else None
+    manifest = read_undamaged(item) if item else None
+    return None if item is None or manifest is None else _read(item, manifest)
+
+
+def vectors_manifest(layout: Layout, encoder: str = "") -> dict[str, Any] | None:
+    """What is known about the vectors of an encoder, by default of the one that search uses; None without any."""
+    vectors = vector_set(layout, encoder)
+    return read_manifest(vectors.manifest) if vectors else None
+
+
+def invalidate_vectors(layout: Layout, encoder: str) -> None:
+    """Drop the vectors of an encoder that is about to change, and the weights of `auto` that were fitted to them.
+
+    Its place as the default stays.
+    """
+    vectors = vector_set(layout, encoder)
+    if vectors is not None:
+        vectors.fusion.unlink(missing_ok=True)
+        vectors.manifest.unlink(missing_ok=True)
+        for name in ("vectors", "summaries"):
+            shutil.rmtree(_partial(layout, encoder, name), ignore_errors=True)
+
+
+def _partial(layout: Layout, encoder: str, name: str) -> Path:
+    return layout.encoder_folder(encoder) / f"{name}.partial"
+
+
+def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
+    matrix, hashes = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("matrix", "hashes"))
+    crowding = Crowding(read_array(item.folder / _CROWDING, item.cure), float(manifest["spread"]))
+    return StoredVectors(matrix, hashes, manifest["encoder"], manifest["cut"], manifest["made_by"], crowding)
+
+
+class VectorWriter:
+    """Writes vectors in shards; a killed run resumes after its last shard.
+
+    Rows may come in any order. `finish` replaces the vectors of the encoder, or its `summaries`.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        encoder: str,
+        dimension: int,
+        hashes: npt.NDArray[np.uint64],
+        *,
+        made_by: str = "",
+        name: str = "vectors",
+    ) -> None:
+        self.layout = layout
+        self.encoder = encoder
+        self.name = name
+        self.folder = _partial(layout, encoder, name)
+        key = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
+        note = self.folder / "key"
+        shape = (len(hashes), dimension)
+        if self._is_sealed(made_by, shape, hashes):  # killed just before it would have replaced the vectors before
+            note.write_text(key)
+        if not note.is_file() or note.read_text() != key:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            try:
+                self._begin(shape, hashes)
+                note.write_text(key)  # last: its existence means that the folder is complete
+            except BaseException:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                raise
+        self.matrix = np.lib.format.open_memmap(self.folder / "matrix.npy", "r+")
+        done = self.folder / "done.npy"
+        if not done.is_file():  # killed while it was finished: all rows are written
+            create_array(done, np.dtype(np.bool_), (len(hashes),))[:] = True
+        self.done = np.lib.format.open_memmap(done, "r+")
+
+    def _begin(self, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> None:
+        with explain_failed_write(self.folder):
+            self.folder.mkdir(parents=True)
+            create_array(self.folder / "matrix.npy", np.dtype(np.float32), shape)
+            create_array(self.folder / "done.npy", np.dtype(np.bool_), (len(hashes),))
+            np.save(self.folder / "hashes.npy", hashes)
+
+    def _is_sealed(self, made_by: str, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> bool:
+        manifest = read_manifest(self.folder / "manifest.json")
+        if manifest is None or (manifest.get("made_by"), manifest.get("encoder")) != (made_by, self.encoder):
+            return False
+        matrix, sealed = (np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in ("matrix", "hashes"))
+        return matrix.shape == shape and np.array_equal(sealed, hashes)
+
+    def missing(self) -> Integers:
+        """Rows that are not written yet."""
+        return np.flatnonzero(~self.done).astype(np.int64)
+
+    def write(self, rows: Integers, vectors: Floats) -> None:
+        """Write some rows; they are marked as done once they are on disk."""
+        self.matrix[rows] = vectors
+        self.matrix.flush()
+        self.done[rows] = True
+        self.done.flush()
+
+    def finish(self, manifest: Mapping[str, Any], crowding: Crowding | None = None) -> None:
+        """Replace the encoder's vectors by these."""
+        assert self.done.all()
+        if crowding is not None:
+            np.save(self.folder / _CROWDING, crowding.values)
+            manifest = {**manifest, "spread": crowding.spread}
+        del self.matrix, self.done
+        seal(self.folder, {**manifest, "encoder": self.encoder}, temporary=("done.npy", "key"))
+        replace_folder(self.folder, self.folder.with_name(self.name))
