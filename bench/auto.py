@@ -51,10 +51,10 @@ def workspace(out: Path, name: str, sources: list[Path], encoder: str) -> Projec
     """The workspace of a set with corpus, graph and vectors; made where it is not there yet."""
     folder = out / name
     project = Project(folder) if (folder / "lemmata.toml").exists() else Project.init(folder)
-    layout = project.layout
-    if not layout.manifest(layout.corpus).exists():
+    layout = project
+    if not layout.manifest(layout.corpus_folder).exists():
         project.ingest(sources)
-    if not layout.manifest(layout.graph).exists():
+    if not layout.manifest(layout.graph_folder).exists():
         project.build_graph()
     begin = time.perf_counter()
     encoded = project.index(settings={"encoder": encoder} if encoder else {}).get("encoded", 0)
@@ -98,7 +98,7 @@ def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tu
     asked = Counter(answer.partition("#")[0] for judged in qrels.values() for answer in judged)
     only = {chapter for chapter, _ in asked.most_common(chapters)} if chapters and name == "stacks" else None
     project = workspace(out, name, [unpacked(data / name / f"{name}.tar.xz", out / f"{name}-data", only)], encoder)
-    task = table_task(project.layout, name, queries, qrels, file=ROOT / "bench", allow_missing=True)
+    task = table_task(project, name, queries, qrels, file=ROOT / "bench", allow_missing=True)
     with contextlib.closing(project.corpus) as corpus:
         ids = set(corpus.ids())
     return project, restricted(task, [query for query, judged in task.qrels.items() if ids >= judged.keys()])
@@ -139,10 +139,10 @@ class Measured(NamedTuple):
 
 def systems_of(project: Project, task: Task, fewer: int = 0) -> Measured:
     """Everything with the encoder of the workspace, in which nothing is fitted."""
-    with contextlib.closing(Retriever(project.layout)) as retriever:
+    with contextlib.closing(Retriever(project)) as retriever:
         passages = len(retriever.corpus)
         values, graph = fusion_values(retriever, task, GRADED.get(task.name, "MRR@10"), lambda *_: None)
-        default, static = retriever.fusion, is_static_encoder(retriever.vectors.encoder, project.layout.models)
+        default, static = retriever.fusion, is_static_encoder(retriever.vectors.encoder, project.models_folder)
     auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, default_fusion(static=static))
     plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
     return Measured({name: values(fusion) for name, fusion in plain.items()} | {"auto": auto}, fits, graph, passages)

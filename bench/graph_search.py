@@ -77,7 +77,7 @@ def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
         part, since = ("", since) if until else (since, "")
         fitting = make_task(retriever, part, since, until, options.limit)
         task = task._replace(held_out=task.held_out | fitting.held_out)
-    stored = open_graph(retriever.layout)
+    stored = open_graph(retriever.workspace)
     graph = stored.graph if options.known else without_links_of(stored, task.held_out)
     stored = stored._replace(graph=graph)
     retriever.citations = citations_between(graph, stored.rows, len(retriever.corpus))
@@ -149,7 +149,7 @@ def make_task(retriever: Retriever, part: str, since: str, until: str, limit: in
     is_prose = np.array([passage.kind in ("chunk", "abstract") for passage in passages])
     candidates = ~is_prose if (~is_prose).any() else is_prose
     if part:
-        split = open_split(retriever.layout, retriever.corpus.inputs)
+        split = open_split(retriever.workspace, retriever.corpus.inputs)
         chosen, held_out = split.rows(part), split.rows("validation") | split.rows("test")
     else:
         days = np.array([dates[passage.document] for passage in passages])
@@ -182,7 +182,7 @@ def without_links_of(stored: StoredGraph, held_out: Mask) -> Graph:
 def check_metric(retriever: Retriever, task: Task) -> None:
     """Refuse a metric that has seen links of held-out passages: it learns from those of the training part."""
     if retriever.dense().metric is not None:
-        split = open_split(retriever.layout, retriever.corpus.inputs)
+        split = open_split(retriever.workspace, retriever.corpus.inputs)
         if (task.held_out & split.rows("train")).any():
             raise SystemExit("the metric was learned on held-out passages: split by the same dates, and train it again")
 
@@ -216,7 +216,7 @@ def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
     found = candidates(dense, lexical, crowding, retriever.citations, task.rows, task.candidates, learned=learned)
     judgments = judgments_of(task)
     values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])
-    start = default_fusion(static=is_static_encoder(retriever.vectors.encoder, retriever.layout.models))
+    start = default_fusion(static=is_static_encoder(retriever.vectors.encoder, retriever.workspace.models_folder))
     fitted = {"auto, fitted": fit_fusion(values, start, graph=True, learned=learned is not None).fusion}
     if learned is not None:
         fitted["auto, fitted without the metric"] = fit_fusion(values, start, graph=True).fusion

@@ -216,7 +216,7 @@ def found(path: Path) -> tuple[Counts, list[str], int]:
                 for link in passage.links:
                     counts["links"][link.relation] += link.relation in ("refers_to", "proof_uses")
                     own += link.target == passage.id
-        with contextlib.closing(sqlite3.connect(project.layout.corpus / "corpus.sqlite")) as connection:
+        with contextlib.closing(sqlite3.connect(project.corpus_folder / "corpus.sqlite")) as connection:
             labels = connection.execute("SELECT name FROM labels WHERE name NOT LIKE 'name:%'")
             counts["labels"].update(name for (name,) in labels)
             counts["bibliography"].update(key for (key,) in connection.execute("SELECT key FROM bibliography"))

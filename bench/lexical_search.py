@@ -29,7 +29,7 @@ from bench.shared import generate_plant
 
 from lemmata.core.types import Floats, Integers, Mask
 from lemmata.core.words import STOP_WORDS, language_of
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.evaluate.evaluate import table_task
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
@@ -174,7 +174,7 @@ class Texts:
     tasks: Mapping[str, Task]
 
 
-def read_texts(layout: Layout, language: str, make: Callable[[Corpus], dict[str, Task]]) -> Texts:
+def read_texts(layout: Workspace, language: str, make: Callable[[Corpus], dict[str, Task]]) -> Texts:
     with contextlib.closing(Corpus(layout)) as corpus:
         titles = {document.id: document.title for document in corpus.documents()}
         before, seen = [], set()
@@ -213,11 +213,11 @@ def synonyms(archive: Path, corpus: Corpus) -> Task:
 def sets(data: Path, work: Path) -> Iterator[tuple[str, Texts]]:
     """Each corpus with its tasks, one after the other."""
 
-    def ingest(name: str, *paths: Path) -> Layout:
+    def ingest(name: str, *paths: Path) -> Workspace:
         Project.init(work / name).ingest(list(paths))
-        return Layout(work / name)
+        return Workspace(work / name)
 
-    def table(layout: Layout, name: str) -> Task:
+    def table(layout: Workspace, name: str) -> Task:
         path = ROOT / "bench" / f"{name}.tsv"
         return table_task(layout, name, *read_table(path), file=path, allow_missing=True)
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from bench.synthetic import queries, write_passages
 
-from lemmata.core.workspace import Layout, set_default_encoder
+from lemmata.core.workspace import Workspace, set_default_encoder
 from lemmata.encode.load import NANO, encoder_id, load_encoder
 from lemmata.evaluate.charts import Curve, LineChart, line_chart, svg_file
 from lemmata.project import Project
@@ -46,7 +46,7 @@ ORDER = (*STEPS[:4], *RETRIEVERS[:3], "graph", *RETRIEVERS[3:], "mine", "update"
 
 def run_step(name: str, folder: Path) -> dict[str, Any]:
     """One step on the workspace; what it tells about itself."""
-    layout = Layout(folder)
+    layout = Workspace(folder)
     if name == "ingest":
         Project.init(folder).ingest([folder.with_suffix(".jsonl")], workers=1)
         return {}
@@ -54,13 +54,13 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
     if name == "lexical":
         project.index(dense=False)
     elif name == "vectors":
-        encoder, spec = load_encoder(NANO), encoder_id(NANO, layout.models)
+        encoder, spec = load_encoder(NANO), encoder_id(NANO, layout.models_folder)
         with contextlib.closing(project.corpus) as corpus:
-            index_vectors(layout, corpus, content_hashes(corpus, _silent), encoder, spec, _silent)
+            index_vectors(layout, corpus, content_hashes(corpus, _silent), encoder, spec)
         set_default_encoder(layout, spec)
     elif name == "neighbours":
         with contextlib.closing(project.corpus) as corpus:
-            return {"index": index_ann(layout, corpus, _silent)}
+            return {"index": index_ann(layout, corpus)}
     elif name == "graph":
         project.build_graph()  # and measures its edges
     elif name == "mine":

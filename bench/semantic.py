@@ -104,8 +104,8 @@ class Bench:
 
     def __init__(self, name: str, project: Project, data: Path, write: Callable[[dict[str, Any]], None]) -> None:
         self.project, self.write, self.begin = project, write, time.perf_counter()
-        _, self.task = task_of(name, data, project.layout.root.parent, ENCODERS[0], 0)
-        self.retriever = Retriever(project.layout)
+        _, self.task = task_of(name, data, project.root.parent, ENCODERS[0], 0)
+        self.retriever = Retriever(project)
         row_of, self.texts = self.retriever.corpus.row, [self.task.queries[query] for query in self.task.qrels]
         self.judgments = judged(self.task.qrels, row_of)
         side = self.retriever.dense(ENCODERS[0])

@@ -731,7 +731,7 @@ def _mine(workspace: Path, most: int) -> Report:
         part = material(corpus, everything, graph=graph)
         pairs = [Pair(anchor, positive, "references") for anchor, positive in _references(workspace, most)]
         options = NegativeOptions(number=NEGATIVES, depth=DEPTH, ratio=1 - MARGIN)
-        words = LexicalIndex.open(retriever.layout.lexical)
+        words = LexicalIndex.open(retriever.workspace.lexical_folder)
         matrix = retriever.vectors.matrix
         spent, triplets = timed(
             lambda: list(mine_negatives(pairs, part, vectors=matrix, lexical=words, options=options))

@@ -57,7 +57,7 @@ def workspace(data: Path, out: Path, corpus: str, chapters: Sequence[str]) -> Pr
             members = [member for member in archive if not names or Path(member.name).name in names]
             archive.extractall(source, members=members, filter="data")
     project = Project.init(out / corpus)
-    project.ingest([source], progress=say)
+    project.ingest([source])
     return project
 
 
@@ -85,14 +85,14 @@ def tasks(project: Project, corpus: str, more: Sequence[tuple[str, Path]]) -> di
         queries, judged = read_table(file)
         qrels = {query: grades for query, grades in judged.items() if known.issuperset(grades)}
         if qrels:
-            found[name] = table_task(project.layout, name, {q: queries[q] for q in qrels}, qrels, file=file)
+            found[name] = table_task(project, name, {q: queries[q] for q in qrels}, qrels, file=file)
     return found
 
 
 def sources(data: Path, project: Project, corpus: str, more: Sequence[tuple[str, Path]]) -> dict[str, str]:
     """The summaries of each author, as `lemmata index --summaries` takes them."""
     if RULES not in project.training_sets():
-        project.mine("queries", name=RULES, part="all", progress=say)
+        project.mine("queries", name=RULES, part="all")
     others = {file.stem: str(file) for of, file in more if of == corpus}
     if corpus == "qseries":
         files = {"written": EXAMPLE / "queries-train.jsonl", "summaries": EXAMPLE / "summaries.jsonl"}
@@ -156,11 +156,11 @@ def main() -> None:
     for corpus in arguments.corpora.split(","):
         project = workspace(arguments.data, arguments.out, corpus, chapters)
         settings = {"encoder": arguments.encoder, "summaries": "none"}
-        counts: dict[str, Any] = {"none": {"passages": project.index(settings=settings, progress=say)["passages"]}}
+        counts: dict[str, Any] = {"none": {"passages": project.index(settings=settings)["passages"]}}
         found = tasks(project, corpus, more)
         results = {"none": measure(project, found)}
         for author, names in sources(arguments.data, project, corpus, authors).items():
-            counts[author] = project.index(settings={**settings, "summaries": names}, progress=say)["summaries"]
+            counts[author] = project.index(settings={**settings, "summaries": names})["summaries"]
             results[author] = measure(project, found)
         for task in found:
             for retriever in RETRIEVERS:

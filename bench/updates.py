@@ -110,7 +110,7 @@ def bring_up_to_date(workspace: Path, sources: Path, questions: Path) -> dict[st
 def contents(workspace: Path, queries: list[str]) -> Iterator[tuple[str, Any]]:
     """Everything that a search can see, by name; arrays as bytes."""
     project = Project(workspace)
-    layout = project.layout
+    layout = project
     with contextlib.closing(project.corpus) as corpus:
         yield "passages", list(corpus)
         yield "documents", list(corpus.documents(links=True))

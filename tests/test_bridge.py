@@ -214,7 +214,7 @@ def test_a_concept_is_found_by_its_id_or_by_its_name_up_to_case_and_plural(tmp_p
     for name in ("concept:comet-tail", "comet tail", "Comet  Tails", "comet-tail "):
         found = project.bridge(name, "c#core", k=1)
         assert (found.source, found.target) == ("concept:comet-tail", "c#core")
-        shown = json.loads(lemmata("bridge", name, "c#core", "-w", project.layout.root, "--json"))
+        shown = json.loads(lemmata("bridge", name, "c#core", "-w", project.root, "--json"))
         assert shown["source"] == "concept:comet-tail"
     for text in ("the long comet tail", "comets"):
         assert project.bridge(text, "c#core", k=1).source == text
@@ -223,7 +223,7 @@ def test_a_concept_is_found_by_its_id_or_by_its_name_up_to_case_and_plural(tmp_p
 
 
 def test_json_has_the_fields_of_the_contract(notes: Project) -> None:
-    root = notes.layout.root
+    root = notes.root
     result = json.loads(lemmata("bridge", "a#sponge", "zebras graze", "-w", root, "-k", "2", "--json"))
     assert list(result) == ["source", "target", "paths", "passages"]
     assert len(result["paths"]) == 2
@@ -238,7 +238,7 @@ def test_json_has_the_fields_of_the_contract(notes: Project) -> None:
 
 
 def test_one_sentence_says_why_there_is_no_bridge(notes: Project, tmp_path: Path) -> None:
-    root = notes.layout.root
+    root = notes.root
     assert "both ends are 'a#zebra'" in lemmata("bridge", "a#zebra", " a#zebra", "-w", root, code=1)
     assert "did you mean a#zebra" in lemmata("bridge", "a#zebras", "a#sponge", "-w", root, code=1)
     unknown = lemmata("bridge", "foo#bar", "a#sponge", "-w", root, code=1)
@@ -251,6 +251,6 @@ def test_one_sentence_says_why_there_is_no_bridge(notes: Project, tmp_path: Path
     assert "no path leads from 'a#zebra' to 'b#alone'" in " ".join(shown.split())
     shutil.copytree(root, tmp_path / "w")
     project = Project(tmp_path / "w")
-    shutil.rmtree(project.layout.graph)
+    shutil.rmtree(project.graph_folder)
     with pytest.raises(WorkspaceError, match="there is no graph yet: run 'lemmata graph build'"):
         project.bridge("a#zebra", "a#sponge")

@@ -14,7 +14,7 @@ import pytest
 from tests.command import run_command
 
 from lemmata.cli import output
-from lemmata.cli.output import counted, showing_progress
+from lemmata.cli.output import counted, progress_display
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
@@ -442,7 +442,7 @@ def test_a_task_has_one_line_of_progress_however_its_text_changes(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: now))
-    with showing_progress() as progress:
+    with progress_display() as progress:
         for done in range(1, 6):
             progress(f"training, loss {4 - done / 10}", done, 50)
             progress("reading", 1000 * done, None)

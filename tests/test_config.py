@@ -12,9 +12,9 @@ from typing import ClassVar
 import pytest
 from tests.test_cli import lemmata
 
-from lemmata.core.config import Option, build, merged, near, options_of, read_toml, suggest
+from lemmata.core.config import Option, all_options, build, merged, near, options_of, read_toml, suggest
 from lemmata.core.errors import ConfigError
-from lemmata.project import Project, all_options
+from lemmata.project import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,15 @@ def test_every_setting_has_a_description_and_they_are_few() -> None:
 
 def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "w")
-    assert len(project.layout.config.read_text().splitlines()) < 10
-    project.layout.config.write_text('[index]\nencoder = "hashing"\n')
+    assert len(project.config_file.read_text().splitlines()) < 10
+    project.config_file.write_text('[index]\nencoder = "hashing"\n')
     listed = json.loads(lemmata("config", "index", "-w", tmp_path / "w", "--json"))
     assert {key: listed[0][key] for key in ("key", "value", "default")} == {
         "key": "encoder",
         "value": "hashing",
         "default": "auto",
     }
-    project.layout.config.write_text(
+    project.config_file.write_text(
         '[index]\nencoder = "hashing"\n[finetune.a]\nepochs = 2.0\n[finetune.b]\nbatch = 8\n'
     )
     shown = lemmata("config", "-w", tmp_path / "w")
@@ -120,7 +120,7 @@ def test_misspelled_miners_and_sources_of_pairs_are_refused_when_the_settings_ar
         ('[run]\nmine = ["paris"]\n', r"\[run\]: mine = 'paris'; did you mean 'pairs'\?"),
         ("[mine.pairs.weights]\ntitel = 2.0\n", r"\[mine.pairs\]: weights = 'titel'; did you mean 'title'\?"),
     ):
-        project.layout.config.write_text(text)
+        project.config_file.write_text(text)
         with pytest.raises(ConfigError, match=message):
             Project(tmp_path / "w").config  # noqa: B018 - reading it is the point
 

@@ -214,7 +214,7 @@ def test_search_reranks_by_the_scores_of_the_model(project: Project, exported: P
 def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever(
     project: Project, exported: Path, tmp_path: Path
 ) -> None:
-    folder = project.layout.root
+    folder = project.root
     shown = lemmata("search", "a1 a2 a3", "-w", folder, "--rerank", "4", "--reranker", exported, "--json")
     assert len(json.loads(shown)) == 10
     assert "--reranker needs --rerank N" in lemmata("search", "a1", "-w", folder, "--reranker", exported, code=1)
@@ -229,11 +229,11 @@ def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever
     with project.retriever() as retriever:
         assert retriever.rerank_weight("lexical", str(exported)) == 0.0
         assert retriever.rerank_weight("dense", str(exported)) == 0.0  # the last that was chosen
-    stored = read_manifest(project.layout.rerank) or {}
+    stored = read_manifest(project.rerank) or {}
     other = {**chosen, "retriever": "dense", "weight": 0.9}
-    write_manifest(project.layout.rerank, {**stored, "weights": {**stored["weights"], "other": other}})
+    write_manifest(project.rerank, {**stored, "weights": {**stored["weights"], "other": other}})
     with project.retriever() as retriever:
         assert retriever.rerank_weight("lexical", str(exported)) == 0.0
         assert retriever.rerank_weight("dense", str(exported)) == 0.9
         assert retriever.search("a1 a2 a3", retriever="lexical", rerank=4, reranker=str(exported))[0].id == "p1"
-    project.layout.rerank.unlink()
+    project.rerank.unlink()

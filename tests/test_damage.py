@@ -68,40 +68,40 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture
 def project(made: Project, tmp_path: Path) -> Project:
     """A copy of the complete workspace beside a copy of its sources."""
-    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(made.root.parent, tmp_path, dirs_exist_ok=True)
     return Project(tmp_path / "w")
 
 
 def search(project: Project, *, paths: bool = False) -> list[str]:
-    with Retriever(project.layout, encoder=HashingEncoder()) as retriever:
+    with Retriever(project, encoder=HashingEncoder()) as retriever:
         return [hit.id for hit in retriever.search("width of a tree", k=3, paths=paths)]
 
 
 def similar(project: Project) -> list[str]:
-    with Retriever(project.layout) as retriever:
+    with Retriever(project) as retriever:
         return [hit.id for hit in retriever.similar("width#def-width", k=3)]
 
 
 def vectors_of(project: Project, encoder: str = "hashing") -> Path:
-    return project.layout.encoder_folder(encoder) / "vectors"
+    return project.encoder_folder(encoder) / "vectors"
 
 
 def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(*arguments, "-w", project.layout.root)
+    return run_command(*arguments, "-w", project.root)
 
 
 # ---------------------------------------------------------------- out of date
 
 
 def test_a_grown_corpus_is_noticed_by_every_reader_of_the_graph(project: Project) -> None:
-    write_papers(project.layout.root.parent / "papers", "area")  # comes first: all other rows move
-    project.ingest([project.layout.root.parent / "papers"])
+    write_papers(project.root.parent / "papers", "area")  # comes first: all other rows move
+    project.ingest([project.root.parent / "papers"])
     readers: list[Callable[[], object]] = [
-        lambda: open_graph(project.layout),
+        lambda: open_graph(project),
         lambda: project.embed_graph(settings={"epochs": 1}),
         lambda: project.show("concept:width"),
         project.merges,
-        lambda: project.export_graph(project.layout.root / "g.json"),
+        lambda: project.export_graph(project.root / "g.json"),
         lambda: project.task("concepts"),
         project.split,
     ]
@@ -124,7 +124,7 @@ def test_a_grown_corpus_is_noticed_by_every_reader_of_the_graph(project: Project
 
 
 def test_a_removed_document_is_noticed_and_the_named_command_helps(project: Project) -> None:
-    papers = project.layout.root.parent / "papers"
+    papers = project.root.parent / "papers"
     (papers / "depth.tex").unlink()
     project.ingest([papers])
     done = lemmata(project, "graph", "embed")
@@ -132,7 +132,7 @@ def test_a_removed_document_is_noticed_and_the_named_command_helps(project: Proj
     assert done.stderr == "lemmata: the corpus changed since the graph was made: run 'lemmata graph build' again\n"
     project.build_graph()
     project.index(settings={"encoder": "hashing"})
-    corpus, stored = project.corpus, open_graph(project.layout)
+    corpus, stored = project.corpus, open_graph(project)
     with closing(corpus):
         for node, row in zip(stored.graph.nodes, stored.rows.tolist(), strict=True):
             assert row < 0 or corpus[row].id == node
@@ -141,9 +141,9 @@ def test_a_removed_document_is_noticed_and_the_named_command_helps(project: Proj
 
 def test_doctor_and_info_name_what_is_out_of_date_with_its_command(project: Project) -> None:
     assert project.info()["problems"] == []
-    write_papers(project.layout.root.parent / "papers", "area")
-    project.ingest([project.layout.root.parent / "papers"])
-    findings = {check.name: check for check in doctor(project.layout.root)}
+    write_papers(project.root.parent / "papers", "area")
+    project.ingest([project.root.parent / "papers"])
+    findings = {check.name: check for check in doctor(project.root)}
     for name, command in {
         "lexical index": "lemmata index",
         "dense index": "lemmata index",
@@ -162,7 +162,7 @@ def test_doctor_and_info_name_what_is_out_of_date_with_its_command(project: Proj
 def test_a_training_set_of_another_split_is_out_of_date(project: Project) -> None:
     project.split(settings={"seed": 7})
     finding = "the training set 'pairs' was mined under another split: run 'lemmata mine pairs --name pairs' again"
-    [check] = [check for check in doctor(project.layout.root) if check.name == "training set 'pairs'"]
+    [check] = [check for check in doctor(project.root) if check.name == "training set 'pairs'"]
     assert check == (check.name, False, finding, False)
     assert project.info()["problems"] == [finding]
     project.mine("pairs")
@@ -170,30 +170,30 @@ def test_a_training_set_of_another_split_is_out_of_date(project: Project) -> Non
 
 
 def test_an_embedding_of_another_graph_is_refused(project: Project) -> None:
-    stored = open_graph(project.layout)
+    stored = open_graph(project)
     vectors = HashingEncoder(dimension=8).encode(list(stored.graph.nodes))
-    write_embedding(project.layout, vectors, {"verb": "embed", "inputs": stored.inputs, "maker": "test"})
-    assert open_embedding(project.layout).matrix.shape == (len(stored.graph.nodes), 8)
+    write_embedding(project, vectors, {"verb": "embed", "inputs": stored.inputs, "maker": "test"})
+    assert open_embedding(project).matrix.shape == (len(stored.graph.nodes), 8)
     assert project.info()["graph"]["embedded"] is True
     merge = [concept for concept in stored.concepts if concept.startswith("concept:")][:2]
     project.decide_merge(merge[0], merge[1], "accept")  # another graph of the same corpus
     with pytest.raises(WorkspaceError, match=r"the graph was made again after .* run 'lemmata graph embed' again"):
-        open_embedding(project.layout)
+        open_embedding(project)
     assert project.info()["graph"]["embedded"] is False
 
 
 def test_the_checkpoint_of_an_embedding_of_another_graph_is_not_resumed(project: Project) -> None:
-    folder = project.layout.embedding.parent
+    folder = project.embedding_folder.parent
     for name in ("embedding.partial.npz", "embedding.0123456789ab.partial.npz"):  # of a version before, and of now
         (folder / name).write_bytes(b"stopped in the middle of another graph")
     project.embed_graph(settings={"epochs": 2})
     assert not list(folder.glob("embedding.*"))
-    assert len(open_embedding(project.layout).matrix) == len(open_graph(project.layout).graph.nodes)
+    assert len(open_embedding(project).matrix) == len(open_graph(project).graph.nodes)
 
 
 def test_a_passage_is_shown_while_the_graph_is_out_of_date(project: Project) -> None:
     assert "problem" not in project.show("width#def-width")
-    project.ingest([write_papers(project.layout.root.parent / "papers", "area")])
+    project.ingest([write_papers(project.root.parent / "papers", "area")])
     shown = lemmata(project, "show", "width#def-width")
     assert shown.returncode == 0
     assert "The width of a tree is a number" in shown.stdout
@@ -201,20 +201,20 @@ def test_a_passage_is_shown_while_the_graph_is_out_of_date(project: Project) -> 
 
 
 def test_deciding_a_merge_brings_the_records_made_by_rules_up_to_date(project: Project) -> None:
-    write_papers(project.layout.root.parent / "papers", "breadth")
-    project.ingest([project.layout.root.parent / "papers"])
+    write_papers(project.root.parent / "papers", "breadth")
+    project.ingest([project.root.parent / "papers"])
     report = project.decide_merge("concept:width", "concept:height", "reject")
     assert report["stale"] == {}
-    assert any("breadth" in concept.name for concept in open_graph(project.layout).concepts.values())
+    assert any("breadth" in concept.name for concept in open_graph(project).concepts.values())
 
 
 def test_records_of_a_model_and_of_prediction_are_reported_as_stale(project: Project) -> None:
-    with GraphRecordStore(project.layout) as records:
+    with GraphRecordStore(project) as records:
         records.replace("llm", inputs="another corpus")
         records.replace("predicted", inputs="another corpus")
         records.replace("import:mine")  # belongs to no corpus
     assert project.build_graph()["stale"] == {"llm": "lemmata graph extract", "predicted": "lemmata graph link"}
-    findings = {check.name: check.finding for check in doctor(project.layout.root)}
+    findings = {check.name: check.finding for check in doctor(project.root)}
     assert "run 'lemmata graph extract' again" in findings["graph records (llm)"]
 
 
@@ -222,9 +222,9 @@ def test_a_graph_with_edges_of_passages_that_are_gone_is_exported_without_them(
     project: Project, tmp_path: Path
 ) -> None:
     edges = [Edge(f"{name}#def-{name}", "mentions", "concept:width", maker="a model") for name in ("depth", "rank")]
-    with GraphRecordStore(project.layout) as records:
+    with GraphRecordStore(project) as records:
         records.replace("llm", edges=edges)
-    papers = project.layout.root.parent / "papers"
+    papers = project.root.parent / "papers"
     (papers / "depth.tex").unlink()
     project.ingest([papers])
     project.build_graph()
@@ -244,7 +244,7 @@ def damages(content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def written_files(project: Project) -> list[Path]:
-    root = project.layout.root
+    root = project.root
     return [
         path
         for path in sorted(root.rglob("*"))
@@ -272,27 +272,27 @@ def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -
         "show": lambda: made.show("concept:width"),
         "mine": lambda: made.mine("pairs", name="other"),
         "audit": lambda: made.audit(["pairs"]),
-        "export": lambda: made.export_training("pairs", made.layout.root.parent / "out.tsv", file_format="tsv"),
+        "export": lambda: made.export_training("pairs", made.root.parent / "out.tsv", file_format="tsv"),
     }
     for path in files:
         content = path.read_bytes()
-        below = path.relative_to(made.layout.root).parts[0]
+        below = path.relative_to(made.root).parts[0]
         more = {"embed": lambda: made.embed_graph(settings={"epochs": 1})}
         for how, broken in damages(content):
             failed = []
             path.write_bytes(broken)
             try:
-                embeds = below in ("corpus", "index") or path.parent == made.layout.graph
+                embeds = below in ("corpus", "index") or path.parent == made.graph_folder
                 for name, command in {**commands, **(more if embeds else {})}.items():
                     sentence = sentence_of(command)
                     assert not sentence or str(path) in sentence, (path, how, name, sentence)
                     failed += [name] if sentence else []
-                found = [check.finding for check in doctor(made.layout.root) if check.damaged]
+                found = [check.finding for check in doctor(made.root) if check.damaged]
             finally:
                 path.write_bytes(content)
-            assert failed or path == made.layout.graph_records_note, (path, how)  # only verify and doctor read it
+            assert failed or path == made.graph_records_note, (path, how)  # only verify and doctor read it
             assert any(str(path) in finding for finding in found), (path, how, found)
-    assert not [check for check in doctor(made.layout.root) if check.damaged]
+    assert not [check for check in doctor(made.root) if check.damaged]
 
 
 def test_a_changed_byte_deep_in_a_file_is_found_by_doctor_which_exits_with_1(project: Project) -> None:
@@ -313,7 +313,7 @@ def test_a_changed_byte_deep_in_a_file_is_found_by_doctor_which_exits_with_1(pro
 )
 def test_a_damaged_index_is_made_again_by_the_command_that_the_sentence_names(project: Project, name: str) -> None:
     before = search(project)
-    path = project.layout.root / name
+    path = project.root / name
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(WorkspaceError, match="run 'lemmata index' again"):
         search(project)
@@ -322,11 +322,11 @@ def test_a_damaged_index_is_made_again_by_the_command_that_the_sentence_names(pr
 
 
 def test_a_manifest_with_one_changed_letter_is_damaged(project: Project) -> None:
-    path = project.layout.manifest(project.layout.graph)
+    path = project.manifest(project.graph_folder)
     path.write_bytes(path.read_bytes().replace(b'"inputs"', b'"inputz"'))
     assert read_manifest(path) is None
     with pytest.raises(WorkspaceError, match=r"manifest\.json is damaged"):
-        open_graph(project.layout)
+        open_graph(project)
 
 
 # ---------------------------------------------------------------- read-only
@@ -375,7 +375,7 @@ def run_read_only(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_read_only_workspace_can_be_searched_shown_listed_and_evaluated(project: Project) -> None:
-    done = run_read_only(project.layout.root, READ_EVERYTHING)
+    done = run_read_only(project.root, READ_EVERYTHING)
     assert done.returncode == 0, done.stderr
     assert "WorkspaceError" in done.stdout
     assert "could not be written: the disk is read-only" in done.stdout or "Permission denied" in done.stdout
@@ -403,15 +403,15 @@ def names_below(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_an_ingest_on_a_full_disk_leaves_the_old_corpus_searchable(project: Project, part: float) -> None:
-    before, ids, names = search(project), project.corpus.ids(), names_below(project.layout.root)
-    papers = write_papers(project.layout.root.parent / "papers", *(f"name{number}" for number in range(40)))
+    before, ids, names = search(project), project.corpus.ids(), names_below(project.root)
+    papers = write_papers(project.root.parent / "papers", *(f"name{number}" for number in range(40)))
     (papers / "width.tex").write_text(PAPER % {"name": "breadth"}, "utf-8")  # replaces a paper
     (papers / "rank.tex").unlink()
-    size = project.layout.database.stat().st_size
+    size = project.database.stat().st_size
     with files_up_to(int(size * part) + 8192), pytest.raises(WorkspaceError, match="could not be") as caught:
         project.ingest([papers], workers=1)
     assert "free some space and run the same command again" in str(caught.value)
-    assert names_below(project.layout.root) == names
+    assert names_below(project.root) == names
     assert search(project) == before
     assert project.corpus.ids() == ids
     project.ingest([papers])
@@ -420,9 +420,9 @@ def test_an_ingest_on_a_full_disk_leaves_the_old_corpus_searchable(project: Proj
 
 
 def test_every_other_writer_on_a_full_disk_keeps_the_last_good_state(project: Project) -> None:
-    root, before = project.layout.root, search(project)
+    root, before = project.root, search(project)
     concept = project.show("concept:width")
-    set_before = project.layout.training_file("pairs").read_bytes()
+    set_before = project.training_file("pairs").read_bytes()
     names = names_below(root)
     writers: dict[str, Callable[[], object]] = {
         "graph": project.build_graph,
@@ -440,7 +440,7 @@ def test_every_other_writer_on_a_full_disk_keeps_the_last_good_state(project: Pr
     assert not list(root.rglob("vectors.partial"))
     assert search(project) == before
     assert project.show("concept:width") == concept
-    assert project.layout.training_file("pairs").read_bytes() == set_before
+    assert project.training_file("pairs").read_bytes() == set_before
     assert not [check for check in doctor(root) if check.damaged]
 
 
@@ -452,9 +452,9 @@ def test_a_command_on_a_full_disk_prints_one_sentence(project: Project) -> None:
     for arguments in (
         ["graph", "build"],
         ["split", "--seed", "7"],
-        ["ingest", str(project.layout.root.parent / "papers"), "--again"],
+        ["ingest", str(project.root.parent / "papers"), "--again"],
     ):
-        command = [sys.executable, "-c", code, *arguments, "-w", str(project.layout.root)]
+        command = [sys.executable, "-c", code, *arguments, "-w", str(project.root)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 1, arguments
         assert done.stderr.startswith("lemmata: ")
@@ -481,7 +481,7 @@ def test_a_workspace_cannot_be_made_everywhere(tmp_path: Path, place: str) -> No
 
 
 def test_the_old_corpus_can_be_searched_after_an_ingest_was_stopped_and_the_next_one_resumes(project: Project) -> None:
-    papers = write_papers(project.layout.root.parent / "papers", "area", "volume")
+    papers = write_papers(project.root.parent / "papers", "area", "volume")
     (papers / "width.tex").write_text(PAPER % {"name": "breadth"}, "utf-8")
     before = search(project)
 
@@ -489,22 +489,22 @@ def test_the_old_corpus_can_be_searched_after_an_ingest_was_stopped_and_the_next
         if what == "resolving links":
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        project.ingest([papers], workers=1, progress=stop)
+    with project.reporting_to(stop), pytest.raises(KeyboardInterrupt):
+        project.ingest([papers], workers=1)
     assert search(project) == before
-    assert any("did not finish" in check.finding for check in doctor(project.layout.root))
+    assert any("did not finish" in check.finding for check in doctor(project.root))
     report = project.ingest([papers], workers=1)
     assert report.unchanged == len(NAMES) + 2  # all were read by the stopped run
-    with closing(Corpus(project.layout)) as corpus:
+    with closing(Corpus(project)) as corpus:
         assert len(corpus) == 2 * (len(NAMES) + 2)
         assert "width#def-breadth" in corpus.ids()
-    assert not project.layout.incoming.exists()
+    assert not project.incoming.exists()
 
 
 def test_a_corpus_in_use_can_be_replaced(project: Project) -> None:
-    with closing(Corpus(project.layout)) as reader:
+    with closing(Corpus(project)) as reader:
         ids = reader.ids()
-        project.ingest([write_papers(project.layout.root.parent / "papers", "area")])
+        project.ingest([write_papers(project.root.parent / "papers", "area")])
         assert reader.ids() == ids
     assert len(project.corpus.ids()) == len(ids) + 2
 
@@ -515,11 +515,11 @@ def test_a_manifest_survives_the_values_that_json_changes(tmp_path: Path) -> Non
 
 
 def test_a_damaged_split_is_not_replaced_by_one_that_may_move_passages(project: Project) -> None:
-    path = project.layout.split / "part.npy"
+    path = project.split_folder / "part.npy"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(
         WorkspaceError, match=r"part\.npy is damaged .*: delete the folder .*split and run 'lemmata split'"
     ):
         project.split()
-    shutil.rmtree(project.layout.split)
+    shutil.rmtree(project.split_folder)
     project.split()

@@ -52,7 +52,7 @@ def general(project: Project) -> list[dict[str, str]]:
 
 
 def held_out(project: Project, row: int) -> bool:
-    parts = np.load(project.layout.split / "part.npy")
+    parts = np.load(project.split_folder / "part.npy")
     return bool(parts[row] == 2)
 
 
@@ -135,6 +135,6 @@ def test_a_share_is_between_0_and_1(share: float) -> None:
 
 def test_the_command_says_how_many_it_selected(project: Project, tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_text("\n".join(map(json.dumps, general(project))), encoding="utf-8")
-    printed = lemmata("mine", "domain", tmp_path / "g.jsonl", tmp_path / "out.jsonl", "-w", project.layout.root)
+    printed = lemmata("mine", "domain", tmp_path / "g.jsonl", tmp_path / "out.jsonl", "-w", project.root)
     number = len((tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines())
     assert f"{number} of 200 passages" in " ".join(printed.split())

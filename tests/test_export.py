@@ -160,7 +160,7 @@ def test_the_command_samples_by_the_configured_seed(tmp_path: Path) -> None:
         return set(beir_queries(tmp_path / "beir")[0])
 
     without = sample()
-    with project.layout.config.open("a", encoding="utf-8") as stream:
+    with project.config_file.open("a", encoding="utf-8") as stream:
         stream.write("\n[evaluate]\nseed = 3\n")
     assert sample() == sample("--seed", "3") != without
     assert sample("--seed", "0") == without
@@ -169,12 +169,12 @@ def test_the_command_samples_by_the_configured_seed(tmp_path: Path) -> None:
 def test_a_query_of_a_beir_folder_that_is_a_passage_does_not_find_itself(project: Project, tmp_path: Path) -> None:
     task = project.task("references", share=1.0)
     project.export_beir(task, tmp_path / "beir")
-    with_ids = beir_task(project.layout, tmp_path / "beir", name="beir")
+    with_ids = beir_task(project, tmp_path / "beir", name="beir")
     assert with_ids.itself == {"2": "2", "rings#height": "rings#height"}
     lines = (tmp_path / "beir" / "queries.jsonl").read_text().splitlines()
     others = [json.dumps({**json.loads(line), "text": "other words"}) for line in lines]
     (tmp_path / "beir" / "queries.jsonl").write_text("\n".join(others))
-    assert beir_task(project.layout, tmp_path / "beir", name="beir").itself == {}
+    assert beir_task(project, tmp_path / "beir", name="beir").itself == {}
 
 
 def test_a_folder_with_other_files_is_not_replaced_but_an_export_is(project: Project, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def commands(project: Project) -> dict[str, Callable[[], object]]:
         "show": lambda: project.show("concept:widthtree"),
         "list": lambda: list(project.listing("passages")),
         "bridge": lambda: project.bridge("concept:widthtree", "concept:depthleaf"),
-        "doctor": lambda: doctor(project.layout.root),
+        "doctor": lambda: doctor(project.root),
     }
 
 
@@ -115,6 +115,6 @@ def test_the_undamaged_workspace_answers(whole: Project) -> None:
 
 
 def test_concepts_that_are_still_json_but_no_records_are_a_sentence(whole: Project) -> None:
-    path = whole.layout.graph / "concepts.json"
+    path = whole.graph_folder / "concepts.json"
     content = path.read_bytes()
     check(whole, path, content[:5000] + content[5000:].replace(b'", "', b"    ", 1))

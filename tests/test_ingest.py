@@ -54,7 +54,7 @@ def skips(project: Project) -> dict[str, str]:
 
 def run(project: Project, *arguments: object) -> tuple[int, str]:
     """Exit code and output of `lemmata ingest`."""
-    result = CliRunner().invoke(make_app(), ["ingest", *map(str, arguments), "-w", str(project.layout.root)])
+    result = CliRunner().invoke(make_app(), ["ingest", *map(str, arguments), "-w", str(project.root)])
     return result.exit_code, " ".join((result.output or str(result.exception)).split()) or str(result.exception)
 
 
@@ -221,7 +221,7 @@ def test_a_table_that_breaks_in_the_middle_is_not_marked_as_read(project: Projec
         report = project.ingest([tmp_path / "f"])
         assert report.failed == 1
         assert ids(project) == ["good@1"], "a part of a table is not a table"
-    with sqlite3.connect(project.layout.database) as connection:
+    with sqlite3.connect(project.database) as connection:
         assert connection.execute("SELECT id FROM units WHERE id != ''").fetchall() == [("good.md",)]
     write(tmp_path, {"f/logs.csv.gz": whole})
     assert (project.ingest([tmp_path / "f"]).added, len(ids(project))) == (1, 12_001)
@@ -343,7 +343,7 @@ def test_the_call_counts_before_the_settings_and_these_before_the_columns_of_bef
 
     def read(named: dict[str, str], **columns: str) -> tuple[str, str | None]:
         options = IngestOptions(columns=Columns(**columns))
-        ingest(project.layout, [file], options, named=named, workers=1, again=False, progress=lambda *_: None)
+        ingest(project, [file], options, named=named, workers=1, again=False)
         return logs(project)[0][1:3]
 
     first = {"text": "Short text", "date": "Start"}
@@ -357,7 +357,7 @@ def test_the_call_counts_before_the_settings_and_these_before_the_columns_of_bef
 def test_columns_of_lemmata_toml_count_more_than_those_of_before(project: Project, tmp_path: Path) -> None:
     file = write(tmp_path, {"orders.csv": ORDERS}) / "orders.csv"
     run(project, file, *NAMED)
-    project.layout.config.write_text('[ingest.columns]\ntext = "Place"\n')
+    project.config_file.write_text('[ingest.columns]\ntext = "Place"\n')
     code, output = run(project, file)
     assert (code, logs(project)[0][1]) == (0, "A1-P-01"), output
     assert "no longer read" not in output  # dates and locations are
@@ -434,7 +434,8 @@ def test_an_archive_reports_its_documents_while_it_is_read(project: Project, tmp
         tar.addfile(member, io.BytesIO(noise))
     write(tmp_path, {"book.tar": buffer.getvalue()})
     calls: list[tuple[float, str, int]] = []
-    project.ingest([tmp_path / "book.tar"], progress=lambda what, done, _: calls.append((time.monotonic(), what, done)))
+    with project.reporting_to(lambda what, done, _: calls.append((time.monotonic(), what, done))):
+        project.ingest([tmp_path / "book.tar"])
     reading = [moment for moment, what, _ in calls if what in ("looking for sources", "reading", "documents")]
     assert max(done for _, what, done in calls if what == "documents") > 0
     assert max(later - earlier for earlier, later in pairwise(reading)) < 5

@@ -416,7 +416,7 @@ def test_a_transformer_shows_its_attention(project: Project, tmp_path: Path) -> 
 
 def test_only_what_is_drawn_is_read(project: Project) -> None:
     with_corpus = project.corpus
-    chosen = _choose(project.layout, with_corpus, InspectOptions(sample=10, passages=("hostile0", "hostile1"), seed=1))
+    chosen = _choose(project, with_corpus, InspectOptions(sample=10, passages=("hostile0", "hostile1"), seed=1))
     with_corpus.close()
     drawn = {*chosen.sample.tolist(), *chosen.links.ravel().tolist(), *chosen.points.tolist(), *chosen.cosines.tolist()}
     assert drawn == set(range(len(chosen.passages)))
@@ -429,12 +429,12 @@ def test_only_what_is_drawn_is_read(project: Project) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_without_names_a_trained_model_is_compared_with_its_base(project: Project, tmp_path: Path) -> None:
     root = tmp_path / "w"
-    shutil.copytree(project.layout.root, root)
+    shutil.copytree(project.root, root)
     copy = Project(root)
     assert list(copy.inspect()["encoders"]) == ["hashing"]
     assert (root / "inspect" / "report.html").is_file()
-    shutil.copytree(PACKAGED[NANO], copy.layout.model("tuned"))
-    write_manifest(copy.layout.manifest(copy.layout.model("tuned")), {"options": {"base": "hashing"}})
+    shutil.copytree(PACKAGED[NANO], copy.model("tuned"))
+    write_manifest(copy.manifest(copy.model("tuned")), {"options": {"base": "hashing"}})
     copy.index(settings={"encoder": "tuned"})
     assert list(copy.inspect()["encoders"]) == ["hashing", "tuned"]
 
@@ -453,26 +453,26 @@ def test_without_names_a_trained_model_is_compared_with_its_base(project: Projec
     ],
 )
 def test_what_cannot_be_inspected_is_said_in_one_sentence(project: Project, command: str, sentence: str) -> None:
-    error = lemmata("inspect", *command.split(" "), "-w", project.layout.root, code=1)
+    error = lemmata("inspect", *command.split(" "), "-w", project.root, code=1)
     assert sentence in error
     assert error.count("\n") == 1
 
 
 def test_the_command_prints_numbers_and_never_replaces_a_foreign_folder(project: Project, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    table = lemmata("inspect", "hashing", "-w", project.layout.root, "--out", out, "--sample", "20")
+    table = lemmata("inspect", "hashing", "-w", project.root, "--out", out, "--sample", "20")
     assert "separation" in table
     assert f"{out / 'report.html'}: 20 passages, " in " ".join(table.split())
-    report = json.loads(lemmata("inspect", "hashing", "-w", project.layout.root, "--out", out, "--json"))
+    report = json.loads(lemmata("inspect", "hashing", "-w", project.root, "--out", out, "--json"))
     assert report["encoders"]["hashing"]["dimension"] == 256
     assert read_manifest(out / "manifest.json") is not None
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    error = lemmata("inspect", "hashing", "-w", project.layout.root, "--out", tmp_path / "mine", code=1)
+    error = lemmata("inspect", "hashing", "-w", project.root, "--out", tmp_path / "mine", code=1)
     assert "is no inspection, so it is not replaced" in error
     assert (tmp_path / "mine" / "thesis.tex").is_file()
     with pytest.raises(LemmataError, match="is no inspection"):  # a folder of the workspace, with another manifest
-        project.inspect(["hashing"], project.layout.graph)
+        project.inspect(["hashing"], project.graph_folder)
 
 
 def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:

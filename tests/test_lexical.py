@@ -17,7 +17,7 @@ from lemmata.core.artefacts import seal
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import read_json
 from lemmata.core.types import Floats
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.search import index as stage
 from lemmata.search import lexical
 from lemmata.search.index import index_lexical
@@ -284,16 +284,16 @@ def test_an_index_that_grew_and_shrank_equals_a_new_one(
 ) -> None:
     """Each state keeps some of the passages before it, in any order; ranks and scores are those of a rebuild."""
     with tempfile.TemporaryDirectory() as folder:
-        grown, built = Layout(Path(folder) / "grown"), Layout(Path(folder) / "built")
+        grown, built = Workspace(Path(folder) / "grown"), Workspace(Path(folder) / "built")
         before: list[tuple[str, str]] = []
         for state in states:
             before = data.draw(st.permutations([*before, *state])) if data.draw(st.booleans()) else [*before, *state]
             before = [passage for passage in before if data.draw(st.integers(0, 4))] or state
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(stage, "_MAX_DELETED", 100)  # never rebuilt
-                index_lexical(grown, Texts(before), lambda *_: None)
-        index_lexical(built, Texts(before), lambda *_: None)
-        one, other = LexicalIndex.open(grown.lexical), LexicalIndex.open(built.lexical)
+                index_lexical(grown, Texts(before))
+        index_lexical(built, Texts(before))
+        one, other = LexicalIndex.open(grown.lexical_folder), LexicalIndex.open(built.lexical_folder)
         assert len(one) == len(other) == len(before)
         allowed = np.array(data.draw(st.lists(st.booleans(), min_size=len(before), max_size=len(before))))
         queries = [*WORDS, "crystal pump theta", "scheme partition pump"]
@@ -381,48 +381,53 @@ def test_scores_of_a_german_index_equal_those_of_bm25s_however_it_grew(tmp_path:
 
 
 def test_a_german_index_keeps_its_parts_until_the_corpus_has_doubled(tmp_path: Path) -> None:
-    layout, ventils = Layout(tmp_path), ["Ventil klemmt", "Ventil neu"]
+    layout, ventils = Workspace(tmp_path), ["Ventil klemmt", "Ventil neu"]
 
     def tokenised(texts: list[str], language: str = "de") -> int:
-        return index_lexical(layout, Texts([(text, "") for text in texts]), lambda *_: None, language=language)
+        return index_lexical(layout, Texts([(text, "") for text in texts]), language=language)
 
     assert tokenised(LOGS) == 6
     assert tokenised(LOGS) == 0
     assert tokenised([*LOGS, *ventils, "Dampf", "Dampf da", "Dampfventil"]) == 5
-    assert 10 not in _found(LexicalIndex.open(layout.lexical), "Ventil")  # no part when the index was made
+    assert 10 not in _found(LexicalIndex.open(layout.lexical_folder), "Ventil")  # no part when the index was made
     assert tokenised([*LOGS, *ventils, "Dampf", "Dampf da", "Dampfventil", "zu"]) == 1
     assert tokenised([*LOGS, *ventils, "Dampf", "Dampf da", "Dampfventil", "zu", "auf"]) == 13
-    assert 10 in _found(LexicalIndex.open(layout.lexical), "Ventil")
+    assert 10 in _found(LexicalIndex.open(layout.lexical_folder), "Ventil")
     assert tokenised(LOGS, "en") == 6
-    assert 0 not in _found(LexicalIndex.open(layout.lexical), "Pumpe")
+    assert 0 not in _found(LexicalIndex.open(layout.lexical_folder), "Pumpe")
 
 
 @pytest.mark.parametrize(("language", "before"), [("en", 2), ("de", 3), ("de+en", 3)])
 def test_an_index_with_other_tokens_is_refused_and_built_again(tmp_path: Path, language: str, before: int) -> None:
-    layout, texts = Layout(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
-    assert index_lexical(layout, texts, lambda *_: None, language=language) == 2
-    content = read_json(layout.lexical / "index.json", "")
-    (layout.lexical / "index.json").write_text(json.dumps({**content, "format": before}))
-    manifest = read_manifest(layout.manifest(layout.lexical)) or {}
-    seal(layout.lexical, {**manifest, "lexical": before})
+    layout, texts = Workspace(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
+    assert index_lexical(layout, texts, language=language) == 2
+    content = read_json(layout.lexical_folder / "index.json", "")
+    (layout.lexical_folder / "index.json").write_text(json.dumps({**content, "format": before}))
+    manifest = read_manifest(layout.manifest(layout.lexical_folder)) or {}
+    seal(layout.lexical_folder, {**manifest, "lexical": before})
     with pytest.raises(WorkspaceError, match="another format: run 'lemmata index' again"):
-        LexicalIndex.open(layout.lexical)
-    assert index_lexical(layout, texts, lambda *_: None, language=language) == 2
-    assert _found(LexicalIndex.open(layout.lexical), "pump") == {0}
+        LexicalIndex.open(layout.lexical_folder)
+    assert index_lexical(layout, texts, language=language) == 2
+    assert _found(LexicalIndex.open(layout.lexical_folder), "pump") == {0}
 
 
 def test_the_files_of_an_index(tmp_path: Path) -> None:
-    layout, texts = Layout(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
-    index_lexical(layout, texts, lambda *_: None)
-    assert read_json(layout.lexical / "index.json", "") == {"format": 5, "k1": 1.2, "b": 0.8, "segments": ["segment-0"]}
-    assert sorted(path.name for path in layout.lexical.iterdir()) == [
+    layout, texts = Workspace(tmp_path), Texts([("a pump", "Machines"), ("a theta function", "")])
+    index_lexical(layout, texts)
+    assert read_json(layout.lexical_folder / "index.json", "") == {
+        "format": 5,
+        "k1": 1.2,
+        "b": 0.8,
+        "segments": ["segment-0"],
+    }
+    assert sorted(path.name for path in layout.lexical_folder.iterdir()) == [
         "hashes.npy",
         "index.json",
         "manifest.json",
         "segment-0",
     ]
-    assert index_lexical(layout, texts, lambda *_: None) == 0
-    assert index_lexical(layout, texts, lambda *_: None, language="de") == 2  # a German corpus is renewed
+    assert index_lexical(layout, texts) == 0
+    assert index_lexical(layout, texts, language="de") == 2  # a German corpus is renewed
 
 
 def test_a_german_index_without_its_parts_is_refused_with_the_cure(tmp_path: Path) -> None:

@@ -110,10 +110,10 @@ def test_a_map_is_made_once_and_goes_out_of_date_with_the_vectors(project: Proje
         project.map()
     project.index(settings={"encoder": "lemmata-nano"})
     with pytest.raises(WorkspaceError, match="lemmata map"):
-        open_map(project.layout)
+        open_map(project)
     report = project.map()
     assert report["placed"] == report["passages"] == 18
-    stored = open_map(project.layout)
+    stored = open_map(project)
     assert stored.x.dtype == stored.y.dtype == np.uint16
     assert len(stored.x) == 18
     assert stored.method == "umap"
@@ -124,7 +124,7 @@ def test_a_map_is_made_once_and_goes_out_of_date_with_the_vectors(project: Proje
     project.ingest([tmp_path / "notes"])
     project.index()
     with pytest.raises(WorkspaceError, match="lemmata map"):
-        open_map(project.layout)
+        open_map(project)
     assert project.map()["placed"] == 19
 
 

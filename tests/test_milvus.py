@@ -107,14 +107,14 @@ def hits(project: Project, only: Filter | None = None, retriever: str = "dense")
 
 def stored(project: Project) -> dict[str, Any]:
     """Where the manifest of the neighbour index says that its vectors are."""
-    manifest = read_manifest(project.layout.encoder_folder("hashing") / "ann" / "manifest.json")
+    manifest = read_manifest(project.encoder_folder("hashing") / "ann" / "manifest.json")
     assert manifest is not None
     return manifest["milvus"]  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def client_of(project: Project) -> Iterator[Any]:
-    with contextlib.closing(pymilvus.MilvusClient(project.layout.milvus_uri(stored(project)["uri"]))) as client:
+    with contextlib.closing(pymilvus.MilvusClient(project.milvus_uri(stored(project)["uri"]))) as client:
         yield client
 
 
@@ -215,7 +215,7 @@ def test_hits_and_scores_are_those_of_the_exact_index(project: Project) -> None:
 
 
 def test_the_choice_holds_until_it_is_taken_back_and_then_nothing_stays(in_milvus: Project) -> None:
-    layout = in_milvus.layout
+    layout = in_milvus
     uri, name = layout.milvus_uri("vectors.db"), stored(in_milvus)["alias"]
     assert in_milvus.index()["milvus"]["sent"] == 0
     assert count_vectors(uri, name) == 60
@@ -294,14 +294,14 @@ def test_where_most_passages_are_new_a_retriever_of_before_still_finds_its_own(
 
 
 def test_what_an_unfinished_update_left_or_somebody_deleted_is_put_right(in_milvus: Project) -> None:
-    alias, uri = stored(in_milvus)["alias"], in_milvus.layout.milvus_uri("vectors.db")
+    alias, uri = stored(in_milvus)["alias"], in_milvus.milvus_uri("vectors.db")
     with client_of(in_milvus) as client:
         client.upsert(f"{alias}_1", [{"slot": 999, "kind": 0, "vector": unit(1, 0, 256)[0]}])
     assert in_milvus.index()["milvus"]["sent"] == 0
     assert count_vectors(uri, alias) == 60
     with client_of(in_milvus) as client:
         client.delete(f"{alias}_1", ids=[3, 4])
-    [check] = [check for check in doctor(in_milvus.layout.root) if "Milvus" in check.name]
+    [check] = [check for check in doctor(in_milvus.root) if "Milvus" in check.name]
     assert (check.fine, check.finding) == (False, "58 of 60 vectors at vectors.db: run 'lemmata index' again")
     assert in_milvus.index()["milvus"]["sent"] == 60
     drop_collections(uri, alias)
@@ -329,7 +329,7 @@ def test_several_encoders_and_summaries_have_collections_of_their_own(in_milvus:
 def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project, command: Callable[..., str]) -> None:  # noqa: F811
     before = hits(in_milvus, retriever="dense:hashing")
     assert "not_moved" not in in_milvus.index(settings={"encoder": "lemmata-nano"})
-    shown = command("index", "--encoder", "lemmata-nano", "--milvus", "none", "-w", in_milvus.layout.root)
+    shown = command("index", "--encoder", "lemmata-nano", "--milvus", "none", "-w", in_milvus.root)
     assert "the vectors of hashing are searched exactly now: 'lemmata index --encoder hashing' moves them too" in shown
     assert hits(in_milvus, retriever="dense:hashing")[:-1] == before[:-1]  # the last is of the default encoder
     in_milvus.index(settings={"encoder": "hashing", "milvus": "vectors.db"})
@@ -342,7 +342,7 @@ def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project, comman
 
 
 def test_the_commands_say_where_the_vectors_are(project: Project, command: Callable[..., str]) -> None:  # noqa: F811
-    root = project.layout.root
+    root = project.root
     assert "Milvus at vectors.db searches them: 60 vectors sent" in command(
         "index", "--milvus", "vectors.db", "-w", root
     )
@@ -355,10 +355,10 @@ def test_the_commands_say_where_the_vectors_are(project: Project, command: Calla
 
 
 def test_the_setting_may_stand_in_the_file(project: Project) -> None:
-    project.layout.config.write_text('[index]\nmilvus = "below/vectors.db"\n')
-    again = Project(project.layout.root)
+    project.config_file.write_text('[index]\nmilvus = "below/vectors.db"\n')
+    again = Project(project.root)
     assert again.index()["neighbours"] == "milvus"
-    assert (project.layout.root / "below" / "vectors.db").exists()
+    assert (project.root / "below" / "vectors.db").exists()
 
 
 def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
@@ -367,7 +367,7 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
     command: Callable[..., str],  # noqa: F811
 ) -> None:
     uri, process = server
-    exact, root = hits(project), project.layout.root
+    exact, root = hits(project), project.root
     assert project.index(settings={"milvus": uri})["milvus"] == {"uri": uri, "sent": 60}
     assert hits(project) == exact
     with project.retriever() as opened:
@@ -389,7 +389,7 @@ def test_a_copy_of_a_workspace_leaves_the_collections_of_the_other_alone(
     project: Project, served: str, tmp_path: Path
 ) -> None:
     project.index(settings={"milvus": served})
-    shutil.copytree(project.layout.root, tmp_path / "copy")
+    shutil.copytree(project.root, tmp_path / "copy")
     copy = Project(tmp_path / "copy")
     assert hits(copy) == hits(project)
     report = copy.index()
@@ -403,11 +403,11 @@ def test_a_copy_of_a_workspace_leaves_the_collections_of_the_other_alone(
 
 def test_a_file_that_is_in_use_is_refused_in_one_sentence(project: Project) -> None:
     with (
-        milvus_lite.MilvusLite(str(project.layout.root / "vectors.db")),
+        milvus_lite.MilvusLite(str(project.root / "vectors.db")),
         pytest.raises(WorkspaceError, match="one process at a time can use it"),
     ):
         project.index(settings={"milvus": "vectors.db"})
-    assert not project.layout.milvus.exists()
+    assert not project.milvus.exists()
     assert hits(project)
 
 
@@ -441,7 +441,7 @@ def test_the_token_is_sent_and_stored_nowhere(project: Project, monkeypatch: pyt
         project.index(settings={"milvus": f"http://127.0.0.1:{port}"})
     server.stop(None)
     assert base64.b64encode(b"root:secret").decode() in sent
-    files = [path.read_bytes() for path in project.layout.root.rglob("*") if path.is_file()]
+    files = [path.read_bytes() for path in project.root.rglob("*") if path.is_file()]
     assert not any(b"secret" in content for content in [*files, str(error.value).encode()])
 
 

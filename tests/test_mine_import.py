@@ -49,7 +49,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.index(settings={"encoder": "hashing"})
     corpus = project.corpus
     part = np.array([PART[name] for name in corpus.ids()], np.int8)
-    write_split(project.layout, Split(part, part > 0), {"verb": "split", "inputs": corpus.inputs})
+    write_split(project, Split(part, part > 0), {"verb": "split", "inputs": corpus.inputs})
     corpus.close()
     return project
 
@@ -64,7 +64,7 @@ def written(path: Path, *objects: dict[str, Any]) -> Path:
 
 
 def records(project: Project, name: str) -> list[dict[str, Any]]:
-    return list(read_training(project.layout.training_file(name)))
+    return list(read_training(project.training_file(name)))
 
 
 # ---------------------------------------------------------------- into a workspace
@@ -137,15 +137,15 @@ def test_a_query_that_repeats_a_held_out_passage_is_dropped_by_the_audit(built: 
 def test_a_set_that_holds_an_outside_test_query_is_refused(built: Project, tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text(lines([{"_id": "q1", "text": "what shook the fan?"}]), encoding="utf-8")
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tcrane\t1\n", encoding="utf-8")
-    text = built.layout.config.read_text(encoding="utf-8")
+    text = built.config_file.read_text(encoding="utf-8")
     table = f'\n[audit]\nqueries = "{tmp_path / "queries.jsonl"}"\nqrels = "{tmp_path / "qrels.tsv"}"\n'
-    built.layout.config.write_text(text + table, encoding="utf-8")
+    built.config_file.write_text(text + table, encoding="utf-8")
     try:
         file = written(tmp_path / "known.jsonl", {"id": "fan", "text": "What shook the fan?"})
         with pytest.raises(LeakageError, match="q1"):
-            Project(built.layout.root).import_queries(file, name="known")
+            Project(built.root).import_queries(file, name="known")
     finally:
-        built.layout.config.write_text(text, encoding="utf-8")
+        built.config_file.write_text(text, encoding="utf-8")
     assert "known" not in built.training_sets()
 
 
@@ -173,7 +173,7 @@ def test_the_filter_alternates_lexical_and_dense_hits(built: Project) -> None:
     corpus = built.corpus
     allowed = np.array([PART[name] == 0 for name in corpus.ids()])
     corpus.close()
-    retriever = Retriever(built.layout)
+    retriever = Retriever(built)
     # the corpus has none of these words, so that only vectors can find anything
     rows = interleaved_search(retriever, allowed, ["zzqq qqzz"], 2)
     retriever.close()
@@ -224,7 +224,7 @@ def test_the_command_reports_what_it_left_out(built: Project, tmp_path: Path) ->
         {"id": "mixer", "text": "Foam?"},
         {"id": "fan", "text": " "},
     )
-    command = ("mine", "import", file, "--name", "new", "-w", built.layout.root)
+    command = ("mine", "import", file, "--name", "new", "-w", built.root)
     done = run_command(*command)
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())

@@ -108,7 +108,7 @@ def test_diffusion_finds_what_the_nearest_passage_refers_to(notes: Project) -> N
 
 
 def test_the_command_prints_paths_and_json_has_them(notes: Project) -> None:
-    arguments = ("search", "zebras graze", "-w", notes.layout.root, "--retriever", "geodesic", "-k", "40", "--paths")
+    arguments = ("search", "zebras graze", "-w", notes.root, "--retriever", "geodesic", "-k", "40", "--paths")
     shown = " ".join(lemmata(*arguments).split())
     assert "query —similar_to 0." in shown
     assert "a#far ←proof_uses" in shown
@@ -140,46 +140,46 @@ def test_without_a_graph_or_vectors_one_sentence_says_what_to_do(tmp_path: Path)
     ):
         retriever.search("wet sponge", paths=True)
     project.index(settings={"encoder": "hashing"})
-    shutil.rmtree(project.layout.graph)
+    shutil.rmtree(project.graph_folder)
     with project.retriever() as retriever:
         options: list[dict[str, Any]] = [{"paths": True}, {"retriever": "geodesic"}, {"retriever": "diffusion"}]
         for more in options:
             with pytest.raises(WorkspaceError, match="there is no graph yet: run 'lemmata graph build'"):
                 retriever.search("wet sponge", **more)
         assert retriever.search("wet sponge")
-    message = lemmata("search", "wet sponge", "-w", project.layout.root, "--paths", code=1)
+    message = lemmata("search", "wet sponge", "-w", project.root, "--paths", code=1)
     assert message.strip().endswith("there is no graph yet: run 'lemmata graph build'")
 
 
 def test_edges_are_measured_whichever_comes_last_the_graph_or_the_index(tmp_path: Path) -> None:
     project = make_project(tmp_path, NOTES)
     report = project.build_graph()
-    first = open_lengths(project.layout)
+    first = open_lengths(project)
     assert len(first.edges) == 2 * sum(report["edges"].values())
-    shutil.rmtree(project.layout.graph)
-    shutil.rmtree(project.layout.graph_records.parent)
+    shutil.rmtree(project.graph_folder)
+    shutil.rmtree(project.graph_records.parent)
     assert project.index(settings={"encoder": "hashing"})["measured_edges"] == 0
-    vectors = vector_set(project.layout)
+    vectors = vector_set(project)
     assert vectors is not None
     assert not vectors.lengths.exists()
     project.build_graph()
     assert project.index()["measured_edges"] == 0  # measured with the graph
     shutil.rmtree(vectors.lengths)
     with pytest.raises(WorkspaceError, match="there is no set of edge lengths yet: run 'lemmata index'"):
-        open_lengths(project.layout)
-    assert project.index()["measured_edges"] == len(open_graph(project.layout).graph.indices)
+        open_lengths(project)
+    assert project.index()["measured_edges"] == len(open_graph(project).graph.indices)
     for name in first._fields:
-        np.testing.assert_array_equal(getattr(first, name), getattr(open_lengths(project.layout), name))
+        np.testing.assert_array_equal(getattr(first, name), getattr(open_lengths(project), name))
 
 
 def test_damaged_lengths_are_refused_and_made_again(tmp_path: Path) -> None:
     project = make_project(tmp_path, NOTES)
     project.build_graph()
-    vectors = vector_set(project.layout)
+    vectors = vector_set(project)
     assert vectors is not None
     with (vectors.lengths / "lengths.npy").open("ab") as stream:
         stream.write(b"x")
     with pytest.raises(WorkspaceError, match=r"lengths\.npy is damaged .* run 'lemmata index' again"):
-        open_lengths(project.layout)
+        open_lengths(project)
     assert project.index()["measured_edges"] > 0
-    open_lengths(project.layout)
+    open_lengths(project)

@@ -116,10 +116,10 @@ def test_a_preamble_gives_definitions_to_every_paper_and_renews_them_when_it_cha
     papers.mkdir()
     (papers / "a.tex").write_text(paper)
     (papers / "notes.txt").write_text("Some notes.")
-    preamble = project.layout.root / "shared.tex"
+    preamble = project.root / "shared.tex"
     with pytest.raises(ConfigError, match=r"\[ingest\] preamble = 'shared.tex': there is no file"):
         project.ingest([papers], settings={"preamble": "shared.tex"})
-    (project.layout.root / "more.tex").write_text(r"\newcommand{\R}{\mathbf{R}}")
+    (project.root / "more.tex").write_text(r"\newcommand{\R}{\mathbf{R}}")
     box = r"\title{Not of the paper}\newtcbtheorem{Def}{Definition}{colback=red}{%s}\input{more} %% \newcommand{\R}{x}"
     preamble.write_text(box % "df")
     project.ingest([papers], settings={"preamble": "shared.tex"})
@@ -191,7 +191,7 @@ def listen(what, done, total):
         time.sleep(600)  # until it is killed
 Project(sys.argv[1]).ingest([sys.argv[2]], workers=2, progress=listen)
 """
-    command = [sys.executable, "-c", code, str(project.layout.root), str(folder)]
+    command = [sys.executable, "-c", code, str(project.root), str(folder)]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
     while not _units(project):
         assert process.poll() is None
@@ -210,7 +210,7 @@ Project(sys.argv[1]).ingest([sys.argv[2]], workers=2, progress=listen)
 
 def _units(project: Project) -> int:
     try:
-        with sqlite3.connect(f"file:{project.layout.incoming}?mode=ro", uri=True) as connection:
+        with sqlite3.connect(f"file:{project.incoming}?mode=ro", uri=True) as connection:
             return int(connection.execute("SELECT COUNT(*) FROM units WHERE id != ''").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
@@ -228,7 +228,7 @@ def test_the_number_of_workers_does_not_change_the_corpus(project: Project, sour
 def test_all_unusable_paths_are_listed_and_nothing_is_read(project: Project, sources: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere.*nor-there"):
         project.ingest([sources, "nowhere", "nor-there"])
-    assert not project.layout.database.exists()
+    assert not project.database.exists()
 
 
 def test_an_empty_folder_is_an_error(project: Project, tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_unknown_settings_are_errors_with_a_hint(tmp_path: Path) -> None:
         ("[ingest.columns]\ntxt = 'x'\n", "did you mean 'text'"),
         ("[ingest\n", "lemmata.toml"),
     ]:
-        project.layout.config.write_text(text)
+        project.config_file.write_text(text)
         with pytest.raises(ConfigError, match=message):
             Project(tmp_path)
 
@@ -380,6 +380,6 @@ def test_init_keeps_existing_settings(tmp_path: Path) -> None:
 
 def test_doctor_names_the_command_that_helps(project: Project, sources: Path, tmp_path: Path) -> None:
     assert any("lemmata init" in check.finding for check in doctor(tmp_path))
-    assert any("lemmata ingest" in check.finding for check in doctor(project.layout.root))
+    assert any("lemmata ingest" in check.finding for check in doctor(project.root))
     project.ingest([sources])
-    assert Check("corpus", True, "4 passages") in doctor(project.layout.root)
+    assert Check("corpus", True, "4 passages") in doctor(project.root)

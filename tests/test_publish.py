@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.objects import ObjectStore, is_safe_name, shown
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.ingest.fetch import fetch
 from lemmata.maintain.generations import LARGEST_PART, Generation, Part, cut
 from lemmata.maintain.publish import PullReport, PushReport, pull, push
@@ -45,11 +45,11 @@ def silent(_what: str, _done: int, _total: int | None) -> None:
 
 
 def send(workspace: Path, url: str, **options: Any) -> PushReport:
-    return push(Layout(workspace), url, progress=silent, **options)
+    return push(Workspace(workspace), url, **options)
 
 
 def receive(url: str, folder: Path) -> PullReport:
-    return pull(Layout(folder), url, progress=silent)
+    return pull(Workspace(folder), url)
 
 
 def content(workspace: Path) -> dict[str, bytes]:
@@ -361,7 +361,7 @@ def test_settings_that_are_edited_during_a_pull_are_not_lost(
         (copy / "lemmata.toml").write_text("# mine")
 
     with pytest.raises(WorkspaceError, match=r"lemmata\.toml is not as it was pulled, and would be lost: push it"):
-        pull(Layout(copy), url, progress=edit)
+        pull(Workspace(copy, edit), url)
     assert (copy / "lemmata.toml").read_text() == "# mine"
     assert (copy / "corpus" / "notes.json").read_text() == "{}"
 
@@ -410,7 +410,7 @@ def test_two_pushes_at_the_same_time_do_not_go_unnoticed(workspace: Path, url: s
             generations.append(send(copy, url).generation)
 
     with pytest.raises(WorkspaceError, match="pushed to from elsewhere at the same time"):
-        push(Layout(workspace), url, progress=push_the_copy)
+        push(Workspace(workspace, push_the_copy), url)
     assert generations == [2]
 
 
@@ -428,7 +428,7 @@ def test_a_push_that_fails_again_and_again_is_still_at_home(workspace: Path, tmp
     for _ in range(2):
         (workspace / "index" / "dense" / "empty").touch()  # has another time, so that something is read
         with pytest.raises(InputError):
-            push(Layout(workspace), str(store), progress=block)
+            push(Workspace(workspace, block), str(store))
         generations.unlink()
         moved.rename(generations)
         (workspace / "corpus" / "notes.json").write_text("newer")
@@ -549,28 +549,28 @@ def test_a_safe_name_stays_below_its_folder(name: str) -> None:
 
 
 def test_sources_with_names_that_lead_elsewhere_are_refused(url: str, tmp_path: Path) -> None:
-    layout = Project.init(tmp_path / "w").layout
+    layout = Project.init(tmp_path / "w")
     store = ObjectStore(url)
     store.write("fine.md", b"# Fine")
     store.write(".hidden", b"")
-    assert {path.name for path in fetch(layout, url, progress=silent).iterdir()} == {"fine.md"}
+    assert {path.name for path in fetch(layout, url).iterdir()} == {"fine.md"}
     store.write("a\\b.md", b"")
     with pytest.raises(InputError, match="cannot be files"):
-        fetch(layout, url, progress=silent)
+        fetch(layout, url)
     with pytest.raises(InputError, match="there are no objects"):
-        fetch(layout, f"{url}-nothing", progress=silent)
+        fetch(layout, f"{url}-nothing")
 
 
 def test_a_copied_source_follows_the_store(url: str, tmp_path: Path) -> None:
-    layout = Project.init(tmp_path / "w").layout
+    layout = Project.init(tmp_path / "w")
     store = ObjectStore(url)
     store.write("a.md", b"1")
     store.write("b/c.md", b"2")
-    place = fetch(layout, url, progress=silent)
+    place = fetch(layout, url)
     assert sorted(path.name for path in place.rglob("*.md")) == ["a.md", "c.md"]
     store.write("a.md", b"22")
     store.remove(["b/c.md"])
-    fetch(layout, url, progress=silent)
+    fetch(layout, url)
     assert [path.read_bytes() for path in place.rglob("*.md")] == [b"22"]
 
 

@@ -177,12 +177,12 @@ def test_two_processes_tune_the_model_of_one_also_after_one_of_them_was_killed(
 
 def test_two_processes_learn_the_metric_of_one_and_wait_for_the_workspace(tmp_path: Path) -> None:
     project = workspace(tmp_path)
-    root = project.layout.root
+    root = project.root
     (root / "lemmata.toml").write_text("[metric]\ndimension = 8\nrank = 2\nepochs = 2\n", "utf-8")
     shutil.copytree(root, tmp_path / "copy")
     alone = Project(tmp_path / "copy").train_metric()
     with contextlib.ExitStack() as lock:
-        lock.enter_context(project.layout.hold())
+        lock.enter_context(project.hold())
         with torchrun("-m", "lemmata", "train", "metric", "-w", root, "--json") as process:
             assert process.stderr is not None
             while "waiting until it is done" not in (line := process.stderr.readline()):

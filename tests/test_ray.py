@@ -135,7 +135,7 @@ A gap sequence of length NUMBER is called \emph{narrow}. The narrow sequences ha
 def _make(folder: Path, sources: Path, progress: Callable[[str, int, int | None], None]) -> dict[str, Any]:
     """The manifests of a workspace with graph, vectors and queries."""
     project = Project.init(folder)
-    report = project.ingest([sources], progress=progress)
+    report = project.ingest([sources])
     assert (report.added, report.failed) == (12, 0)
     project.build_graph()
     project.index(settings={"encoder": "lemmata-mini"})

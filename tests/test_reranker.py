@@ -72,7 +72,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_reranker_is_a_whole_model(trained: Path) -> None:
     project = Project(trained / "notes")
-    folder = project.layout.model("reranker")
+    folder = project.model("reranker")
     assert sorted(path.name for path in (folder / "onnx").iterdir()) == [
         "model.onnx",
         "reranker.json",
@@ -87,7 +87,7 @@ def test_a_reranker_is_a_whole_model(trained: Path) -> None:
     assert report["drift"]["correlation"] > 0.98
     assert report["weight"]["retriever"] == "auto"
     assert {row["weight"] for row in report["weight"]["tried"]} == {round(step / 10, 1) for step in range(11)}
-    [check] = [check for check in doctor(project.layout.root) if check.name == "model 'reranker'"]
+    [check] = [check for check in doctor(project.root) if check.name == "model 'reranker'"]
     assert check.fine
     card = (folder / "README.md").read_text()
     assert 'pipeline_tag: "text-ranking"' in card
@@ -95,7 +95,7 @@ def test_a_reranker_is_a_whole_model(trained: Path) -> None:
 
 
 def test_everybody_gets_the_scores_of_the_trained_model(trained: Path) -> None:
-    folder = Project(trained / "notes").layout.model("reranker")
+    folder = Project(trained / "notes").model("reranker")
     pairs = [("a1 a2 a3", "b1 b2 b3"), ("a1 a2 a3", "b4 b5 b6"), ("b7", "a7")]
     plain = sentence_transformers.CrossEncoder(str(folder), device="cpu").predict(pairs, show_progress_bar=False)
     ours = load_cross_encoder("reranker", models=folder.parent).score(pairs)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.small_bert import sayings, silent, small_bert
+from tests.small_bert import sayings, small_bert
 from tests.test_stage_train import QUICK, Say, Stopped, refused, say, times, write_notes
 
 from lemmata.core.config import build
@@ -86,7 +86,7 @@ def write_recipe(folder: Path, base: Path, text: str = RECIPE) -> Path:
 def run_all(folder: Path) -> tuple[list[Report], dict[str, bool]]:
     """The reports of a run, and for each stage whether it was already done."""
     stages: dict[str, bool] = {}
-    reports = run(Project(folder), announce=stages.__setitem__, progress=silent)
+    reports = run(Project(folder), announce=stages.__setitem__)
     return reports, stages
 
 
@@ -100,7 +100,7 @@ def run_until(folder: Path, last: str) -> dict[str, bool]:
             raise Stopped
 
     with pytest.raises(Stopped):
-        run(Project(folder), announce=announce, progress=silent)
+        run(Project(folder), announce=announce)
     return stages
 
 
@@ -208,9 +208,9 @@ def test_a_changed_fine_tuning_runs_again_and_nothing_before_it(ran: Path) -> No
     assert values(after, "tuned") != values(before, "tuned")
     project = Project(ran)
     corpus = project.corpus
-    fresh = load_encoder("tuned", models=project.layout.models).encode(list(corpus.contents()))
+    fresh = load_encoder("tuned", models=project.models_folder).encode(list(corpus.contents()))
     corpus.close()
-    np.testing.assert_allclose(open_vectors(project.layout).matrix, fresh, atol=1e-6)
+    np.testing.assert_allclose(open_vectors(project).matrix, fresh, atol=1e-6)
     assert values(after, "tuned") == measured(ran)
 
 
@@ -319,7 +319,7 @@ def test_bad_settings_are_refused_before_any_stage(
     folder = write_recipe(tmp_path, base)
     change(folder, old, new)
     with pytest.raises(LemmataError, match=message):
-        run(Project(folder), progress=silent)
+        run(Project(folder))
     assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
     refused(say("run", "-w", folder))
 
@@ -328,7 +328,7 @@ def test_an_unknown_base_model_is_refused_before_any_stage(base: Path, tmp_path:
     folder = write_recipe(tmp_path, base)
     change(folder, f'base = "{base}"', 'base = "adapted"')
     with pytest.raises(ConfigError, match="there is no base model 'adapted'"):
-        run(Project(folder), progress=silent)
+        run(Project(folder))
     assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
 
 
@@ -338,7 +338,7 @@ def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Pat
     lines = [json.dumps({"_id": f"q{n}", "text": asked[n]}) for n in range(8)]  # some of them are trained on
     (tmp_path / "riddles" / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(LeakageError, match=r"'asked' holds held-out data .* of 'test query \d'"):
-        run(Project(folder), progress=silent)
+        run(Project(folder))
     assert not (folder / "models").exists()
 
 
@@ -346,7 +346,7 @@ def test_a_run_without_sources_needs_a_corpus(base: Path, tmp_path: Path) -> Non
     folder = write_recipe(tmp_path, base)
     change(folder, 'sources = ["../notes.jsonl"]\n', "")
     with pytest.raises(WorkspaceError, match="has no corpus yet: run 'lemmata ingest"):
-        run(Project(folder), progress=silent)
+        run(Project(folder))
 
 
 def test_an_empty_run_table_has_the_defaults() -> None:

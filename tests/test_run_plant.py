@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.llm_server import Server
-from tests.small_bert import silent, small_bert
+from tests.small_bert import small_bert
 from tests.test_plant import plant
 from tests.test_run import change, run_all
 
@@ -141,9 +141,9 @@ def test_no_vector_of_the_embedding_belongs_to_a_held_out_log(
     first: tuple[Path, list[Report], dict[str, bool]],
 ) -> None:
     project = Project(first[0])
-    stored, vectors = open_graph(project.layout), open_embedding(project.layout).matrix
+    stored, vectors = open_graph(project), open_embedding(project).matrix
     corpus = project.corpus
-    training = open_split(project.layout, corpus.inputs).rows("train")
+    training = open_split(project, corpus.inputs).rows("train")
     corpus.close()
     rows = np.asarray(stored.rows)
     held_out = (rows >= 0) & ~training[rows]
@@ -179,7 +179,7 @@ def test_a_language_model_needs_a_name_and_limits(
     (tmp_path / "plant").symlink_to(first[0].parent / "plant")
     change(folder, old, new)
     with pytest.raises(ConfigError, match=message):
-        run(Project(folder), progress=silent)
+        run(Project(folder))
     assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
 
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.small_bert import sayings, silent
+from tests.small_bert import sayings
 from tests.test_run import change, run_all, run_until, values, write_recipe
 from tests.test_stage_train import Say, refused, say  # noqa: F401 - `say` is a fixture
 from tests.test_static import write_small
@@ -132,7 +132,7 @@ def test_bad_settings_are_refused_before_any_stage(
     folder = write_static_recipe(tmp_path)
     change(folder, old, new)
     with pytest.raises(LemmataError, match=message):
-        run(Project(folder), progress=silent)
+        run(Project(folder))
     assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
     refused(say("run", "-w", folder))
 
@@ -141,4 +141,4 @@ def test_a_static_base_that_is_not_there_is_refused_before_any_stage(tmp_path: P
     folder = write_static_recipe(tmp_path)
     change(folder, f'[static.fast]\nbase = "{tmp_path / "base"}"', '[static.fast]\nbase = "adapted"')
     with pytest.raises(LemmataError, match="there is no base model 'adapted'"):
-        run(Project(folder), progress=silent)
+        run(Project(folder))

@@ -223,7 +223,7 @@ def test_a_query_without_a_known_word_gets_a_hint(indexed: Project) -> None:
         assert retriever.hint("prime ideals") == ""
         assert retriever.hint("zzzqqq xyzzy").startswith("no word of the query occurs in the corpus")
         assert retriever.hint(" 3 ") == "3 is the id of a passage; to see it: lemmata show 3"
-    assert lemmata("search", "prime ideals", "-w", indexed.layout.root)
+    assert lemmata("search", "prime ideals", "-w", indexed.root)
 
 
 def test_diversity_selects_dissimilar_hits(indexed: Project) -> None:
@@ -246,7 +246,7 @@ def test_an_unknown_retriever_is_an_error_with_its_name(indexed: Project) -> Non
 def test_an_encoder_of_another_dimension_is_refused_with_the_command_that_helps(indexed: Project) -> None:
     from lemmata.encode.hashing import HashingEncoder
 
-    retriever = Retriever(indexed.layout, encoder=HashingEncoder(dimension=32))
+    retriever = Retriever(indexed, encoder=HashingEncoder(dimension=32))
     with pytest.raises(InputError, match=r"dimension 256.*makes 32.*lemmata index --encoder"):
         retriever.search("x", retriever="dense")
     retriever.close()
@@ -302,7 +302,7 @@ def test_marginal_relevance_equals_a_worked_example() -> None:
 
 
 def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_tuned(indexed: Project) -> None:
-    places = vector_set(indexed.layout)
+    places = vector_set(indexed)
     assert places is not None
     write_manifest(places.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     assert "replaced_encoder" not in indexed.index(settings={"encoder": "hashing"})
@@ -321,8 +321,8 @@ def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:
     from lemmata.search.index import index_ann
 
     with closing(indexed.corpus) as corpus:
-        assert index_ann(indexed.layout, corpus, lambda *_: None) == "exact"
-        assert index_ann(indexed.layout, corpus, lambda *_: None, more_than=3) == "ann"
+        assert index_ann(indexed, corpus) == "exact"
+        assert index_ann(indexed, corpus, more_than=3) == "ann"
     assert indexed.info()["indexes"] == ["lexical", "dense", "ann"]
     retriever = indexed.retriever()
     assert [hit.id for hit in retriever.search("partitions into distinct parts", 2, retriever="dense")] == ["4", "5"]
@@ -346,9 +346,9 @@ def test_a_neighbour_graph_grows_with_the_corpus_and_forgets_what_is_gone(
         source.write_text("\n".join(state))
         project.ingest([source])
         assert project.index(settings={"encoder": "hashing"})["neighbours"] == "ann"
-        places = vector_set(project.layout)
+        places = vector_set(project)
         assert places is not None
-        path, matrix = project.layout.ann_graph(places.ann), open_vectors(project.layout).matrix
+        path, matrix = project.ann_graph(places.ann), open_vectors(project).matrix
         assert path.with_suffix(".rows.npy").exists() == (number > 0)  # it grew
         rows, scores = AnnIndex.open(path, matrix).search(matrix, 3)
         np.testing.assert_allclose(scores, ExactIndex(matrix).search(matrix, 3)[1], rtol=1e-5)
@@ -514,7 +514,7 @@ def test_the_command_tells_where_a_hit_stands(tmp_path: Path) -> None:
     project = make_project(tmp_path, {**PLANT, "guide.md": "# Guide\n\n## Leaks\n\nHow [bold]leaks[/] are found.\n"})
 
     def search(*options: str) -> str:
-        return lemmata("search", "the seal leaks", "-w", project.layout.root, "--retriever", "lexical", *options)
+        return lemmata("search", "the seal leaks", "-w", project.root, "--retriever", "lexical", *options)
 
     hits = {hit["id"]: hit for hit in json.loads(search("--json"))}
     assert list(hits["2"])[:8] == ["rank", "id", "score", "kind", "document", "title", "text", "path"]

@@ -33,7 +33,7 @@ from tests.test_search import make_project
 
 from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.types import Passage
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
@@ -98,7 +98,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def client(project: Project) -> Iterator[httpx.Client]:
-    with serving(project.layout.root) as opened:
+    with serving(project.root) as opened:
         yield opened
 
 
@@ -331,7 +331,7 @@ def test_text_stands_in_the_outline_where_the_document_has_it(tmp_path: Path) ->
         "\n\\begin{lemma}\\label{first}A sponge.\\end{lemma}\n\n"
         f"{filler}\n\n\\begin{{lemma}}\\label{{second}}A zebra.\\end{{lemma}}\\end{{document}}"
     }
-    service = Service(make_project(tmp_path, notes).layout.root)
+    service = Service(make_project(tmp_path, notes).root)
     with contextlib.closing(service):
         ids = [passage["id"] for passage in service.outline("a")["passages"]]
         assert ids[0] == "a#first"
@@ -409,9 +409,9 @@ def test_ask_streams_what_the_model_writes_with_its_citations_checked(tmp_path: 
     try:
         model.script(streams=True, answer="A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9].")
         project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
-        with project.layout.config.open("a") as config:
+        with project.config_file.open("a") as config:
             config.write(f'[llm]\nurl = "{model.url}"\nmodel = "tiny"\n')
-        with serving(project.layout.root) as client:
+        with serving(project.root) as client:
             assert valid(client.get("/health"), "/health")["model"] == "tiny"
             received = events(client.post("/ask", json={"question": "what does a wet sponge absorb", "k": 1}))
     finally:
@@ -446,8 +446,8 @@ class EndlessService(Service):
 
 
 def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
-    service = EndlessService(project.layout.root)
-    with serving(project.layout.root, service=service, limits=Limits(answers=1)) as client:
+    service = EndlessService(project.root)
+    with serving(project.root, service=service, limits=Limits(answers=1)) as client:
         with client.stream("POST", "/ask", json={"question": "é"}) as response:
             lines = response.iter_lines()
             assert [next(lines) for _ in range(3)] == ["event: text", 'data: {"text": "é"}', ""]
@@ -458,8 +458,8 @@ def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
 
 
 def test_an_answer_that_takes_too_long_ends_with_an_error(project: Project) -> None:
-    service = EndlessService(project.layout.root)
-    with serving(project.layout.root, service=service, limits=Limits(answer_seconds=0.3)) as client:
+    service = EndlessService(project.root)
+    with serving(project.root, service=service, limits=Limits(answer_seconds=0.3)) as client:
         received = events(client.post("/ask", json={"question": "é"}))
         assert (received[0][0], received[-1][0], received[-1][1]["code"]) == ("text", "error", "timeout")
         assert service.stopped.wait()
@@ -533,7 +533,7 @@ def test_no_name_makes_the_server_load_something(client: httpx.Client, retriever
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 23])
 def test_a_body_that_is_too_large_is_refused(project: Project, size: int) -> None:
-    with serving(project.layout.root, limits=Limits(body=10_000)) as client:
+    with serving(project.root, limits=Limits(body=10_000)) as client:
         refused(client.post("/search", json={"query": "a" * 11_000}), 413, "too_large")
         pieces = (b"x" * 4096 for _ in range(size // 4096))
         with contextlib.suppress(httpx.WriteError):  # the server may close before all was sent
@@ -544,7 +544,7 @@ def test_a_body_that_is_too_large_is_refused(project: Project, size: int) -> Non
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(project: Project) -> None:
-    with serving(project.layout.root, limits=Limits(seconds=0.3)) as client:
+    with serving(project.root, limits=Limits(seconds=0.3)) as client:
         host, port = client.base_url.host, client.base_url.port
         head = (
             f"POST /search HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{{"
@@ -568,8 +568,8 @@ class SlowService(Service):
 
 
 def test_more_requests_than_fit_are_told_to_come_back(project: Project) -> None:
-    service = SlowService(project.layout.root)
-    with serving(project.layout.root, service=service, limits=Limits(threads=1, waiting=1)) as client:
+    service = SlowService(project.root)
+    with serving(project.root, service=service, limits=Limits(threads=1, waiting=1)) as client:
         statuses: list[int] = []
 
         def ask() -> None:
@@ -592,8 +592,8 @@ def test_more_requests_than_fit_are_told_to_come_back(project: Project) -> None:
 
 
 def test_a_request_that_takes_too_long_is_answered_with_an_error(project: Project) -> None:
-    service = SlowService(project.layout.root)
-    with serving(project.layout.root, service=service, limits=Limits(threads=1, seconds=0.2)) as client:
+    service = SlowService(project.root)
+    with serving(project.root, service=service, limits=Limits(threads=1, seconds=0.2)) as client:
         refused(client.post("/search", json={"query": "wet"}), 503, "timeout")
         service.go.set()
         assert search(client, "wet")["hits"]
@@ -642,7 +642,7 @@ def test_a_page_of_another_origin_may_not_ask(client: httpx.Client, project: Pro
         refused(client.post("/search", json=body, headers={"origin": origin}), 403, "foreign_origin")
         refused(client.options("/search", headers={"origin": origin}), 403, "foreign_origin")
     friend = "https://friend.example"
-    with serving(project.layout.root, access=Access("127.0.0.1", origins=[friend], token="t" * 16)) as opened:
+    with serving(project.root, access=Access("127.0.0.1", origins=[friend], token="t" * 16)) as opened:
         given = {"authorization": f"Bearer {'t' * 16}"}
         refused(opened.post("/search", json=body, headers={"origin": friend}), 401, "unauthorized")
         answer = opened.post("/search", json=body, headers={"origin": friend, **given})
@@ -657,7 +657,7 @@ def test_a_page_of_another_origin_may_not_ask(client: httpx.Client, project: Pro
 
 def test_a_token_is_asked_of_everything_but_the_page(project: Project) -> None:
     token = "correct-horse-battery"
-    with serving(project.layout.root, access=Access("127.0.0.1", token=token)) as client:
+    with serving(project.root, access=Access("127.0.0.1", token=token)) as client:
         assert client.get("/").status_code == 200
         for path in ("/health", "/metrics", "/openapi.json", f"/passages/{SPONGE}", "/nothing", "/view"):
             response = client.get(path)
@@ -719,7 +719,7 @@ def test_hostile_ids_are_unknown_ids(client: httpx.Client, identity: str) -> Non
 
 def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Path) -> None:
     project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
-    with serving(project.layout.root, watch=0.05) as client:
+    with serving(project.root, watch=0.05) as client:
         statuses: list[int] = []
         stopped = threading.Event()
 
@@ -748,7 +748,7 @@ def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Pa
 
 def test_the_old_state_is_closed_when_its_last_request_is_done(tmp_path: Path) -> None:
     project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
-    service = Service(project.layout.root)
+    service = Service(project.root)
     with service.opened() as old:
         project.build_graph()
         while not service.refresh():
@@ -787,7 +787,7 @@ def served_by_command(folder: Path, *options: str) -> Iterator[tuple[subprocess.
 
 
 def test_the_official_openai_client_gets_vectors_from_the_command(project: Project) -> None:
-    with served_by_command(project.layout.root, "--token", "correct-horse-battery") as (process, address):
+    with served_by_command(project.root, "--token", "correct-horse-battery") as (process, address):
         with openai.OpenAI(base_url=f"{address}/v1", api_key="correct-horse-battery", max_retries=0) as client:
             assert [model.id for model in client.models.list()] == ["hashing"]
             assert client.models.retrieve("hashing").id == "hashing"
@@ -816,12 +816,12 @@ def test_the_official_openai_client_gets_vectors_from_the_command(project: Proje
 
 
 def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, tmp_path: Path) -> None:
-    root = project.layout.root
+    root = project.root
     with pytest.raises(WorkspaceError, match="not a lemmata workspace"):
         Service(tmp_path)
     fresh = Project.init(tmp_path / "fresh")
     with pytest.raises(WorkspaceError, match="run 'lemmata ingest"):
-        Service(fresh.layout.root)
+        Service(fresh.root)
     listening = listen("127.0.0.1", 0)
     listening.listen()
     with contextlib.closing(listening), pytest.raises(ConfigError, match="choose another --port"):
@@ -831,7 +831,7 @@ def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, 
 
 def test_the_address_that_is_printed_can_be_opened(project: Project) -> None:
     options = ("--host", "0.0.0.0", "--token", "correct-horse-battery", "--name", "plant-pc")
-    with served_by_command(project.layout.root, *options) as (_, address):
+    with served_by_command(project.root, *options) as (_, address):
         assert "0.0.0.0" not in address
         assert httpx.get(address).status_code == 200
         assert httpx.get(address, headers={"host": "plant-pc:80"}).status_code == 200
@@ -848,9 +848,9 @@ def test_base64_vectors_are_little_endian_floats(client: httpx.Client) -> None:
 
 
 def test_stopping_the_server_lets_a_request_finish(project: Project) -> None:
-    service = SlowService(project.layout.root)
+    service = SlowService(project.root)
     statuses: list[int] = []
-    with serving(project.layout.root, service=service) as client:
+    with serving(project.root, service=service) as client:
         address = client.base_url.join("/search")
         thread = threading.Thread(
             target=lambda: statuses.append(httpx.post(address, json={"query": "wet"}, timeout=60).status_code)
@@ -891,7 +891,7 @@ def test_the_server_keeps_to_its_document(case: Any, client: httpx.Client) -> No
 
 
 def test_a_look_at_a_workspace_survives_folders_that_are_replaced_meanwhile(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     write(tmp_path, {f"index/dense/{name}/part/manifest.json": "{}" for name in range(40)})
     stopped = threading.Event()
 

@@ -121,7 +121,8 @@ def server() -> Iterator[CountingServer]:
 def test_encoders_are_compared_under_the_names_that_were_typed(project: Project, task: Task) -> None:
     names = ["lexical", "dense", f"dense:{MINI}", "dense:hashing", f"hybrid:{MINI}"]
     said: list[str] = []
-    report = project.evaluate(task, retrievers=names, progress=lambda what, *_: said.append(what))
+    with project.reporting_to(lambda what, *_: said.append(what)):
+        report = project.evaluate(task, retrievers=names)
     content = as_json(report)
     assert list(content["retrievers"]) == names
     assert {(c["first"], c["second"]) for c in content["comparisons"]} == {(name, "lexical") for name in names[1:]}
@@ -129,10 +130,11 @@ def test_encoders_are_compared_under_the_names_that_were_typed(project: Project,
     assert "encoding (hashing)" not in said  # those vectors were there
     for measure, values in report.retrievers["dense"].items():
         np.testing.assert_array_equal(values, report.retrievers["dense:hashing"][measure])
-    assert default_encoder(project.layout) == "hashing"
-    assert [vectors.encoder for vectors in vector_sets(project.layout)] == ["hashing", MINI]
+    assert default_encoder(project) == "hashing"
+    assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing", MINI]
     again: list[str] = []
-    project.evaluate(task, retrievers=names, progress=lambda what, *_: again.append(what))
+    with project.reporting_to(lambda what, *_: again.append(what)):
+        project.evaluate(task, retrievers=names)
     assert not [what for what in again if what.startswith("encoding")]
 
 
@@ -152,23 +154,22 @@ def test_vectors_of_an_older_corpus_are_brought_up_to_date_by_evaluate(project: 
     project.index(settings={"encoder": "hashing", "dimension": 64})
     project.index(settings={"encoder": MINI})
     kept = {name: text for name, text in NOTES.items() if name != "n3"}
-    project.ingest([write_notes(project.layout.root.parent, {"new": "A note that comes first.", **kept})])
+    project.ingest([write_notes(project.root.parent, {"new": "A note that comes first.", **kept})])
     project.index()
     reports: list[tuple[str, int, int | None]] = []
-    project.evaluate(
-        task, retrievers=["dense:hashing"], allow_missing=True, progress=lambda *report: reports.append(report)
-    )
+    with project.reporting_to(lambda *report: reports.append(report)):
+        project.evaluate(task, retrievers=["dense:hashing"], allow_missing=True)
     assert ("encoding (hashing)", 0, 1) in reports  # only the new note
     with contextlib.closing(project.corpus) as corpus:
         fresh = load_encoder("hashing", dimension=64).encode(list(corpus.contents()))
-        np.testing.assert_array_equal(open_vectors(project.layout, corpus.inputs, "hashing").matrix, fresh)
+        np.testing.assert_array_equal(open_vectors(project, corpus.inputs, "hashing").matrix, fresh)
 
 
 def test_an_old_lexical_index_is_refused_before_anything_is_encoded(project: Project, task: Task) -> None:
-    project.ingest([write_notes(project.layout.root.parent, {"new": "A note that comes first.", **NOTES})])
+    project.ingest([write_notes(project.root.parent, {"new": "A note that comes first.", **NOTES})])
     with pytest.raises(WorkspaceError, match="lexical index was made: run 'lemmata index' again"):
         project.evaluate(task, retrievers=[f"hybrid:{MINI}"])
-    assert [vectors.encoder for vectors in vector_sets(project.layout)] == ["hashing"]
+    assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing"]
     project.evaluate(task, retrievers=[f"dense:{MINI}"])
 
 
@@ -177,12 +178,12 @@ def test_a_typing_error_in_one_name_is_refused_before_another_is_encoded(project
         project.evaluate(task, retrievers=[f"dense:{MINI}", "dense:minlm"])
     with pytest.raises(LemmataError, match="there is no retriever 'sparse:x'"):
         project.evaluate(task, retrievers=[f"dense:{MINI}", "sparse:x"])
-    assert [vectors.encoder for vectors in vector_sets(project.layout)] == ["hashing"]
+    assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing"]
 
 
 def test_the_fusion_is_tuned_for_the_encoder_that_is_named(project: Project, task: Task) -> None:
     project.tune(task, encoder=MINI)
-    tuned, default = vector_set(project.layout, MINI), vector_set(project.layout)
+    tuned, default = vector_set(project, MINI), vector_set(project)
     assert tuned is not None
     assert default is not None
     assert read_manifest(tuned.fusion)
@@ -195,7 +196,7 @@ def test_the_command_line_compares_encoders_and_writes_a_run_for_each(
     (tmp_path / "q.jsonl").write_text("\n".join(json.dumps({"_id": q, "text": t}) for q, t in QUERIES.items()))
     lines = [f"{query}\t{passage}\t1" for query, grades in QRELS.items() for passage in grades]
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(lines))
-    files = ("--queries", tmp_path / "q.jsonl", "--qrels", tmp_path / "qrels.tsv", "-w", project.layout.root)
+    files = ("--queries", tmp_path / "q.jsonl", "--qrels", tmp_path / "qrels.tsv", "-w", project.root)
     names = f"lexical,dense:hashing,hybrid:{MINI}"
     out = command("evaluate", "--retriever", names, *files, "--trec", tmp_path / "run.txt", "--json")
     assert list(json.loads(out)["retrievers"]) == names.split(",")
@@ -205,9 +206,9 @@ def test_the_command_line_compares_encoders_and_writes_a_run_for_each(
         "run.lexical.txt",
     ]
     assert f"hybrid:{MINI}" in command("evaluate", "--retriever", names, *files)
-    assert "vectors of hashing are kept" in command("index", "--encoder", MINI, "-w", project.layout.root)
-    assert "are deleted" in command("index", "--remove", "hashing", "-w", project.layout.root)
-    error = command("search", "pump", "--retriever", "dense:hashing", "-w", project.layout.root, code=1)
+    assert "vectors of hashing are kept" in command("index", "--encoder", MINI, "-w", project.root)
+    assert "are deleted" in command("index", "--remove", "hashing", "-w", project.root)
+    error = command("search", "pump", "--retriever", "dense:hashing", "-w", project.root, code=1)
     assert error == "lemmata: there is no dense index of hashing yet: run 'lemmata index --encoder hashing'\n"
 
 
@@ -272,28 +273,28 @@ def test_an_index_that_was_stopped_by_its_cap_resumes_and_ends_the_same(
     project: Project, server: CountingServer
 ) -> None:
     notes = {f"n{n}": f"{n} a b c d e f g h" for n in range(20)}  # 180 tokens; the estimate is 100
-    project.ingest([write_notes(project.layout.root.parent, notes)])
+    project.ingest([write_notes(project.root.parent, notes)])
     with pytest.raises(LemmataError, match="the same command goes on from there with a new cap"):
         project.index(settings={"encoder": server.url}, allowance=project.allowance(tokens=150))
     assert 100 < sum(server.tokens) <= 150
-    assert default_encoder(project.layout) == "hashing"
+    assert default_encoder(project) == "hashing"
     project.index(settings={"encoder": server.url})
     texts = [text for text in server.texts if text != "dimension"]
     assert sorted(texts) == sorted(notes.values())
     with contextlib.closing(project.corpus) as corpus:
         fresh = np.stack([word_vector(text) for text in corpus.contents()])
     fresh /= np.linalg.norm(fresh, axis=1, keepdims=True)
-    np.testing.assert_allclose(open_vectors(project.layout).matrix, fresh, atol=1e-6)
+    np.testing.assert_allclose(open_vectors(project).matrix, fresh, atol=1e-6)
 
 
 def test_the_estimate_leaves_out_what_has_vectors_even_without_a_cache(
     project: Project, server: CountingServer
 ) -> None:
     project.index(settings={"encoder": server.url})
-    for path in project.layout.encodings.parent.iterdir():
+    for path in project.encodings.parent.iterdir():
         path.unlink()
     assert project.estimate_index() == Estimate(0, 0, len(NOTES))
-    project.ingest([write_notes(project.layout.root.parent, {**NOTES, "new": "four words are here"})])
+    project.ingest([write_notes(project.root.parent, {**NOTES, "new": "four words are here"})])
     assert project.estimate_index() == Estimate(5, 1, len(NOTES))
 
 
@@ -307,17 +308,17 @@ def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(server: Cou
 def test_a_cap_on_the_cost_needs_a_price(project: Project, command: Callable[..., str]) -> None:
     with pytest.raises(ConfigError, match="needs the price of a million tokens"):
         project.allowance(cost=1.0)
-    with project.layout.config.open("a") as stream:
+    with project.config_file.open("a") as stream:
         stream.write("price = 0.02\n")
-    assert Project(project.layout.root).allowance(cost=1.0).price == 0.02
-    project.layout.config.write_text("")
-    assert "--price" in command("index", "--cost", "1", "-w", project.layout.root, code=1)
+    assert Project(project.root).allowance(cost=1.0).price == 0.02
+    project.config_file.write_text("")
+    assert "--price" in command("index", "--cost", "1", "-w", project.root, code=1)
 
 
 def test_the_command_line_states_calls_tokens_and_cost(
     project: Project, server: CountingServer, command: Callable[..., str]
 ) -> None:
-    cap = ("--price", "2", "--cost", "0.0001", "-w", project.layout.root)
+    cap = ("--price", "2", "--cost", "0.0001", "-w", project.root)
     error = command("index", "--encoder", server.url, *cap, code=1)
     assert "about 200 tokens in 1 call, at a cost of 0.0004;" in error
     assert "encoding would take about 1 calls and 200 tokens at a cost of 0.0004, more than the cap of a c" in error

@@ -16,7 +16,7 @@ from tests.shelf import Shelf
 
 from lemmata.core.errors import LeakageError
 from lemmata.core.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.split import PARTS, Split, open_split, write_split
 from lemmata.corpus.training_files import read_training
 from lemmata.graph.links import build_graph, link_edges
@@ -44,7 +44,7 @@ def test_the_option_changes_nothing_but_what_the_split_says_of_itself(tmp_path: 
     assert answering.notes == (
         "held-out passages may be positives in training, never anchors: training sees their texts",
     )
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     for split in (plain, answering):
         write_split(layout, split, {"inputs": "x"})
         assert open_split(layout, "x").answers is split.answers
@@ -287,7 +287,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def outside(project: Project) -> set[str]:
     """Ids of all passages that are not for training."""
     corpus = project.corpus
-    split = open_split(project.layout, corpus.inputs)
+    split = open_split(project, corpus.inputs)
     ids = np.array(corpus.ids(), dtype=object)
     corpus.close()
     return set(ids[~split.rows("train")])
@@ -296,9 +296,9 @@ def outside(project: Project) -> set[str]:
 def test_the_command_has_the_option_and_the_parts_stay_the_same(built: Project) -> None:
     before = outside(built)
     for more in ([], ["--answers"]):
-        done = run_command("split", "--method", "stratified", *more, "-w", built.layout.root)
+        done = run_command("split", "--method", "stratified", *more, "-w", built.root)
         assert done.returncode == 0, done.stderr
-        content = json.loads(built.layout.manifest(built.layout.split).read_bytes())
+        content = json.loads(built.manifest(built.split_folder).read_bytes())
         assert content["answers"] is content["options"]["answers"] is bool(more)
         assert outside(built) == before
 
@@ -310,17 +310,17 @@ def test_what_the_command_does_not_say_is_as_configured(tmp_path: Path) -> None:
             f"# Note {number}\n\nIt is about the thing {number} alone.\n", encoding="utf-8"
         )
     project.ingest(sorted(tmp_path.glob("*.md")))
-    with project.layout.config.open("a", encoding="utf-8") as stream:
+    with project.config_file.open("a", encoding="utf-8") as stream:
         stream.write("\n[split]\nvalidation = 0.2\ntest = 0.3\nseed = 5\n")
     for more, test in (([], 0.3), (["--test", "0.4"], 0.4)):
-        done = run_command("split", "-w", project.layout.root, *more)
+        done = run_command("split", "-w", project.root, *more)
         assert done.returncode == 0, done.stderr
-        options = json.loads(project.layout.manifest(project.layout.split).read_bytes())["options"]
+        options = json.loads(project.manifest(project.split_folder).read_bytes())["options"]
         assert (options["validation"], options["test"], options["seed"]) == (0.2, test, 5)
 
 
 def test_a_mined_set_gains_answers_and_loses_nothing(built: Project) -> None:
-    before, after = (list(read_training(built.layout.training_file(name))) for name in ("before", "pairs"))
+    before, after = (list(read_training(built.training_file(name))) for name in ("before", "pairs"))
     held = outside(built)
     gained = [record for record in after if record["positive_id"] in held]
     assert len(gained) > 10
@@ -335,12 +335,12 @@ def test_a_mined_set_gains_answers_and_loses_nothing(built: Project) -> None:
 def test_sets_with_answers_get_negatives_of_training_are_mixed_and_exported(built: Project, tmp_path: Path) -> None:
     held = outside(built)
     built.mine("negatives", of="pairs", name="hard", settings={"negatives": {"number": 2}})
-    hard = list(read_training(built.layout.training_file("hard")))
+    hard = list(read_training(built.training_file("hard")))
     assert [record for record in hard if record["positive_id"] in held]
     assert not [record for record in hard if held.intersection(record["negative_ids"])]
-    text = built.layout.config.read_text(encoding="utf-8")
-    built.layout.config.write_text(text + "\n[mixtures.all]\nweights = { pairs = 1.0 }\n", encoding="utf-8")
-    assert Project(built.layout.root).mix("all")["records"] == built.training_sets()["pairs"]["report"]["records"]
+    text = built.config_file.read_text(encoding="utf-8")
+    built.config_file.write_text(text + "\n[mixtures.all]\nweights = { pairs = 1.0 }\n", encoding="utf-8")
+    assert Project(built.root).mix("all")["records"] == built.training_sets()["pairs"]["report"]["records"]
     assert built.export_training("hard", tmp_path / "hard.tsv", file_format="tsv") == len(hard)
 
 
@@ -349,5 +349,5 @@ def test_queries_and_triplets_are_of_training_only(built: Project) -> None:
     built.mine("queries", name="queries")
     built.mine("triplets", name="cited", kind="citations", settings={"citations": {"relations": "refers_to"}})
     for name in ("queries", "cited"):
-        for record in read_training(built.layout.training_file(name)):
+        for record in read_training(built.training_file(name)):
             assert not held & {record["anchor_id"], record["positive_id"], *record["negative_ids"]}

@@ -15,7 +15,7 @@ from lemmata.core.artefacts import seal
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, InputError, LeakageError, WorkspaceError
 from lemmata.core.types import Concept, Document, Edge, Graph, Link, Passage, Reading
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import near_duplicate_of, near_pairs, sketch
 from lemmata.corpus.split import LEFT_OUT, PARTS, Split, open_split, write_split
@@ -477,7 +477,7 @@ def test_a_near_duplicate_is_found_where_a_pair_is() -> None:
 
 
 def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     with pytest.raises(WorkspaceError, match="run 'lemmata split'"):
         open_split(layout, "one")
     corpus = replace(papers(*[5] * 20), concepts={"concept:é": Concept("concept:é", "é"), "c": Concept("c", "x")})
@@ -694,7 +694,7 @@ def test_a_split_of_another_corpus_gives_no_material() -> None:
 
 
 def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     with CorpusWriter(layout) as writer, writer.transaction():
         for n in range(10):
             passages = [
@@ -707,7 +707,7 @@ def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -
                 "r", f"u{n}", "", [Reading(documents=[Document(f"d{n}", date=f"20{10 + n}")], passages=passages)]
             )
         writer.number_rows()
-    seal(layout.corpus, {"inputs": "x"})
+    seal(layout.corpus_folder, {"inputs": "x"})
     corpus = Corpus(layout)
     outlined = outline(corpus)
     assert outlined.ids[:4] == ["d0#0", "d0#1", "d0#2", "d1#0"]

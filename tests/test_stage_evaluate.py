@@ -183,7 +183,7 @@ def cited(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_auto_learns_that_people_look_for_what_is_cited(cited: Project, tmp_path: Path) -> None:
-    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    project = Project(shutil.copytree(cited.root, tmp_path / "w"))
     queries = {f"q{n}": f"{STATEMENTS['d1']} {'again ' * n}" for n in range(12)}
     task = task_from("asked.tsv", queries, {query: {"d2": 1} for query in queries})
     options = EvaluateOptions(measures="Success@1")
@@ -210,8 +210,8 @@ def test_auto_learns_that_people_look_for_what_is_cited(cited: Project, tmp_path
 
 
 def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project, tmp_path: Path) -> None:
-    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
-    places = vector_set(project.layout)
+    project = Project(shutil.copytree(cited.root, tmp_path / "w"))
+    places = vector_set(project)
     assert places is not None
     fitted = {"fusion": asdict(Fusion(False, 0.8, citations=0.5, crowding=0.0))}
     write_manifest(places.fusion, {**fitted, "task": "asked", "queries": 1, "measure": "MRR@10", "values": {}})
@@ -234,7 +234,7 @@ def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project
     assert missing not in project.evaluate(task, retrievers=["dense"]).notes
     project.build_graph()
     assert first() == "d2"
-    shutil.rmtree(project.layout.graph)
+    shutil.rmtree(project.graph_folder)
     assert first() == "d1"
 
 
@@ -251,8 +251,11 @@ def test_an_unknown_baseline_is_refused_before_anything_is_searched(project: Pro
         raise AssertionError(what)
 
     task, options = task_from("t", QUERIES, QRELS), EvaluateOptions(measures="MRR@10", baseline="bm25")
-    with pytest.raises(ConfigError, match="there is no retriever 'bm25' to compare with; there are lexical, dense"):
-        project.evaluate(task, retrievers=["lexical", "dense"], options=options, progress=must_not_search)
+    with (
+        project.reporting_to(must_not_search),
+        pytest.raises(ConfigError, match="there is no retriever 'bm25' to compare with; there are lexical, dense"),
+    ):
+        project.evaluate(task, retrievers=["lexical", "dense"], options=options)
     assert project.evaluate(task, retrievers=["lexical"], options=options).comparisons == []
 
 
@@ -338,7 +341,7 @@ def test_a_beir_folder_is_judged_by_its_own_passages_when_another_has_the_same_i
     project = Project.init(tmp_path / "w")
     project.ingest([tmp_path / "zoo", tmp_path / "sea"])
     for name, judged_id in (("zoo", "1"), ("sea", "sea/1")):
-        assert beir_task(project.layout, tmp_path / name, name=name).qrels == {"q": {judged_id: 1}}
+        assert beir_task(project, tmp_path / name, name=name).qrels == {"q": {judged_id: 1}}
     lemmata("index", "--encoder", "hashing", "-w", tmp_path / "w")
     command = ("evaluate", "--beir", tmp_path / "sea", "--retriever", "lexical", "-w", tmp_path / "w", "--json")
     assert json.loads(lemmata(*command))["retrievers"]["lexical"]["measures"]["Success@1"] == 1.0
@@ -359,7 +362,7 @@ def test_weights_are_not_fitted_to_test_judgments(project: Project, tmp_path: Pa
     judged = "".join(f"{query}\t{answer}\t1\n" for query, _, answer in queries)
     for which in ("test", "train"):
         (folder / "qrels" / f"{which}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
-    where: list[str | Path] = ["-w", project.layout.root]
+    where: list[str | Path] = ["-w", project.root]
     refused = lemmata("evaluate", "--beir", folder, "--tune", *where, code=1)
     assert "would fit weights to test judgments" in " ".join(refused.split())
     assert "auto now ranks by" in lemmata("evaluate", "--beir", f"{folder}#train", "--tune", *where)
@@ -373,7 +376,7 @@ def test_weights_are_not_fitted_to_the_test_part(project: Project) -> None:
 
 
 def test_queries_that_weights_were_fitted_to_are_named(cited: Project, tmp_path: Path) -> None:
-    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    project = Project(shutil.copytree(cited.root, tmp_path / "w"))
     queries = {f"q{n}": f"{STATEMENTS['d1']} {'again ' * n}" for n in range(12)}
     asked = task_from("asked.tsv", queries, {query: {"d2": 1} for query in queries})
     project.tune(asked)
@@ -391,7 +394,7 @@ def test_queries_that_weights_were_fitted_to_are_named(cited: Project, tmp_path:
 
 
 def test_few_queries_change_no_weights_and_replace_none(cited: Project, tmp_path: Path) -> None:
-    project = Project(shutil.copytree(cited.layout.root, tmp_path / "w"))
+    project = Project(shutil.copytree(cited.root, tmp_path / "w"))
     queries = {f"q{n}": f"{STATEMENTS['d1']} {'again ' * n}" for n in range(12)}
     answers = {query: {"d2": 1} for query in queries}
     few = task_from("few.tsv", dict(list(queries.items())[:2]), dict(list(answers.items())[:2]))
@@ -414,7 +417,7 @@ def test_tuning_a_reranker_keeps_to_the_cap_of_a_remote_encoder(
     service: FaultyServer,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    folder = project.layout.root.parent
+    folder = project.root.parent
     remote = Project.init(tmp_path / "w")
     remote.ingest([folder / "p.jsonl"])
     remote.index(settings={"encoder": f"{service.url}#tiny"})
@@ -433,23 +436,23 @@ def test_queries_in_json_lines_may_name_their_passages(tmp_path: Path) -> None:
 
 
 def test_the_command_reads_files_and_writes_json_and_html(project: Project, tmp_path: Path) -> None:
-    folder = project.layout.root.parent
+    folder = project.root.parent
     files: list[str | Path] = [
         "--queries",
         folder / "q.jsonl",
         "--qrels",
         folder / "qrels.tsv",
         "-w",
-        project.layout.root,
+        project.root,
     ]
     report = json.loads(lemmata("evaluate", *files, "--retriever", "lexical,hybrid", "--json"))
     assert report["queries"] == 3
     assert {"MRR@10", "nDCG@10", "R@20", "Success@1"} <= report["retrievers"]["hybrid"]["measures"].keys()
     assert "lexical" in lemmata("evaluate", *files, "--html", tmp_path / "r.html")
     assert "<html" in (tmp_path / "r.html").read_text()
-    assert "one of" in lemmata("evaluate", "-w", project.layout.root, code=1)
+    assert "one of" in lemmata("evaluate", "-w", project.root, code=1)
     (tmp_path / "asked.tsv").write_text("query\tid\ndistinct parts\ta1\nprime ideals\tb1\n", encoding="utf-8")
-    where: list[str | Path] = ["-w", project.layout.root, "--retriever", "lexical"]
+    where: list[str | Path] = ["-w", project.root, "--retriever", "lexical"]
     assert json.loads(lemmata("evaluate", "--queries", tmp_path / "asked.tsv", *where, "--json"))["queries"] == 2
     for name, cause in (
         ("asked.jsonl", "asked.jsonl: there is no such file"),
@@ -460,7 +463,7 @@ def test_the_command_reads_files_and_writes_json_and_html(project: Project, tmp_
         (tmp_path / "odd.tsv").write_text("query\tid\nno tab\n", encoding="utf-8")
         (tmp_path / "unjudged.jsonl").write_text('{"_id": "a1", "text": "prime ideals"}\n', encoding="utf-8")
         assert cause in " ".join(lemmata("evaluate", "--queries", tmp_path / name, *where, code=1).split())
-    hits = json.loads(lemmata("search", "distinct parts", "-w", project.layout.root, "-k", "2", "--json"))
+    hits = json.loads(lemmata("search", "distinct parts", "-w", project.root, "-k", "2", "--json"))
     assert [hit["rank"] for hit in hits] == [1, 2]
     assert set(hits[0]) >= {"rank", "id", "score", "kind", "document", "title", "text", "path"}
 
@@ -495,11 +498,11 @@ def test_rankings_are_written_as_trec_runs(project: Project, tmp_path: Path) -> 
 
 
 def test_a_limit_counts_for_queries_from_files_and_a_part_is_refused(project: Project, tmp_path: Path) -> None:
-    source = project.layout.root.parent
+    source = project.root.parent
     (tmp_path / "qrels").mkdir()
     (tmp_path / "queries.jsonl").write_bytes((source / "q.jsonl").read_bytes())
     (tmp_path / "qrels" / "test.tsv").write_bytes((source / "qrels.tsv").read_bytes())
-    where: list[str | Path] = ["-w", project.layout.root, "--retriever", "lexical", "--json"]
+    where: list[str | Path] = ["-w", project.root, "--retriever", "lexical", "--json"]
     files: list[str | Path] = ["--queries", source / "q.jsonl", "--qrels", source / "qrels.tsv"]
     folder: list[str | Path] = ["--beir", tmp_path]
     for given in (folder, files):

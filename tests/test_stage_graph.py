@@ -66,7 +66,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(*arguments, "-w", project.layout.root)
+    return run_command(*arguments, "-w", project.root)
 
 
 # ---------------------------------------------------------------- build
@@ -76,7 +76,7 @@ def test_rules_find_concepts_and_the_passages_that_mention_them(project: Project
     report = project.build_graph()
     assert report["nodes"]["document"] == PAPERS
     assert report["edges"]["refers_to"] >= PAPERS
-    stored = open_graph(project.layout)
+    stored = open_graph(project)
     assert "concept:bailey-pair" in stored.concepts
     mentions, definitions = concept_passages(stored)
     assert len(mentions["concept:bailey-pair"]) >= 2 * PAPERS
@@ -88,9 +88,9 @@ def test_rules_find_concepts_and_the_passages_that_mention_them(project: Project
 
 def test_building_again_gives_the_same_graph(project: Project) -> None:
     first = project.build_graph()
-    inputs = open_graph(project.layout).inputs
+    inputs = open_graph(project).inputs
     second = project.build_graph()
-    assert open_graph(project.layout).inputs == inputs
+    assert open_graph(project).inputs == inputs
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 
@@ -98,19 +98,19 @@ def test_the_command_line_overrides_the_configured_use_of_metadata(project: Proj
     def uses_metadata(*arguments: str) -> bool:
         done = lemmata(project, "graph", "build", *arguments)
         assert done.returncode == 0, done.stderr
-        with GraphRecordStore(project.layout) as records:
+        with GraphRecordStore(project) as records:
             return bool(records.sources()["text"]["options"]["metadata"])
 
     assert uses_metadata()
     assert not uses_metadata("--no-metadata")
-    (project.layout.root / "lemmata.toml").write_text("[graph.concepts]\nmetadata = false\n", "utf-8")
+    (project.root / "lemmata.toml").write_text("[graph.concepts]\nmetadata = false\n", "utf-8")
     assert not uses_metadata()
     assert uses_metadata("--metadata")
 
 
 def test_a_missing_graph_is_reported_with_the_command_that_builds_it(project: Project) -> None:
     with pytest.raises(WorkspaceError, match="lemmata graph build"):
-        open_graph(project.layout)
+        open_graph(project)
 
 
 def test_a_concept_is_shown_with_its_passages_and_a_misspelt_one_with_a_suggestion(project: Project) -> None:
@@ -147,13 +147,13 @@ def asked(server: Server) -> list[str]:
 
 def start(project: Project, server: Server, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", "from lemmata.cli.main import main; main()", "graph", "extract"]
-    where = ["-w", str(project.layout.root), "--url", server.url, "--model", "tiny", "--json", "--concurrency", "2"]
+    where = ["-w", str(project.root), "--url", server.url, "--model", "tiny", "--json", "--concurrency", "2"]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([*command, *where, *arguments], text=True, **pipes)
 
 
 def extracted(project: Project) -> set[str]:
-    with GraphRecordStore(project.layout) as records:
+    with GraphRecordStore(project) as records:
         return records.done("llm")
 
 
@@ -184,7 +184,7 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     calls = len(asked(server))
     assert len(set(asked(server))) == PAPERS
     assert calls - PAPERS <= 2  # calls in flight when it was killed: their answers are lost
-    with GraphRecordStore(project.layout) as records:
+    with GraphRecordStore(project) as records:
         edges = list(records.edges("llm"))
     assert sum(edge.relation == "related_to" for edge in edges) == PAPERS
     third = start(project, server, "--unlimited")
@@ -255,12 +255,12 @@ def test_the_error_names_the_real_cause_where_the_limit_came_too(project: Projec
 def test_an_exported_graph_can_be_imported_unchanged(project: Project, tmp_path: Path, name: str) -> None:
     kind = {"graph.graphml": "graphml", "graph.tsv": "triples", "graph.json": "json"}.get(name, name)
     project.build_graph()
-    before = open_graph(project.layout)
+    before = open_graph(project)
     project.export_graph(tmp_path / name, format=kind)
     other = Project.init(tmp_path / "other")
     other.ingest([tmp_path / "papers"])
     other.import_graph([tmp_path / name])
-    after = open_graph(other.layout)
+    after = open_graph(other)
     assert after.concepts == before.concepts
     assert list(after.graph.nodes) == list(before.graph.nodes)
     assert list(after.graph.kinds) == list(before.graph.kinds)
@@ -282,7 +282,7 @@ def test_an_exported_graph_has_the_weights_and_the_loops_of_the_graph(project: P
     }
     path.write_text(json.dumps(content), encoding="utf-8")
     project.import_graph([path])
-    graph = open_graph(project.layout).graph
+    graph = open_graph(project).graph
     project.export_graph(tmp_path / "graph.json")
     exported = json.loads((tmp_path / "graph.json").read_text(encoding="utf-8"))["edges"]
     weights = {(edge["source"], edge["relation"], edge["target"]): edge["weight"] for edge in exported}
@@ -337,11 +337,11 @@ def test_an_import_counts_what_it_matched_and_names_what_it_did_not(project: Pro
 
 def test_an_import_can_be_removed(project: Project, tmp_path: Path) -> None:
     project.build_graph()
-    before = open_graph(project.layout).inputs
+    before = open_graph(project).inputs
     path = tmp_path / "more.tsv"
     path.write_text("concept:bailey-pair\tuses\tconcept:new\n", encoding="utf-8")
     project.import_graph([path], name="mine")
-    assert open_graph(project.layout).inputs != before
+    assert open_graph(project).inputs != before
     wrong = lemmata(project, "graph", "import", "--remove", "mien")
     assert (wrong.returncode, wrong.stderr) == (1, "lemmata: there is no import 'mien'; did you mean 'mine'?\n")
     for arguments in ([], [str(path), "--remove", "mine"]):
@@ -350,7 +350,7 @@ def test_an_import_can_be_removed(project: Project, tmp_path: Path) -> None:
         assert "name the files of one graph, or an import with --remove" in refused.stderr
     done = lemmata(project, "graph", "import", "--remove", "mine", "--json")
     assert json.loads(done.stdout)["sources"] == ["text"]
-    assert open_graph(project.layout).inputs == before
+    assert open_graph(project).inputs == before
 
 
 def test_another_relation_or_another_kind_of_node_is_another_graph(project: Project, tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_another_relation_or_another_kind_of_node_is_another_graph(project: Proj
         edges = [{"source": "first", "relation": relation, "target": "second"}]
         path.write_text(json.dumps({"concepts": [], "edges": edges, "nodes": {"first": kind, "second": kind}}), "utf-8")
         assert project.import_graph([path])["edges"][relation] == 1
-        return open_graph(project.layout).inputs
+        return open_graph(project).inputs
 
     before = inputs("cites", "book")
     assert inputs("bounds", "book") != before  # as many relations, in the same order
@@ -375,10 +375,10 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
     concepts = [{"name": "chain rule", "papers": ["paper00"]}, {"name": "rule of chains", "papers": ["paper01"]}]
     path.write_text(json.dumps({"concepts": concepts, "edges": []}), encoding="utf-8")
     project.import_graph([path])
-    before = open_graph(project.layout)
+    before = open_graph(project)
     kept, gone = sorted(before.concepts)
     project.decide_merge(kept, gone, "accept")
-    joined = open_graph(project.layout)
+    joined = open_graph(project)
     assert set(joined.concepts) == {kept}
     assert joined.merged == {gone: kept}
     assert joined.concepts[kept].aliases == (before.concepts[gone].name,)
@@ -387,7 +387,7 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
     assert shown[1] == f"{gone} was merged into it"
     assert "merged" not in lemmata(project, "show", kept).stdout
     project.decide_merge(kept, gone, None)
-    after = open_graph(project.layout)
+    after = open_graph(project)
     assert after.inputs == before.inputs
     assert after.concepts == before.concepts
     with pytest.raises(LemmataError, match=f"no concept 'concept:rule-of-chain'; did you mean {gone}"):
@@ -404,11 +404,11 @@ def test_the_last_verdict_on_a_pair_counts(project: Project, tmp_path: Path) -> 
     path = tmp_path / "concepts.json"
     path.write_text(json.dumps({"concepts": [{"name": "chain rule"}, {"name": "chain rules"}], "edges": []}), "utf-8")
     project.import_graph([path])
-    assert len(open_graph(project.layout).concepts) == 1
+    assert len(open_graph(project).concepts) == 1
     project.decide_merge("concept:chain-rule", "concept:chain-rules", "reject")
-    assert len(open_graph(project.layout).concepts) == 2
+    assert len(open_graph(project).concepts) == 2
     project.decide_merge("concept:chain-rules", "concept:chain-rule", "accept")
-    assert len(open_graph(project.layout).concepts) == 1
+    assert len(open_graph(project).concepts) == 1
 
 
 @pytest.mark.parametrize("verdict", ["accept", "reject"])
@@ -419,19 +419,19 @@ def test_a_withdrawal_that_was_killed_before_the_graph_was_written_can_be_repeat
     names = ("chain rule", "rule of chains") if verdict == "accept" else ("chain rule", "chain rules")
     path.write_text(json.dumps({"concepts": [{"name": name} for name in names], "edges": []}), encoding="utf-8")
     project.import_graph([path])
-    before = open_graph(project.layout)
+    before = open_graph(project)
     kept, gone = (f"concept:{name.replace(' ', '-')}" for name in names)
     project.decide_merge(kept, gone, verdict)
-    assert open_graph(project.layout).concepts != before.concepts
+    assert open_graph(project).concepts != before.concepts
 
     def killed(what: str, *_: object) -> None:
         if what == "compressing the graph":
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        project.decide_merge(kept, gone, None, progress=killed)
+    with project.reporting_to(killed), pytest.raises(KeyboardInterrupt):
+        project.decide_merge(kept, gone, None)
     project.decide_merge(gone, kept, None)
-    assert open_graph(project.layout).concepts == before.concepts
+    assert open_graph(project).concepts == before.concepts
     with pytest.raises(LemmataError, match="there is no verdict on"):
         project.decide_merge(kept, gone, None)
 
@@ -440,7 +440,7 @@ def test_without_a_graph_there_are_no_merges_to_list(project: Project) -> None:
     done = lemmata(project, "graph", "merges")
     assert done.returncode == 1
     assert "there is no graph yet: run 'lemmata graph build'" in " ".join(done.stderr.split())
-    assert not project.layout.graph_records.exists()
+    assert not project.graph_records.exists()
 
 
 def test_merges_are_listed_with_their_reasons(project: Project) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.types import Crowding, Floats
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.training_files import read_training
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
@@ -56,27 +56,27 @@ def test_an_interrupted_encoding_resumes(project: Project) -> None:
     hashes = content_hashes(corpus, silent)
     first = InterruptedEncoder(2 * SHARD + 32)  # 32 texts tell how long the others will take
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project.layout, corpus, hashes, first, "x", silent)  # type: ignore[arg-type]
+        index_vectors(project, corpus, hashes, first, "x")  # type: ignore[arg-type]
     second = InterruptedEncoder(10**9)
-    assert index_vectors(project.layout, corpus, hashes, second, "x", silent) == SHARD - 22  # type: ignore[arg-type]
+    assert index_vectors(project, corpus, hashes, second, "x") == SHARD - 22  # type: ignore[arg-type]
     assert first.encoded + second.encoded == len(corpus)
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
-    np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
+    np.testing.assert_array_equal(open_vectors(project, encoder="x").matrix, expected)
     corpus.close()
 
 
 def test_a_misspelt_encoder_is_refused_before_the_work(project: Project) -> None:
     with pytest.raises(InputError, match="lemmata-nanno"):
         project.index(settings={"encoder": "lemmata-nanno"})
-    assert not project.layout.lexical.exists()
+    assert not project.lexical_folder.exists()
 
 
 def test_another_encoder_starts_from_scratch(project: Project) -> None:
     corpus = project.corpus
     hashes = content_hashes(corpus, silent)
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project.layout, corpus, hashes, InterruptedEncoder(SHARD), "x", silent)  # type: ignore[arg-type]
-    assert index_vectors(project.layout, corpus, hashes, InterruptedEncoder(10**9), "y", silent) == len(corpus)  # type: ignore[arg-type]
+        index_vectors(project, corpus, hashes, InterruptedEncoder(SHARD), "x")  # type: ignore[arg-type]
+    assert index_vectors(project, corpus, hashes, InterruptedEncoder(10**9), "y") == len(corpus)  # type: ignore[arg-type]
     corpus.close()
 
 
@@ -84,7 +84,7 @@ FACTS = {"corpus": "", "cut": 0, "made_by": "x"}
 
 
 def test_old_vectors_stay_until_the_new_ones_are_complete(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     old = VectorWriter(layout, "x", 2, np.arange(3, dtype=np.uint64))
     old.write(np.arange(3), np.ones((3, 2), np.float32))
     old.finish(FACTS, Crowding(np.zeros(3, np.float32), 1.0))
@@ -114,13 +114,13 @@ def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
     with contextlib.closing(project.corpus) as corpus:
         reports: list[tuple[str, int, int | None]] = []
         encoder = SlowEncoder(10**9)
+        project.progress = lambda *report: reports.append(report)
         index_vectors(
-            project.layout,
+            project,
             corpus,
             content_hashes(corpus, silent),
             encoder,  # type: ignore[arg-type]
             "x",
-            lambda *report: reports.append(report),
         )
         counts = [done for what, done, _ in reports if what == "encoding"]
         assert counts[0] == 0
@@ -128,11 +128,11 @@ def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
         assert counts[-1] == 200
         assert all(after - before <= 64 for before, after in pairwise(counts))
         expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
-        np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
+        np.testing.assert_array_equal(open_vectors(project, encoder="x").matrix, expected)
 
 
 def test_vectors_that_were_killed_while_they_were_finished_are_complete(tmp_path: Path) -> None:
-    layout, hashes = Project.init(tmp_path / "w").layout, np.arange(3, dtype=np.uint64)
+    layout, hashes = Project.init(tmp_path / "w"), np.arange(3, dtype=np.uint64)
     begun = VectorWriter(layout, "x", 2, hashes)
     begun.write(np.arange(3), np.eye(3, 2, dtype=np.float32))
     (begun.folder / "done.npy").unlink()  # the first file that finishing removes
@@ -150,7 +150,7 @@ def test_vectors_that_were_killed_while_they_were_finished_are_complete(tmp_path
 def test_vectors_that_were_killed_before_they_took_their_place_are_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, missing: int
 ) -> None:
-    layout, hashes = Project.init(tmp_path / "w").layout, np.arange(3, dtype=np.uint64)
+    layout, hashes = Project.init(tmp_path / "w"), np.arange(3, dtype=np.uint64)
     begun = VectorWriter(layout, "x", 2, hashes, made_by="its name")
     begun.write(np.arange(3), np.eye(3, 2, dtype=np.float32))
     with monkeypatch.context() as patch:
@@ -160,7 +160,7 @@ def test_vectors_that_were_killed_before_they_took_their_place_are_complete(
 
 
 def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     begun = VectorWriter(layout, "encoder", 8, np.array([1, 2, 3], np.uint64), made_by="its name")
     begun.write(np.array([0, 1]), np.ones((2, 8), np.float32))
     again = VectorWriter(layout, "encoder", 8, np.array([1, 2, 3], np.uint64), made_by="its name")
@@ -180,7 +180,7 @@ def test_an_interrupted_encoding_does_not_resume_with_the_texts_of_before(projec
     corpus = project.corpus
     hashes, encoder = content_hashes(corpus, silent), InterruptedEncoder(2 * SHARD)
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project.layout, corpus, hashes, encoder, "x", silent)  # type: ignore[arg-type]
+        index_vectors(project, corpus, hashes, encoder, "x")  # type: ignore[arg-type]
     corpus.close()
     lines = (tmp_path / "p.jsonl").read_text().splitlines()
     lines[0] = '{"id": "p0", "text": "something else entirely"}'
@@ -188,9 +188,9 @@ def test_an_interrupted_encoding_does_not_resume_with_the_texts_of_before(projec
     project.ingest([tmp_path / "p.jsonl"])
     corpus = project.corpus
     hashes, encoder = content_hashes(corpus, silent), InterruptedEncoder(10**9)
-    index_vectors(project.layout, corpus, hashes, encoder, "x", silent)  # type: ignore[arg-type]
+    index_vectors(project, corpus, hashes, encoder, "x")  # type: ignore[arg-type]
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
-    np.testing.assert_array_equal(open_vectors(project.layout, encoder="x").matrix, expected)
+    np.testing.assert_array_equal(open_vectors(project, encoder="x").matrix, expected)
     corpus.close()
 
 
@@ -311,7 +311,7 @@ def test_logs_are_found_and_trained_on_with_the_descriptions_of_their_known_loca
 
     def texts() -> dict[str, set[str]]:
         project.mine("pairs")
-        records = list(read_training(project.layout.training_file("pairs")))
+        records = list(read_training(project.training_file("pairs")))
         chosen = {"anchor": "related_to", "positive": "related_to"}
         columns = {name: {line[name] for line in records if line["relation"] == kind} for name, kind in chosen.items()}
         return {**columns, "of a location": {line["positive"] for line in records if line["relation"] == "location"}}

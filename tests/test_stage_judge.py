@@ -97,7 +97,7 @@ def test_queries_come_from_the_test_part_and_their_sources_are_highly_relevant(
 
 
 def test_evaluate_reads_the_collection(project: Project, collection: tuple[Path, dict[str, Any]]) -> None:
-    task = beir_task(project.layout, collection[0], name="synthetic")
+    task = beir_task(project, collection[0], name="synthetic")
     report = project.evaluate(task, options=EvaluateOptions(measures="MRR@10"))
     assert len(report.queries) == collection[1]["queries"]
     assert float(report.retrievers["lexical"]["MRR@10"].mean()) > 0.5
@@ -138,14 +138,14 @@ def test_a_validation_collection_is_found_by_evaluate_and_is_never_called_test(
         tmp_path / "v", Overlap(), part="validation", retrievers=("lexical",), thresholds=Thresholds(0.5, 0.9)
     )
     assert [path.name for path in (tmp_path / "v" / "qrels").iterdir()] == ["dev.tsv"]
-    assert beir_task(project.layout, tmp_path / "v", name="v").queries
+    assert beir_task(project, tmp_path / "v", name="v").queries
 
 
 def test_the_same_seed_gives_the_same_queries(project: Project) -> None:
     options = PoolOptions(limit=5)
     rules = project._mine_options().queries
-    first = ruled(project.layout, options, rules)
-    assert first == ruled(project.layout, options, rules)
+    first = ruled(project, options, rules)
+    assert first == ruled(project, options, rules)
     assert len(first) == len({query.text.casefold() for query in first}) == 5
 
 
@@ -164,9 +164,9 @@ def test_queries_from_a_file_need_thresholds_and_have_no_source(project: Project
 
 
 def test_a_language_model_writes_the_queries_within_its_limits(project: Project, tmp_path: Path) -> None:
-    with project.layout.config.open("a", encoding="utf-8") as stream:
+    with project.config_file.open("a", encoding="utf-8") as stream:
         stream.write('\n[mine.written]\nstyles = "question,keyword"\npassages = 4\n')
-    project = Project(project.layout.root)
+    project = Project(project.root)
     server = Server(tmp_path / "journal")
     try:
         entry = {"question": "Which machine of the plant has a fault?", "keyword": "machine fault seal"}
@@ -208,11 +208,11 @@ def test_without_a_split_there_is_no_held_out_part(tmp_path: Path) -> None:
 
 def test_no_queries_is_an_error(project: Project, tmp_path: Path) -> None:
     with pytest.raises(LemmataError, match="no query"):
-        judge(project.layout, tmp_path / "out", [], Overlap(), PoolOptions(), lambda *_: None)
+        judge(project, tmp_path / "out", [], Overlap(), PoolOptions())
 
 
 def test_the_command_refuses_thresholds_that_are_not_two_numbers(project: Project, tmp_path: Path) -> None:
-    words = ("judge", tmp_path / "out", "--by", "any", "--thresholds", "3", "-w", project.layout.root)
+    words = ("judge", tmp_path / "out", "--by", "any", "--thresholds", "3", "-w", project.root)
     assert "two numbers such as 3,5, not '3'" in lemmata(*words, code=1)
 
 
@@ -220,5 +220,5 @@ def test_the_command_refuses_thresholds_that_are_not_two_numbers(project: Projec
 def test_the_command_refuses_options_that_queries_from_a_file_leave_unused(
     project: Project, tmp_path: Path, option: str
 ) -> None:
-    words = ("judge", tmp_path / "out", "--by", "any", "--queries", tmp_path / "q.jsonl", "-w", project.layout.root)
+    words = ("judge", tmp_path / "out", "--by", "any", "--queries", tmp_path / "q.jsonl", "-w", project.root)
     assert f"leave out {option}" in lemmata(*words, option, "200", code=1)

@@ -51,7 +51,7 @@ def workspace(folder: Path) -> Project:
 
 def keep_metric(project: Project) -> None:
     """Learn a metric, and store it as one that helps, whatever it does here."""
-    layout = project.layout
+    layout = project
     vectors = vector_set(layout)
     assert vectors is not None
     data = stage._open(layout, vectors.encoder)
@@ -64,7 +64,7 @@ def keep_metric(project: Project) -> None:
         "report": {**report, "kept": True},
         "search": search,
     }
-    stage._write(layout, vectors, data, trained, content, lambda *_: None)
+    stage._write(layout, vectors, data, trained, content)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_a_metric_that_helps_is_used_by_the_retriever_geodesic(learned: Project) -> None:
-    stored = open_metric(learned.layout)
+    stored = open_metric(learned)
     assert stored is not None
     with learned.retriever() as retriever:
         assert retriever.dense().geodesics.metric is not None
@@ -95,7 +95,7 @@ def test_learning_again_changes_nothing(learned: Project) -> None:
 
 def test_a_training_that_was_stopped_resumes_and_leaves_no_checkpoint(tmp_path: Path) -> None:
     project = workspace(tmp_path)
-    vectors = vector_set(project.layout)
+    vectors = vector_set(project)
     assert vectors is not None
     settings = {**asdict(SMALL), "epochs": 3}
     steps: list[int] = []
@@ -106,13 +106,13 @@ def test_a_training_that_was_stopped_resumes_and_leaves_no_checkpoint(tmp_path: 
             if total and done > total // 2:
                 raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        project.train_metric(settings=settings, progress=stop)
+    with project.reporting_to(stop), pytest.raises(KeyboardInterrupt):
+        project.train_metric(settings=settings)
     (checkpoint,) = vectors.metric.parent.glob("metric.*.partial.pt")
     assert not project.collect_garbage()
     steps.clear()
-    with pytest.raises(KeyboardInterrupt):
-        project.train_metric(settings=settings, progress=stop)
+    with project.reporting_to(stop), pytest.raises(KeyboardInterrupt):
+        project.train_metric(settings=settings)
     assert steps[0] > 1
     saved = checkpoint.read_bytes()
     project.train_metric(settings=settings)
@@ -122,31 +122,31 @@ def test_a_training_that_was_stopped_resumes_and_leaves_no_checkpoint(tmp_path: 
 
 
 def test_info_says_that_the_metric_is_used(learned: Project) -> None:
-    facts = json.loads(lemmata("info", "-w", str(learned.layout.root), "--json"))
+    facts = json.loads(lemmata("info", "-w", str(learned.root), "--json"))
     assert facts["vectors"][0]["metric"]["kept"]
     assert facts["vectors"][0]["metric"]["up_to_date"]
-    assert "used by geodesic" in " ".join(lemmata("info", "-w", str(learned.layout.root)).split())
+    assert "used by geodesic" in " ".join(lemmata("info", "-w", str(learned.root)).split())
 
 
 def test_a_metric_that_does_not_help_is_not_used_and_info_says_so(tmp_path: Path) -> None:
     project = workspace(tmp_path)
-    (project.layout.root / "lemmata.toml").write_text("[metric]\ndimension = 8\nrank = 2\n", "utf-8")
-    result = lemmata("train", "metric", "-w", str(project.layout.root), "--epochs", "1")
+    (project.root / "lemmata.toml").write_text("[metric]\ndimension = 8\nrank = 2\n", "utf-8")
+    result = lemmata("train", "metric", "-w", str(project.root), "--epochs", "1")
     assert "not kept" in result
-    assert open_metric(project.layout) is None
-    vectors = vector_set(project.layout)
+    assert open_metric(project) is None
+    vectors = vector_set(project)
     assert vectors is not None
     assert not (vectors.metric / "h.npy").exists()
     with project.retriever() as retriever:
         assert retriever.dense().geodesics.metric is None
         assert retriever.search("aaword", 3, retriever="geodesic")
-    assert "does not help on validation" in " ".join(lemmata("info", "-w", str(project.layout.root)).split())
+    assert "does not help on validation" in " ".join(lemmata("info", "-w", str(project.root)).split())
 
 
 def test_new_passages_get_an_embedding_from_their_text_and_geodesic_goes_by_text(tmp_path: Path) -> None:
     project = workspace(tmp_path)
     keep_metric(project)
-    before = open_metric(project.layout)
+    before = open_metric(project)
     assert before is not None
     with project.retriever() as retriever:
         rows_before = {passage.id: row for row, passage in enumerate(retriever.corpus)}
@@ -171,7 +171,7 @@ def test_new_passages_get_an_embedding_from_their_text_and_geodesic_goes_by_text
     report = project.info()["vectors"][0]["metric"]
     assert report["up_to_date"]
     assert not report["geodesic"]
-    shown = " ".join(lemmata("info", "-w", str(project.layout.root)).split())
+    shown = " ".join(lemmata("info", "-w", str(project.root)).split())
     assert "geodesic goes by text" in shown
     assert "1 passage by text alone" in shown
 
@@ -208,10 +208,10 @@ def test_the_fit_and_the_search_take_a_query_of_blanks_alike(learned: Project) -
 def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
     project = workspace(tmp_path)
     keep_metric(project)
-    vectors = vector_set(project.layout)
+    vectors = vector_set(project)
     assert vectors is not None
     write_manifest(vectors.manifest, {**(read_manifest(vectors.manifest) or {}), "made_by": "another"})
-    assert open_metric(project.layout) is None
+    assert open_metric(project) is None
     assert not project.info()["vectors"][0]["metric"]["up_to_date"]
 
 
@@ -219,16 +219,16 @@ def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
 def test_a_damaged_metric_is_an_error_and_learning_again_cures_it(tmp_path: Path, name: str) -> None:
     project = workspace(tmp_path)
     keep_metric(project)
-    vectors = vector_set(project.layout)
+    vectors = vector_set(project)
     assert vectors is not None
     file = vectors.metric / name
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(WorkspaceError, match="run 'lemmata train metric' again"):
-        open_metric(project.layout)
+        open_metric(project)
     assert any("lemmata train metric" in problem for problem in project.info()["problems"])
     assert "done_before" not in project.train_metric(settings=asdict(SMALL))
     assert not project.info()["problems"]
-    open_metric(project.layout)
+    open_metric(project)
 
 
 def test_a_corpus_that_has_grown_is_indexed_before_a_metric_is_learned(tmp_path: Path) -> None:
@@ -269,11 +269,11 @@ def test_tuning_fits_the_weight_of_the_metric_and_info_shows_it(tmp_path: Path) 
     task = Task("notes", queries, {query: {f"n{number}": 1} for number, query in enumerate(queries)})
     tried = project.tune(task, measure="R@20")["tried"]
     assert {each["learned"] for each in tried} > {0.0}
-    vectors = vector_set(project.layout)
+    vectors = vector_set(project)
     assert vectors is not None
     fitted = read_manifest(vectors.fusion) or {}
     write_manifest(vectors.fusion, {**fitted, "fusion": asdict(Fusion(weight=0.5, learned=1.0))})
-    assert "used by auto" in " ".join(lemmata("info", "-w", str(project.layout.root)).split())
+    assert "used by auto" in " ".join(lemmata("info", "-w", str(project.root)).split())
     with project.retriever() as retriever:
         hits = retriever.search("aaword abword", 5, paths=True)
         assert "metric" in vars(retriever.dense())

@@ -38,14 +38,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def records(project: Project, name: str) -> list[dict[str, Any]]:
-    return list(read_training(project.layout.training_file(name)))
+    return list(read_training(project.training_file(name)))
 
 
 def held_out(project: Project) -> set[str]:
     """Ids of all passages that are not for training."""
     corpus = project.corpus
     ids = np.array(corpus.ids(), dtype=object)
-    split = open_split(project.layout, corpus.inputs)
+    split = open_split(project, corpus.inputs)
     corpus.close()
     return set(ids[~split.rows("train")])
 
@@ -96,9 +96,9 @@ def test_hard_negatives_are_added_to_a_set(built: Project) -> None:
 
 def test_names_of_held_out_concepts_never_become_anchors(built: Project) -> None:
     corpus = built.corpus
-    split = open_split(built.layout, corpus.inputs)
+    split = open_split(built, corpus.inputs)
     corpus.close()
-    stored = open_graph(built.layout)
+    stored = open_graph(built)
     names = {c.name.casefold() for c in stored.concepts.values() if split.part_of(c.id) == "test"}
     assert names
     for name, what in (("names-pairs", "pairs"), ("names-queries", "queries")):
@@ -126,7 +126,7 @@ def test_the_same_options_give_the_same_file(built: Project) -> None:
 def test_the_stored_command_makes_the_set_again(built: Project, command: str) -> None:
     if "seven" in command:
         built.mine("pairs", name="seven")
-    done = run_command(*command.split(), "-w", built.layout.root)
+    done = run_command(*command.split(), "-w", built.root)
     assert done.returncode == 0, done.stderr
     assert built.training_sets()["by-command"]["command"] == f"lemmata {command}"
 
@@ -134,16 +134,16 @@ def test_the_stored_command_makes_the_set_again(built: Project, command: str) ->
 def test_sets_are_mixed_as_configured(built: Project) -> None:
     built.mine("pairs", name="pairs")
     built.mine("queries", name="queries")
-    text = built.layout.config.read_text(encoding="utf-8")
+    text = built.config_file.read_text(encoding="utf-8")
     table = "\n[mixtures.both]\nweights = { pairs = 2.0, queries = 1.0 }\ntotal = 90\n"
-    built.layout.config.write_text(text + table, encoding="utf-8")
-    project = Project(built.layout.root)
+    built.config_file.write_text(text + table, encoding="utf-8")
+    project = Project(built.root)
     report = project.mix("both")
     assert {row["source"]: row["kept"] for row in report["table"]} == {"pairs": 60, "queries": 30}
     assert report["records"] == 90
     with pytest.raises(ConfigError, match=r"mixtures\.other"):
         project.mix("other")
-    built.layout.config.write_text(text, encoding="utf-8")
+    built.config_file.write_text(text, encoding="utf-8")
 
 
 def test_a_set_that_holds_test_queries_is_refused_and_not_written(built: Project, tmp_path: Path) -> None:
@@ -153,16 +153,16 @@ def test_a_set_that_holds_test_queries_is_refused_and_not_written(built: Project
     (tmp_path / "qrels.tsv").write_text(
         f"query-id\tcorpus-id\tscore\nq1\t{record['positive_id']}\t1\n", encoding="utf-8"
     )
-    text = built.layout.config.read_text(encoding="utf-8")
+    text = built.config_file.read_text(encoding="utf-8")
     table = f'\n[audit]\nqueries = "{tmp_path / "queries.jsonl"}"\nqrels = "{tmp_path / "qrels.tsv"}"\n'
-    built.layout.config.write_text(text + table, encoding="utf-8")
-    project = Project(built.layout.root)
+    built.config_file.write_text(text + table, encoding="utf-8")
+    project = Project(built.root)
     with pytest.raises(LeakageError, match="q1"):
         project.mine("queries", name="leaking")
     assert "leaking" not in project.training_sets()
     with pytest.raises(LeakageError, match="q1"):
         project.audit(["asked"])
-    built.layout.config.write_text(text, encoding="utf-8")
+    built.config_file.write_text(text, encoding="utf-8")
 
 
 def test_a_changed_corpus_needs_a_new_split(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_set_made_from_one_that_was_replaced_is_out_of_date(built: Project, tm
     assert built.mix("both", name="again")["notes"] == [sentence]
     assert sentence in built.info()["problems"]
     for arguments in (["mine", "sets"], ["mine", "export", "asked-hard", str(tmp_path / "asked.parquet")]):
-        said = run_command(*arguments, "-w", built.layout.root)
+        said = run_command(*arguments, "-w", built.root)
         assert f"out of date: {sentence}" in " ".join(said.stdout.split())
     built.mine("negatives", of="asked", name="asked-hard")
     assert built.training_sets()["asked-hard"]["out_of_date"] == ""
@@ -208,7 +208,7 @@ def test_what_writes_elsewhere_needs_no_lock(built: Project, tmp_path: Path) -> 
     general = tmp_path / "general.jsonl"
     general.write_text("".join(json.dumps({"text": f"theta series and sum {n}"}) + "\n" for n in range(60)))
     (tmp_path / "empty.jsonl").write_text("\n")
-    with built.layout.hold():
+    with built.hold():
         assert built.export_training("free", tmp_path / "free.parquet") > 0
         assert built.select_domain(general, tmp_path / "out.jsonl", share=0.5)["read"] == 60
         assert built.audit(["free"]).clean
@@ -240,7 +240,7 @@ def test_a_set_name_is_letters_digits_and_dashes(built: Project, name: str) -> N
 
 def test_the_commands_mine_list_and_audit(built: Project) -> None:
     for arguments in (["mine", "queries", "--name", "mined"], ["mine", "sets"], ["audit", "mined"]):
-        done = run_command(*arguments, "-w", built.layout.root)
+        done = run_command(*arguments, "-w", built.root)
         assert done.returncode == 0, done.stderr
     assert "no leakage found" in done.stdout.replace("\n", " ")
 
@@ -249,7 +249,7 @@ def test_the_audit_names_the_set_and_mining_says_what_it_replaces(built: Project
     assert not built.mine("queries", name="twice")["replaced"]
 
     def said(*arguments: str) -> str:
-        done = run_command(*arguments, "-w", built.layout.root)
+        done = run_command(*arguments, "-w", built.root)
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
 
@@ -260,16 +260,16 @@ def test_the_audit_names_the_set_and_mining_says_what_it_replaces(built: Project
 
 def test_neighbours_of_test_passages_are_refused_where_the_settings_say_so(built: Project) -> None:
     assert built.mine("pairs", name="near")["records"]
-    text = built.layout.config.read_text(encoding="utf-8")
-    built.layout.config.write_text(f"{text}\n[audit]\nhops = 2\n", encoding="utf-8")
+    text = built.config_file.read_text(encoding="utf-8")
+    built.config_file.write_text(f"{text}\n[audit]\nhops = 2\n", encoding="utf-8")
     try:
-        project = Project(built.layout.root)
+        project = Project(built.root)
         with pytest.raises(LeakageError, match=r"'near' holds held-out data \(\d+ neighbour"):
             project.audit(["near"])
         with pytest.raises(LeakageError, match=r"'nearer' holds held-out data \(\d+ neighbour"):
             project.mine("pairs", name="nearer")
     finally:
-        built.layout.config.write_text(text, encoding="utf-8")
+        built.config_file.write_text(text, encoding="utf-8")
 
 
 def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Pat
             project.ingest([tmp_path / f"p{shift}.jsonl"])
             project.split(settings={"validation": 0.2, "test": 0.2})
             corpus = project.corpus
-            split = open_split(project.layout, corpus.inputs)
+            split = open_split(project, corpus.inputs)
             assert list(corpus.ids()) == ids
             corpus.close()
         project.build_graph()
@@ -306,7 +306,7 @@ def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Pat
 def test_tasks_are_asked_from_a_part_of_the_split(built: Project) -> None:
     task = built.task("references", part="test")
     corpus = built.corpus
-    split = open_split(built.layout, corpus.inputs)
+    split = open_split(built, corpus.inputs)
     rows = {name for name, inside in zip(corpus.ids(), split.rows("test").tolist(), strict=True) if inside}
     corpus.close()
     assert set(task.queries) <= rows
@@ -361,7 +361,7 @@ def test_a_model_writes_queries_within_its_limits(built: Project, server: Server
     assert report["limit"] == "the limit of 5 calls was reached; raise it (--calls) to go on"
     command = f"lemmata mine queries --model tiny --url {server.url} --calls 5 --name written"
     assert built.training_sets()["written"]["command"] == command
-    again = run_command(*shlex.split(command)[1:], "-w", built.layout.root)
+    again = run_command(*shlex.split(command)[1:], "-w", built.root)
     assert "no answer yet: the limit of 5 calls was reached; raise it (--calls) to go on" in " ".join(
         again.stdout.split()
     )
@@ -378,7 +378,7 @@ def test_a_passage_counts_as_answered_only_if_it_was(built: Project, server: Ser
     entry = {"question": "How many ways are there?", "keyword": "ways number counting", "slogan": "Counting is fun."}
     server.script(answer=json.dumps([{"passage": "1", **entry, "paraphrase": "One counts ways."}, "and so on"]))
     model = {"url": server.url, "model": "one-by-one", "concurrency": 1}
-    shutil.copytree(built.layout.root, tmp_path / "w")
+    shutil.copytree(built.root, tmp_path / "w")
     (tmp_path / "w" / "lemmata.toml").write_text("[mine.written]\npassages = 4\n", encoding="utf-8")
     project = Project(tmp_path / "w")
     prompts = project.preview_queries(model=model).calls
@@ -420,7 +420,7 @@ def test_training_statements_of_a_document_do_not_ask_as_test(tmp_path: Path) ->
     project.ingest([tmp_path / "p.jsonl"])
     project.split(settings={"method": "stratified", "unseen": 0.5, "test": 0.2})
     corpus = project.corpus
-    split = open_split(project.layout, corpus.inputs)
+    split = open_split(project, corpus.inputs)
     ids = np.array(corpus.ids())
     corpus.close()
     for part in ("validation", "test"):
@@ -438,7 +438,7 @@ def test_a_second_split_of_the_grown_corpus_moves_nobody(tmp_path: Path) -> None
 
     def parts() -> dict[str, int]:
         corpus = project.corpus
-        split = open_split(project.layout, corpus.inputs)
+        split = open_split(project, corpus.inputs)
         found = dict(zip(corpus.ids(), split.part.tolist(), strict=True))
         corpus.close()
         return found

@@ -42,8 +42,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def other(built: Project) -> Project:
     """Another workspace beside it: thirty remarks, each of which refers to the one before."""
-    project = Project.init(built.layout.root.parent / "other")
-    remarks = project.layout.root.parent / "remarks.jsonl"
+    project = Project.init(built.root.parent / "other")
+    remarks = project.root.parent / "remarks.jsonl"
     lines = [
         {
             "_id": f"r{n}",
@@ -69,7 +69,7 @@ def texts_of(project: Project) -> dict[str, str]:
 
 
 def records(project: Project, name: str) -> list[dict[str, Any]]:
-    return list(read_training(project.layout.training_file(name)))
+    return list(read_training(project.training_file(name)))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def base(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def prepared(project: Project, base: Path, folder: Path, **options: Any) -> Job:
-    return prepare(project.layout, base, FinetuneOptions(**options), folder / "job", silent)
+    return prepare(project, base, FinetuneOptions(**options), folder / "job")
 
 
 def said(job: Job, numbers: Integers) -> list[str | None]:
@@ -135,7 +135,7 @@ def test_sets_come_from_this_and_other_workspaces_whole_or_restricted(
         assert said(job, numbers[:, 1]) == plain(record["positive"] for record in wanted[name])
     told = {one["name"]: one for one in job.facts["sets"]}
     for name, project in (("questions", built), ("../other/pairs:refers_to", other)):
-        file = project.layout.training_file(name.split("/")[-1].split(":")[0])
+        file = project.training_file(name.split("/")[-1].split(":")[0])
         assert told[name]["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
         assert told[name]["records"] == len(wanted[name])
     assert told["questions"]["split"] == told["pairs:concepts"]["split"] != told["../other/pairs:refers_to"]["split"]
@@ -209,11 +209,10 @@ def test_a_workspace_poses_its_tasks_by_its_validation_part(
         ids = np.array(list(texts_of(project)), dtype=object)
         assert_asks(job, task, project, wanted, None if wanted.candidates is None else set(ids[wanted.candidates]))
     later = prepare(
-        built.layout,
+        built,
         base,
         FinetuneOptions(sets={"questions": 1.0}, validation={"references": "R@20"}),
         tmp_path / "test",
-        silent,
         part="test",
     )
     assert not set(later.validations[0].judged.queries) & set(job.validations[0].judged.queries)
@@ -312,7 +311,7 @@ def test_only_queries_from_files_about_this_corpus_fit_the_weights_of_auto(other
     (folder / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq\tr9\t1\n")
 
     def answers(*specs: str) -> list[str]:
-        task = validation_queries(other.layout, specs)
+        task = validation_queries(other, specs)
         return [] if task is None else [passage for grades in task.qrels.values() for passage in grades]
 
     assert answers("references", "../notes/concepts", str(foreign), str(folder)) == []
@@ -337,7 +336,7 @@ def test_a_pool_holds_the_answers_and_a_random_choice_of_the_others(built: Proje
 
 def test_validation_queries_that_are_trained_on_are_refused(built: Project, base: Path, tmp_path: Path) -> None:
     texts = []
-    for batch in read_batches(built.layout.training_file("questions"), 100, ["anchor", "anchor_id"]):
+    for batch in read_batches(built.training_file("questions"), 100, ["anchor", "anchor_id"]):
         texts += [record["anchor"] for record in batch if record["anchor_id"] is None]
     known = next(iter(texts_of(built)))
     rows = [f"{text.upper()}\t{known}" for text in dict.fromkeys(texts)][:2]
@@ -385,7 +384,7 @@ def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path
 
 def test_a_job_trains_where_no_workspace_is(other: Project, tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    root = Path(shutil.copytree(other.layout.root, tmp_path / "workspace"))
+    root = Path(shutil.copytree(other.root, tmp_path / "workspace"))
     base = small_bert(tmp_path / "base", ["number", "square.", *map(str, range(901))])
     options: dict[str, Any] = {"batch": 8, "rate": 1e-3, "validation": {"references": "MRR@10"}}
     prepared(Project(root), base, root, **options)

@@ -140,8 +140,8 @@ def names(folder: Path) -> list[str]:
 
 def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     project = Project(trained)
-    assert names(project.layout.models) == ["tuned"]
-    folder = project.layout.model("tuned")
+    assert names(project.models_folder) == ["tuned"]
+    folder = project.model("tuned")
     assert {"README.md", "card.json", "report.html", "history.json", "manifest.json", "onnx"} <= set(names(folder))
     assert names(folder / "onnx") == ["encoder.json", "model.onnx", "tokenizer.json"]
     assert list(project.models()) == ["tuned"]
@@ -158,7 +158,7 @@ def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     plain = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     vectors = plain.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
-    exported = load_encoder("tuned", models=project.layout.models)
+    exported = load_encoder("tuned", models=project.models_folder)
     assert exported.name.startswith("tuned-int8-")
     np.testing.assert_allclose(exported.encode(texts), vectors, atol=0.02)
 
@@ -167,13 +167,13 @@ def test_doctor_finds_a_damaged_model_and_training_it_again_helps(trained: Path,
     project = Project(shutil.copytree(trained, tmp_path / "notes"))
 
     def found() -> Check:
-        [check] = [check for check in doctor(project.layout.root) if check.name == "model 'tuned'"]
+        [check] = [check for check in doctor(project.root) if check.name == "model 'tuned'"]
         return check
 
     assert found().fine
     assert not project.info()["problems"]
     cure = "train it again with 'lemmata train finetune tuned'"
-    weights = project.layout.model("tuned") / "onnx" / "model.onnx"
+    weights = project.model("tuned") / "onnx" / "model.onnx"
     content = bytearray(weights.read_bytes())
     content[-5] ^= 1  # where only the checksum of the whole file shows it
     weights.write_bytes(content)
@@ -188,27 +188,27 @@ def test_doctor_finds_a_damaged_model_and_training_it_again_helps(trained: Path,
 
 def test_a_model_with_a_damaged_manifest_is_not_passed_over(trained: Path, tmp_path: Path, say: Say) -> None:
     project = Project(shutil.copytree(trained, tmp_path / "notes"))
-    path = project.layout.manifest(project.layout.model("tuned"))
+    path = project.manifest(project.model("tuned"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    code, out, error = say("train", "models", "-w", project.layout.root)
+    code, out, error = say("train", "models", "-w", project.root)
     assert code == 1
     assert "no models yet" not in out
     said = " ".join(error.split())
     assert "manifest.json is damaged" in said
     assert "train it again with 'lemmata train finetune tuned' (or 'lemmata train pretrain tuned')" in said
-    [check] = [check for check in doctor(project.layout.root) if check.name == "model 'tuned'"]
+    [check] = [check for check in doctor(project.root) if check.name == "model 'tuned'"]
     assert check.damaged
     path.write_bytes(whole)
-    assert "tuned finetune of" in say("train", "models", "-w", project.layout.root)[1]
+    assert "tuned finetune of" in say("train", "models", "-w", project.root)[1]
 
 
 def test_prompts_go_from_the_settings_into_card_and_search(copied: Path) -> None:
     project = say_more(copied, '[finetune.tuned.prompts]\nquery = "ask "')
     project.finetune()
-    folder = project.layout.model("tuned")
+    folder = project.model("tuned")
     assert json.loads((folder / "card.json").read_text())["prompts"] == {"query": "ask "}
-    exported = load_encoder("tuned", models=project.layout.models)
+    exported = load_encoder("tuned", models=project.models_folder)
     np.testing.assert_allclose(exported.encode(["a1 a2"], role="query"), exported.encode(["ask a1 a2"]), atol=1e-6)
     assert not np.allclose(exported.encode(["a1 a2"], role="query"), exported.encode(["a1 a2"]), atol=1e-3)
 
@@ -261,7 +261,8 @@ def stop(*_: Any) -> None:
 def begins(project: Project, **settings: Any) -> bool:
     """Whether the model is made, not found; it is stopped at its first act."""
     try:
-        assert project.finetune(settings=settings, progress=stop)["done_before"]
+        with project.reporting_to(stop):
+            assert project.finetune(settings=settings)["done_before"]
     except Stopped:
         return True
     return False
@@ -270,7 +271,7 @@ def begins(project: Project, **settings: Any) -> bool:
 def _records(project: Project, name: str) -> list[dict[str, Any]]:
     from lemmata.corpus.training_files import read_training
 
-    return list(read_training(project.layout.training_file(name)))
+    return list(read_training(project.training_file(name)))
 
 
 def test_a_workspace_searches_with_its_model_wherever_it_lies(trained: Path, tmp_path: Path, say: Say) -> None:
@@ -296,9 +297,9 @@ def test_vectors_of_a_model_are_not_taken_for_those_of_its_successor(trained: Pa
     retriever.close()
     assert project.index(settings={"encoder": "tuned"})["encoded"] == 300
     corpus = project.corpus
-    fresh = load_encoder("tuned", models=project.layout.models).encode(list(corpus.contents()))
+    fresh = load_encoder("tuned", models=project.models_folder).encode(list(corpus.contents()))
     corpus.close()
-    np.testing.assert_allclose(open_vectors(project.layout).matrix, fresh, atol=1e-6)
+    np.testing.assert_allclose(open_vectors(project).matrix, fresh, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch's exporter
@@ -336,21 +337,21 @@ def killed(arguments: list[str], happened: Callable[[], object]) -> None:
 def test_a_killed_training_resumes_and_ends_with_one_complete_model(copied: Path, base: Path, say: Say) -> None:
     long = QUICK.format(base=base).replace("epochs = 4", "epochs = 16")
     project = say_more(copied, f"[finetune.long]{long}")
-    work = project.layout.model_work("long")
+    work = project.model_work("long")
     killed(
         ["train", "finetune", "long", "-w", str(copied)],
         lambda: list(work.glob("work/checkpoint-[1-9][0-9]")),
     )
     assert project.models() == {}
-    assert names(project.layout.models) == [".long"]
+    assert names(project.models_folder) == [".long"]
     last = max(int(one.name.split("-")[1]) for one in work.glob("work/checkpoint-*"))
     (work / "out" / ".onnx-left").mkdir(parents=True)  # as if an export had been killed as well
     code, out, _ = say("train", "finetune", "long", "-w", copied, "--json")
     assert code == 0
     told = json.loads(out)
     assert told["after"]["references/MRR@10"] > 0.7
-    assert names(project.layout.models) == ["long"]
-    folder = project.layout.model("long")
+    assert names(project.models_folder) == ["long"]
+    folder = project.model("long")
     assert ".onnx-left" not in names(folder)
     history = json.loads((folder / "history.json").read_text())
     steps = [step for step, _ in history["losses"]]
@@ -374,9 +375,9 @@ def test_a_second_stage_begins_where_the_first_ended(copied: Path, base: Path) -
     after = project.finetune("second")
     assert before["after"]["references/MRR@10"] > before["before"]["references/MRR@10"] + 0.05
     assert after["before"]["references/MRR@10"] == pytest.approx(before["after"]["references/MRR@10"], abs=1e-6)
-    weights = (project.layout.model("first") / "model.safetensors").read_bytes()
+    weights = (project.model("first") / "model.safetensors").read_bytes()
     assert project.models()["second"]["base_sha256"] == hashlib.sha256(weights).hexdigest()
-    assert names(project.layout.models) == ["first", "second"]
+    assert names(project.models_folder) == ["first", "second"]
     assert project.finetune("second")["done_before"]
 
 
@@ -390,9 +391,9 @@ def test_an_exported_model_is_a_base_and_leaves_nothing_behind(copied: Path, bas
     table = {"base": "exported", "epochs": 1}  # looked for from the workspace on
     assert project.finetune(settings=table)["after"]["references/MRR@10"] > 0.05
     assert project.finetune(settings=table)["done_before"]
-    assert names(project.layout.models) == ["tuned"]
+    assert names(project.models_folder) == ["tuned"]
     project.prepare("tuned", tmp_path / "job", settings=table)
-    assert names(project.layout.models) == ["tuned"]
+    assert names(project.models_folder) == ["tuned"]
 
 
 def _with_word_pieces(base: Path, folder: Path) -> Path:
@@ -433,15 +434,15 @@ def test_pretraining_that_does_no_harm_is_kept_and_is_a_base(copied: Path, base:
     gate = manifest["report"]["gate"]
     assert gate["pretrained"]["domain"] >= gate["base"]["domain"] > 0.5
     assert gate["base"]["after"]["references/MRR@10"] == gate["base"]["domain"]
-    assert names(project.layout.models) == ["adapted"]
+    assert names(project.models_folder) == ["adapted"]
     report = project.finetune(settings={"base": "adapted", "epochs": 0.3})
     assert report["before"] == pytest.approx(gate["pretrained"]["before"], abs=1e-6)
     code, out, _ = say("train", "pretrain", "adapted", "-w", copied)
     assert "made before" in out
     project.split(settings={"method": "stratified", "validation": 0.2, "test": 0.2, "seed": 5})
     project.mine("pairs")
-    with pytest.raises(Stopped):  # it begins again, for the model has read what is held out now
-        project.pretrain("adapted", progress=stop)
+    with project.reporting_to(stop), pytest.raises(Stopped):  # it begins again: the model has read what is held out
+        project.pretrain("adapted")
 
 
 def test_pretraining_that_wrecks_the_model_is_refused(copied: Path, base: Path, say: Say) -> None:
@@ -453,8 +454,8 @@ def test_pretraining_that_wrecks_the_model_is_refused(copied: Path, base: Path, 
     gate = manifest["report"]["gate"]
     assert not manifest["report"]["kept"]
     assert gate["pretrained"]["domain"] < gate["base"]["domain"]
-    assert names(project.layout.model("adapted")) == ["manifest.json"]
-    assert names(project.layout.models) == ["adapted"]
+    assert names(project.model("adapted")) == ["manifest.json"]
+    assert names(project.models_folder) == ["adapted"]
     assert project.pretrain("adapted")["done_before"]
     assert "not kept" in " ".join(say("train", "models", "-w", copied)[1].split())  # lines may break
     told = refused(say("train", "finetune", "--base", "adapted", "-w", copied))
@@ -472,10 +473,10 @@ def test_a_judge_that_cannot_judge_is_an_error_before_anything_is_trained(copied
         project.pretrain("other")
     with pytest.raises(ConfigError, match=r"no table \[finetune\.nobody\] \(there are: tuned, blind\)"):
         project.pretrain("lost")
-    shutil.rmtree(project.layout.training("pairs"))
+    shutil.rmtree(project.training("pairs"))
     with pytest.raises(WorkspaceError, match="has no training set 'pairs'"):
         project.pretrain("adapted")
-    assert not (project.layout.model_work("adapted") / "work").exists()
+    assert not (project.model_work("adapted") / "work").exists()
 
 
 # ---------------------------------------------------------------- the split that a set and a model saw
@@ -487,7 +488,7 @@ def held_out_now(project: Project, file: Path) -> set[str]:
     """Ids that a training file names and the present split does not train on."""
     corpus = project.corpus
     ids = np.array(corpus.ids())
-    training = set(ids[open_split(project.layout, corpus.inputs).rows("train")].tolist())
+    training = set(ids[open_split(project, corpus.inputs).rows("train")].tolist())
     corpus.close()
     named = {name for line in read_training(file) for name in (line["anchor_id"], line["positive_id"]) if name}
     return named - training
@@ -495,7 +496,7 @@ def held_out_now(project: Project, file: Path) -> set[str]:
 
 def test_a_set_of_another_split_is_not_trained_on(copied: Path, base: Path, tmp_path: Path, say: Say) -> None:
     project = Project(copied)
-    file = project.layout.training_file("pairs")
+    file = project.training_file("pairs")
     assert not held_out_now(project, file)
     project.split(settings={**AGAIN, "seed": 5})
     count = len(held_out_now(project, file))
@@ -518,12 +519,12 @@ def test_a_set_of_another_split_is_not_trained_on(copied: Path, base: Path, tmp_
 
 def test_a_file_with_held_out_passages_is_not_trained_on_whatever_its_manifest_says(copied: Path) -> None:
     project = Project(copied)
-    file = project.layout.training_file("pairs")
+    file = project.training_file("pairs")
     before = file.read_bytes()
     project.split(settings={**AGAIN, "seed": 5})
     project.mine("pairs")
     file.write_bytes(before)
-    seal(file.parent, read_manifest(project.layout.manifest(file.parent)) or {})
+    seal(file.parent, read_manifest(project.manifest(file.parent)) or {})
     count = len(held_out_now(project, file))
     with pytest.raises(LeakageError, match=rf"'pairs' of .* holds {count} passages outside the training part: mine it"):
         project.finetune()
@@ -558,7 +559,7 @@ def test_a_model_that_saw_another_split_is_measured_with_a_warning(trained: Path
     first = measured()
     assert first["encoder"] == "tuned"
     assert (first["trained_on"], first["notes"]) == ({}, ["queries from the test part of the split"])
-    seen = {name for line in read_training(project.layout.training_file("pairs"))
+    seen = {name for line in read_training(project.training_file("pairs"))
             for name in (line["anchor_id"], line["positive_id"])}  # fmt: skip
     project.split(settings={**AGAIN, "seed": 5})
     task = project.task("references", part="test")

@@ -258,7 +258,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project.ingest([write_notes(place / "notes.jsonl")])
     project.split(settings={"method": "stratified", "validation": 0.2, "test": 0.2})
     project.mine("pairs")
-    config = project.layout.config
+    config = project.config_file
     table = f'[static.fast]\nbase = "{place / "base"}"\nvalidation = {{ references = "MRR@10" }}\n'
     config.write_text(config.read_text() + table)
     Project(place / "notes").train_static("fast")

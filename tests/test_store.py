@@ -10,7 +10,7 @@ import pytest
 from lemmata.core.artefacts import seal
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Document, Label, Link, Passage, Reading, Reference, Skip
-from lemmata.core.workspace import Layout, read_manifest, write_manifest
+from lemmata.core.workspace import Workspace, read_manifest, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.writer import CorpusWriter, IdTaken, stored_columns
 
@@ -19,7 +19,7 @@ def passage(identity: str, document: str = "d", **more: object) -> Passage:
     return Passage(identity, document, "lemma", f"text of {identity}", **more)  # type: ignore[arg-type]
 
 
-def fill(layout: Layout, *units: tuple[str, Reading]) -> None:
+def fill(layout: Workspace, *units: tuple[str, Reading]) -> None:
     with CorpusWriter(layout) as writer:
         for name, reading in units:
             with writer.transaction():
@@ -35,7 +35,7 @@ def test_a_passage_is_stored_without_loss(tmp_path: Path) -> None:
         proof="clear", file="d.tex", first_line=3, last_line=9, date="2020-01-02", confidence=0.5,
         metadata={"page": 3, "list": ["ä"]}, links=(Link("refers_to", "b"), Link("cites", "K")),
     )  # fmt: skip
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     fill(layout, ("d", Reading([Document("d", "Title", authors=("A", "B"), categories=("math.CO",))], [theorem])))
     corpus = Corpus(layout)
     assert corpus[0] == theorem
@@ -46,10 +46,10 @@ def test_a_passage_is_stored_without_loss(tmp_path: Path) -> None:
 def test_rows_are_ordered_by_document_and_position_whatever_the_order_of_units(tmp_path: Path) -> None:
     first = ("u1", Reading([Document("b")], [passage("b#2", "b"), passage("b#1", "b")]))
     second = ("u2", Reading([Document("a")], [passage("a#1", "a")]))
-    fill(Layout(tmp_path / "x"), first, second)
-    fill(Layout(tmp_path / "y"), second, first)
+    fill(Workspace(tmp_path / "x"), first, second)
+    fill(Workspace(tmp_path / "y"), second, first)
     for name in "xy":
-        corpus = Corpus(Layout(tmp_path / name))
+        corpus = Corpus(Workspace(tmp_path / name))
         assert corpus.ids() == ["a#1", "b#2", "b#1"]
         assert [corpus.row(i) for i in corpus.ids()] == [0, 1, 2]
         assert [p.id for p in corpus.passages([2, 0, 2])] == ["b#1", "a#1", "b#1"]
@@ -63,8 +63,8 @@ def test_rows_are_ordered_by_document_and_position_whatever_the_order_of_units(t
 def test_a_range_of_dates_includes_the_whole_of_its_last_month_and_year(tmp_path: Path) -> None:
     dates = ["2024-04-30", "2024-05-01", "2024-05-31T23:59:00", "2024-06-01", "2024-05", None]
     passages = [passage(f"d#{n}", date=date) for n, date in enumerate(dates)]
-    fill(Layout(tmp_path), ("u", Reading([Document("d", date="2023-12-31")], passages)))
-    corpus = Corpus(Layout(tmp_path))
+    fill(Workspace(tmp_path), ("u", Reading([Document("d", date="2023-12-31")], passages)))
+    corpus = Corpus(Workspace(tmp_path))
 
     def rows(since: str = "", until: str = "") -> list[int]:
         return np.flatnonzero(corpus.select(since=since, until=until)).tolist()
@@ -82,8 +82,8 @@ def test_a_category_includes_what_is_below_it_and_no_other_that_begins_like_it(t
     readings = [
         (name, Reading([Document(name, categories=(name,))], [passage(f"{name}#1", name)])) for name in categories
     ]
-    fill(Layout(tmp_path), *readings)
-    corpus = Corpus(Layout(tmp_path))
+    fill(Workspace(tmp_path), *readings)
+    corpus = Corpus(Workspace(tmp_path))
 
     def documents(*names: str) -> set[str]:
         mask = corpus.select(categories=names)
@@ -99,7 +99,7 @@ def test_contents_are_without_the_names_of_references(tmp_path: Path) -> None:
     spans = {"inserted_references": {"text": [[3, 6]], "proof": [[0, 2]]}}
     theorem = Passage("d#a", "d", "theorem", "By [K] it holds.", "Name", proof="A proof.", metadata=spans)
     column = Passage("d#b", "d", "log", "Pump broken.", metadata={"inserted_references": "a user's own column"})
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     fill(layout, ("d", Reading([Document("d")], [theorem, column])))
     corpus = Corpus(layout)
     assert list(corpus.contents()) == [passage.content for passage in corpus] == ["Name. By  it holds.", "Pump broken."]
@@ -108,8 +108,8 @@ def test_contents_are_without_the_names_of_references(tmp_path: Path) -> None:
 
 
 def test_unknown_rows_and_ids_are_errors(tmp_path: Path) -> None:
-    fill(Layout(tmp_path), ("u", Reading([Document("d")], [passage("d#1")])))
-    corpus = Corpus(Layout(tmp_path))
+    fill(Workspace(tmp_path), ("u", Reading([Document("d")], [passage("d#1")])))
+    corpus = Corpus(Workspace(tmp_path))
     with pytest.raises(IndexError):
         corpus[1]
     with pytest.raises(KeyError):
@@ -120,7 +120,7 @@ def test_unknown_rows_and_ids_are_errors(tmp_path: Path) -> None:
 
 
 def test_replacing_a_unit_removes_all_of_the_old_one(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     old = Reading(
         [Document("d", links=(Link("part_of", "p"),))],
         [passage("d#1", links=(Link("refers_to", "x"),))],
@@ -141,7 +141,7 @@ def test_replacing_a_unit_removes_all_of_the_old_one(tmp_path: Path) -> None:
 
 
 def test_a_new_unit_with_an_id_of_another_is_refused_whole(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     fill(layout, ("a", Reading([Document("d", file="a.tex")], [passage("d#1")])))
     for second in (
         Reading([Document("d", file="b.tex")], [passage("d#2")]),
@@ -155,7 +155,7 @@ def test_a_new_unit_with_an_id_of_another_is_refused_whole(tmp_path: Path) -> No
 
 
 def test_a_unit_that_was_read_before_keeps_its_ids_and_renames_only_new_clashes(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     fill(layout, ("a", Reading([Document("d")], [passage("d#1")])), ("b", Reading([Document("e")])))
     labels = [Label("d", "x", "d#1"), Label("e", "y", "e#1")]
     documents = [Document("e"), Document("d", file="b.tex")]
@@ -171,7 +171,7 @@ def test_a_unit_that_was_read_before_keeps_its_ids_and_renames_only_new_clashes(
 
 def test_the_digest_depends_on_every_file_and_on_every_name(tmp_path: Path) -> None:
     def digest(root: str = "root", unit: str = "u", fingerprint: str = "as read", content: str = "1") -> str:
-        with CorpusWriter(Layout(tmp_path / f"{root}{unit}{fingerprint}{content}")) as writer:
+        with CorpusWriter(Workspace(tmp_path / f"{root}{unit}{fingerprint}{content}")) as writer:
             with writer.transaction():
                 writer.replace(root, unit, fingerprint, [Reading(files={"a.tex": "0", "b.tex": content})])
             return writer.digest()
@@ -181,7 +181,7 @@ def test_the_digest_depends_on_every_file_and_on_every_name(tmp_path: Path) -> N
 
 
 def test_a_corpus_has_no_columns_until_they_are_named(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     assert stored_columns(layout) == {}
     fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
     assert stored_columns(layout) == {}
@@ -194,7 +194,7 @@ def test_a_corpus_has_no_columns_until_they_are_named(tmp_path: Path) -> None:
 
 
 def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
 
     def broken() -> object:
         yield Reading([Document("e")], [passage("e#1", "e")])
@@ -209,7 +209,7 @@ def test_a_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_writes_nothing_leaves_no_copy(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
     before = layout.database.stat()
     with CorpusWriter(layout) as writer:
@@ -217,25 +217,25 @@ def test_a_writer_that_writes_nothing_leaves_no_copy(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), CorpusWriter(layout):
         raise RuntimeError
     assert layout.database.stat().st_ino == before.st_ino
-    assert sorted(path.name for path in layout.corpus.iterdir()) == ["corpus.sqlite", "manifest.json"]
+    assert sorted(path.name for path in layout.corpus_folder.iterdir()) == ["corpus.sqlite", "manifest.json"]
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
-    with CorpusWriter(Layout(tmp_path)), pytest.raises(WorkspaceError, match="another lemmata"):
-        CorpusWriter(Layout(tmp_path)).__enter__()
-    with CorpusWriter(Layout(tmp_path)):
+    with CorpusWriter(Workspace(tmp_path)), pytest.raises(WorkspaceError, match="another lemmata"):
+        CorpusWriter(Workspace(tmp_path)).__enter__()
+    with CorpusWriter(Workspace(tmp_path)):
         pass
 
 
 def test_a_missing_an_unfinished_and_a_damaged_corpus_have_different_errors(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     with pytest.raises(WorkspaceError, match="lemmata ingest"):
         Corpus(layout)
     fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
-    manifest = layout.manifest(layout.corpus).rename(tmp_path / "aside")
+    manifest = layout.manifest(layout.corpus_folder).rename(tmp_path / "aside")
     with pytest.raises(WorkspaceError, match="did not finish"):
         Corpus(layout)
-    manifest.rename(layout.manifest(layout.corpus))
+    manifest.rename(layout.manifest(layout.corpus_folder))
     layout.database.write_bytes(b"this is no database" * 1000)
     with pytest.raises(WorkspaceError, match="damaged"):
         Corpus(layout)
@@ -243,12 +243,12 @@ def test_a_missing_an_unfinished_and_a_damaged_corpus_have_different_errors(tmp_
 
 @pytest.mark.parametrize(("number", "cure"), [(99, "install the newer lemmata"), (1, "ingest the sources again")])
 def test_another_format_is_refused(tmp_path: Path, number: int, cure: str) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     fill(layout, ("u", Reading()))
     connection = sqlite3.connect(layout.database)
     connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
-    seal(layout.corpus, {"inputs": ""})
+    seal(layout.corpus_folder, {"inputs": ""})
     for opened in (lambda: Corpus(layout), lambda: CorpusWriter(layout).__enter__()):
         with pytest.raises(WorkspaceError, match=rf"another version of lemmata \(it has format {number}, .*{cure}"):
             opened()
@@ -268,7 +268,7 @@ def test_a_damaged_manifest_or_one_of_another_format_counts_as_missing(tmp_path:
 
 
 def test_references_to_a_passage_are_listed(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     fill(
         layout,
         ("u", Reading([Document("d")], [passage("d#1", links=(Link("refers_to", "x"),)), passage("d#2")])),

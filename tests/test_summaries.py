@@ -281,7 +281,7 @@ def test_words_of_summaries_find_their_passages(project: Project, told: Path, tm
             assert (rows.tolist(), scores.tolist()) == (expected.tolist(), others.tolist())
     project.index(settings={"summaries": "none"})
     assert by_words(project, "bijection of Glaisher") == []
-    assert not project.layout.lexical_summaries.exists()
+    assert not project.lexical_summaries.exists()
 
 
 def test_summaries_beside_a_corpus_are_no_passages(project: Project, tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_similar_passages_and_mining_do_not_look_at_summaries(indexed: Project) 
 def test_only_new_texts_are_encoded_and_those_of_deleted_passages_are_dropped(
     indexed: Project, told: Path, tmp_path: Path
 ) -> None:
-    before = open_summaries(indexed.layout)
+    before = open_summaries(indexed)
     assert before is not None
     kept = {text: before.matrix[place].copy() for place, text in enumerate(before.texts())}
     write_lines(told, [*TOLD, {"id": "euler", "text": "a bijection between two kinds of partitions"}])
@@ -337,7 +337,7 @@ def test_only_new_texts_are_encoded_and_those_of_deleted_passages_are_dropped(
         "encoded": 1,
         "neighbours": "exact",
     }
-    after = open_summaries(indexed.layout)
+    after = open_summaries(indexed)
     assert after is not None
     for place, text in enumerate(after.texts()):
         if text in kept:
@@ -354,7 +354,7 @@ def test_only_new_texts_are_encoded_and_those_of_deleted_passages_are_dropped(
 
 def test_search_refuses_summaries_of_another_corpus(indexed: Project, tmp_path: Path) -> None:
     ingest(indexed, tmp_path, {**PASSAGES, "new": "One more."})
-    vectors = indexed.layout.encoder_folder("hashing")
+    vectors = indexed.encoder_folder("hashing")
     shutil.copytree(vectors / "summaries", tmp_path / "old")
     indexed.index()
     shutil.rmtree(vectors / "summaries")
@@ -368,7 +368,7 @@ def test_search_refuses_summaries_of_another_corpus(indexed: Project, tmp_path: 
 
 @pytest.mark.parametrize("file", ["matrix.npy", "rows.npy", "content.npy", "manifest.json"])
 def test_damaged_summaries_are_noticed_and_made_again(indexed: Project, file: str) -> None:
-    path = indexed.layout.encoder_folder("hashing") / "summaries" / file
+    path = indexed.encoder_folder("hashing") / "summaries" / file
     path.write_bytes(path.read_bytes()[:-3] + b"xx")
     with pytest.raises(WorkspaceError, match=r"damaged.*lemmata index"):
         first(indexed, LIQUID)
@@ -376,8 +376,8 @@ def test_damaged_summaries_are_noticed_and_made_again(indexed: Project, file: st
     if file == "manifest.json":  # what was chosen is no longer known
         with pytest.raises(WorkspaceError, match="name its sources again with 'lemmata index --summaries"):
             indexed.index()
-        indexed.layout.config.write_text('[index]\nsummaries = "../told.jsonl"\n')
-    Project(indexed.layout.root).index()
+        indexed.config_file.write_text('[index]\nsummaries = "../told.jsonl"\n')
+    Project(indexed.root).index()
     assert first(indexed, LIQUID) == "pump"
 
 
@@ -391,9 +391,9 @@ def test_an_interrupted_encoding_of_summaries_resumes_and_search_goes_on_meanwhi
     corpus = project.corpus
 
     def encode(encoder: InterruptedEncoder) -> int:
-        with project.layout.hold():
-            more = corpus, f"../{many.name}", encoder, "hashing", lambda *_: None
-            return int(encode_summaries(project.layout, *more)["encoded"])  # type: ignore[arg-type]
+        with project.hold():
+            more = corpus, f"../{many.name}", encoder, "hashing"
+            return int(encode_summaries(project, *more)["encoded"])  # type: ignore[arg-type]
 
     begun = InterruptedEncoder(SHARD + 32)  # 32 texts tell how long the others will take
     with pytest.raises(KeyboardInterrupt):
@@ -402,7 +402,7 @@ def test_an_interrupted_encoding_of_summaries_resumes_and_search_goes_on_meanwhi
     resumed = InterruptedEncoder(10**9)
     assert encode(resumed) == 9
     assert begun.encoded + resumed.encoded == SHARD + 41
-    stored = open_summaries(project.layout)
+    stored = open_summaries(project)
     assert stored is not None
     np.testing.assert_array_equal(stored.matrix, HashingEncoder(32).encode(list(stored.texts())))
     corpus.close()
@@ -412,15 +412,15 @@ def test_large_sets_of_summaries_get_a_neighbour_index(indexed: Project) -> None
     pytest.importorskip("faiss")
     corpus = indexed.corpus
     encoder = HashingEncoder()
-    with indexed.layout.hold():
-        more = corpus, "../told.jsonl", encoder, "hashing", lambda *_: None
-        assert encode_summaries(indexed.layout, *more, more_than=2)["neighbours"] == "ann"
+    with indexed.hold():
+        more = corpus, "../told.jsonl", encoder, "hashing"
+        assert encode_summaries(indexed, *more, more_than=2)["neighbours"] == "ann"
     with indexed.retriever() as retriever:
         assert isinstance(retriever.dense().query_index._summaries, AnnIndex)  # type: ignore[attr-defined]
     assert first(indexed, LIQUID) == "pump"
     corpus.close()
     indexed.index()  # three need none
-    assert not (indexed.layout.encoder_folder("hashing") / "summaries_ann").exists()
+    assert not (indexed.encoder_folder("hashing") / "summaries_ann").exists()
 
 
 def test_a_choice_holds_for_all_encoders(indexed: Project) -> None:
@@ -477,7 +477,7 @@ def test_summaries_follow_their_texts_when_ids_move(tmp_path: Path) -> None:
 
 def test_a_repair_of_vectors_keeps_the_summaries(indexed: Project) -> None:
     before = indexed.info()["vectors"][0]["summaries"]
-    vectors = indexed.layout.dense / "hashing" / "vectors"
+    vectors = indexed.dense_folder / "hashing" / "vectors"
     (vectors / "matrix.npy").write_bytes((vectors / "matrix.npy").read_bytes()[:200])
     assert [item.command for item in indexed.repair()] == ["lemmata index"]
     indexed.index(settings={"encoder": "hashing"})
@@ -498,7 +498,7 @@ def test_show_and_info_list_summaries_with_their_authors(
     indexed: Project,
     command: Callable[..., str],  # noqa: F811
 ) -> None:
-    root = indexed.layout.root
+    root = indexed.root
     shown = json.loads(command("show", "nakayama", "-w", root, "--json"))
     assert shown["summaries"] == [
         {"text": TOLD[0]["text"], "author": "imported", "source": "../told.jsonl"},
@@ -519,7 +519,7 @@ def test_the_command_takes_tables_and_refuses_what_is_neither_a_set_nor_a_file(
 ) -> None:
     table = tmp_path / "told.tsv"
     table.write_text("query\tid\nliquid below the distillation\tpump\n")
-    root = project.layout.root
+    root = project.root
     said = command("index", "-w", root, "--encoder", "hashing", "--summaries", table)
     assert "1 summary of 1 passage, 1 encoded: 1 of ../told.tsv (imported)" in said
     assert "3 passages without one rank lower than before, relative to the others" in said

@@ -15,7 +15,7 @@ import pytest
 from tests.test_cli import lemmata
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
-from lemmata.core.workspace import Layout, default_encoder, read_manifest, vector_set, vector_sets, write_manifest
+from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vector_set, vector_sets, write_manifest
 from lemmata.encode.load import PACKAGED, load_encoder
 from lemmata.graph.lengths import open_lengths
 from lemmata.project import Project, doctor
@@ -60,7 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, exported: Path) -> Project:
 
 @pytest.fixture
 def project(made: Project, tmp_path: Path) -> Project:
-    shutil.copytree(made.layout.root.parent, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(made.root.parent, tmp_path, dirs_exist_ok=True)
     return Project(tmp_path / "w")
 
 
@@ -72,11 +72,11 @@ def first_hits(project: Project, retriever: str, text: str = "leaking pump") -> 
 def assert_vectors_are_those_of(project: Project, encoder: str) -> None:
     with contextlib.closing(project.corpus) as corpus:
         fresh = load_encoder(encoder).encode(list(corpus.contents()))
-        np.testing.assert_allclose(open_vectors(project.layout, corpus.inputs, encoder).matrix, fresh, atol=1e-6)
+        np.testing.assert_allclose(open_vectors(project, corpus.inputs, encoder).matrix, fresh, atol=1e-6)
 
 
 def names(project: Project) -> list[str]:
-    return [vectors.encoder for vectors in vector_sets(project.layout)]
+    return [vectors.encoder for vectors in vector_sets(project)]
 
 
 # ---------------------------------------------------------------- side by side
@@ -84,7 +84,7 @@ def names(project: Project) -> list[str]:
 
 def test_each_encoder_keeps_its_own_vectors_and_the_last_indexed_is_the_default(made: Project, exported: Path) -> None:
     assert names(made) == ["hashing", str(exported), MINI]
-    assert default_encoder(made.layout) == "hashing"
+    assert default_encoder(made) == "hashing"
     for encoder in names(made):
         assert_vectors_are_those_of(made, encoder)
 
@@ -92,8 +92,8 @@ def test_each_encoder_keeps_its_own_vectors_and_the_last_indexed_is_the_default(
 def test_a_retriever_with_an_encoder_ranks_as_if_that_were_the_only_one(project: Project, exported: Path) -> None:
     default = first_hits(project, "dense")
     for encoder in ("hashing", str(exported)):
-        alone = Project.init(project.layout.root.parent / Path(encoder).name)
-        alone.ingest([project.layout.root.parent / "notes.jsonl"])
+        alone = Project.init(project.root.parent / Path(encoder).name)
+        alone.ingest([project.root.parent / "notes.jsonl"])
         alone.index(settings={"encoder": encoder})
         for kind in ("dense", "hybrid"):
             hits = first_hits(project, f"{kind}:{encoder}")
@@ -106,10 +106,10 @@ def test_switching_the_default_encodes_nothing_and_keeps_all_sets(project: Proje
     report = project.index(settings={"encoder": MINI})
     assert report["encoded"] == 0
     assert report["default_before"] == "hashing"
-    assert default_encoder(project.layout) == MINI
+    assert default_encoder(project) == MINI
     assert len(names(project)) == 3
     assert "default_before" not in project.index()  # without a name, the default stays
-    assert default_encoder(project.layout) == MINI
+    assert default_encoder(project) == MINI
 
 
 def test_a_folder_is_the_same_encoder_however_it_is_written(
@@ -124,7 +124,7 @@ def test_a_folder_is_the_same_encoder_however_it_is_written(
 
 
 def test_every_encoder_has_its_own_fusion(project: Project) -> None:
-    places = vector_set(project.layout, MINI)
+    places = vector_set(project, MINI)
     assert places is not None
     write_manifest(places.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     with project.retriever() as retriever:
@@ -142,12 +142,12 @@ def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
     exact = {name: first_hits(project, f"dense:{name}") for name in (MINI, "hashing")}
     with contextlib.closing(project.corpus) as corpus:
         for encoder in exact:
-            assert index_ann(project.layout, corpus, lambda *_: None, encoder=encoder, more_than=3) == "ann"
+            assert index_ann(project, corpus, encoder=encoder, more_than=3) == "ann"
     for name, hits in exact.items():
         near = first_hits(project, f"dense:{name}")
         assert [identity for identity, _ in near] == [identity for identity, _ in hits]
     project.index(settings={"encoder": MINI})  # too few passages for a neighbour index
-    assert [bool(list(v.ann.glob("*"))) for v in vector_sets(project.layout) if v.encoder in exact] == [False, True]
+    assert [bool(list(v.ann.glob("*"))) for v in vector_sets(project) if v.encoder in exact] == [False, True]
 
 
 # ---------------------------------------------------------------- names
@@ -159,13 +159,13 @@ def test_building_the_same_graph_again_keeps_the_edge_lengths_of_every_set(proje
         project.index(settings={"encoder": encoder})
     project.build_graph()
     for encoder in (MINI, "hashing"):
-        open_lengths(project.layout, encoder)
-    more = project.layout.root.parent / "more.tsv"
+        open_lengths(project, encoder)
+    more = project.root.parent / "more.tsv"
     more.write_text("first\tcites\tsecond\n", "utf-8")
     project.import_graph([more])
-    open_lengths(project.layout, "hashing")
+    open_lengths(project, "hashing")
     with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {MINI}"):
-        open_lengths(project.layout, MINI)
+        open_lengths(project, MINI)
 
 
 def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(project: Project) -> None:
@@ -187,13 +187,13 @@ def test_names_that_are_no_retriever_are_refused(project: Project, name: str) ->
     ["http://localhost:11434/v1#model", "http://localhost:11434/v1#model2", "intfloat/e5-small-v2", "/a/b c", "/a/b-c"],
 )
 def test_any_name_of_an_encoder_has_a_folder_of_its_own(tmp_path: Path, encoder: str) -> None:
-    layout = Layout(tmp_path)
+    layout = Workspace(tmp_path)
     others = ["hashing", "/a/b/c", "http://localhost:11434/v1", "..", ".", "a" * 300]
     folders = {layout.encoder_folder(name) for name in (*others, encoder)}
     assert len(folders) == len(others) + 1
     for folder in folders:
         folder.mkdir(parents=True)
-        assert folder.parent == layout.dense
+        assert folder.parent == layout.dense_folder
         assert not folder.name.startswith(".")
 
 
@@ -202,7 +202,7 @@ def test_any_name_of_an_encoder_has_a_folder_of_its_own(tmp_path: Path, encoder:
 
 def test_a_changed_corpus_updates_the_default_and_no_other_set_gives_a_wrong_hit(project: Project) -> None:
     notes = {"first": "A new note that comes first.", **{name: NOTES[name] for name in ("valve", "prime", "parts")}}
-    project.ingest([write_notes(project.layout.root.parent, notes)])
+    project.ingest([write_notes(project.root.parent, notes)])
     for name in ("dense", f"dense:{MINI}", f"hybrid:{MINI}"):
         with pytest.raises(WorkspaceError, match="lemmata index"):
             first_hits(project, name)
@@ -216,7 +216,7 @@ def test_a_changed_corpus_updates_the_default_and_no_other_set_gives_a_wrong_hit
 
 
 def test_another_model_in_the_same_folder_is_noticed(project: Project, exported: Path) -> None:
-    folder = shutil.copytree(exported, project.layout.root.parent / "changing")
+    folder = shutil.copytree(exported, project.root.parent / "changing")
     project.index(settings={"encoder": str(folder)})
     assert first_hits(project, "dense")
     settings = json.loads((folder / "encoder.json").read_text())
@@ -253,7 +253,7 @@ def test_without_the_default_search_uses_words_until_another_is_named(project: P
 
 
 def test_info_lists_every_set_with_its_size_and_state(project: Project, exported: Path) -> None:
-    project.ingest([write_notes(project.layout.root.parent, {**NOTES, "more": "One more note."})])
+    project.ingest([write_notes(project.root.parent, {**NOTES, "more": "One more note."})])
     project.index()
     rows = {row["encoder"]: row for row in project.info()["vectors"]}
     assert list(rows) == ["hashing", str(exported), MINI]
@@ -264,38 +264,38 @@ def test_info_lists_every_set_with_its_size_and_state(project: Project, exported
     ]
     assert [row["dimension"] for row in rows.values()] == [256, 384, 384]
     for name, row in rows.items():
-        folder = project.layout.encoder_folder(name) / "vectors"
+        folder = project.encoder_folder(name) / "vectors"
         assert row["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
-    text = " ".join(lemmata("info", "-w", project.layout.root).split())
+    text = " ".join(lemmata("info", "-w", project.root).split())
     assert "hashing (default)" in text
     assert "out of date" in text
 
 
 def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Project, exported: Path) -> None:
-    path = project.layout.encoder_folder(MINI) / "vectors" / "matrix.npy"
+    path = project.encoder_folder(MINI) / "vectors" / "matrix.npy"
     path.write_bytes(path.read_bytes()[:-1])
     assert first_hits(project, "dense")
     with pytest.raises(WorkspaceError, match=f"damaged .*lemmata index --encoder {MINI}' again"):
         first_hits(project, f"dense:{MINI}")
-    assert any(str(path) in check.finding for check in doctor(project.layout.root) if check.damaged)
-    manifest = project.layout.encoder_folder(MINI) / "vectors" / "manifest.json"
+    assert any(str(path) in check.finding for check in doctor(project.root) if check.damaged)
+    manifest = project.encoder_folder(MINI) / "vectors" / "manifest.json"
     manifest.write_text("{")
     assert MINI in names(project)
     project.remove_encoder(MINI)
-    manifest = project.layout.encoder_folder(str(exported)) / "vectors" / "manifest.json"
+    manifest = project.encoder_folder(str(exported)) / "vectors" / "manifest.json"
     manifest.write_text("{")  # its encoder cannot be read any more
     project.remove_encoder(str(exported))
     assert names(project) == ["hashing"]
-    assert not [check for check in doctor(project.layout.root) if check.damaged]
+    assert not [check for check in doctor(project.root) if check.damaged]
 
 
 def test_a_damaged_note_on_the_default_is_one_sentence_with_its_cure(project: Project) -> None:
-    project.layout.default_encoder.write_text("{")
+    project.default_encoder_file.write_text("{")
     with pytest.raises(WorkspaceError, match=r"encoder\.json is damaged .*run 'lemmata index --encoder NAME'"):
         first_hits(project, "auto")
     assert first_hits(project, f"dense:{MINI}")
     assert any("encoder.json" in problem for problem in project.info()["problems"])
-    assert any("encoder.json" in check.finding for check in doctor(project.layout.root) if check.damaged)
+    assert any("encoder.json" in check.finding for check in doctor(project.root) if check.damaged)
     project.index(settings={"encoder": "hashing"})
     assert first_hits(project, "dense")
 
@@ -329,7 +329,7 @@ def kill_index(root: Path, encoder: str) -> None:
 
 
 def test_weights_that_were_fitted_to_a_model_go_with_its_vectors(project: Project) -> None:
-    layout = project.layout
+    layout = project
     places = [vector_set(layout, name) for name in ("hashing", MINI)]
     for each in places:
         assert each is not None
@@ -339,13 +339,13 @@ def test_weights_that_were_fitted_to_a_model_go_with_its_vectors(project: Projec
 
 
 def test_a_killed_index_leaves_every_set_and_the_default_as_they_were(project: Project) -> None:
-    root = project.layout.root
+    root = project.root
     many = NOTES | {f"n{n}": f"note number {n} on {n % 7}" for n in range(700)}
     project.ingest([write_notes(root.parent, many)])
     project.index()
     before = first_hits(project, "dense")
     kill_index(root, "killed/one")
-    assert default_encoder(project.layout) == "hashing"
+    assert default_encoder(project) == "hashing"
     assert len(names(project)) == 3
     assert first_hits(project, "dense") == before
     assert not [check for check in doctor(root) if check.damaged]
@@ -367,25 +367,25 @@ def words_only(root: Path) -> str:
 def test_words_find_passages_while_the_first_vectors_are_made(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "w")
     project.ingest([write_notes(tmp_path, many_notes(700))])
-    root = project.layout.root
+    root = project.root
     kill_index(root, "hashing")
     again = "of the vectors are made: run 'lemmata index' again for the rest"
-    note = read_manifest(project.layout.indexing)  # how far it was when it was last written, by the clock
+    note = read_manifest(project.indexing)  # how far it was when it was last written, by the clock
     assert note is not None
     assert note["total"] == 704
     assert words_only(root) == f"searched by words only: {note['done'] / 704:.0%} {again}"
-    write_manifest(project.layout.indexing, {"verb": "index", "encoder": "hashing", "done": 240, "total": 704})
-    with project.layout.hold():
+    write_manifest(project.indexing, {"verb": "index", "encoder": "hashing", "done": 240, "total": 704})
+    with project.hold():
         assert words_only(root) == "searched by words only: 34% of the vectors are made so far"
     with Retriever.open(root) as retriever, pytest.raises(WorkspaceError, match=f"34% {again}"):
         retriever.search("leaking pump", retriever="dense")
     assert project.index(settings={"encoder": "hashing"})["encoded"] == 704 - 512 - 32
     assert words_only(root) == ""
-    assert not project.layout.indexing.exists()
+    assert not project.indexing.exists()
 
 
 def test_words_find_passages_while_vectors_of_a_larger_corpus_are_made(project: Project) -> None:
-    root = project.layout.root
+    root = project.root
     project.ingest([write_notes(root.parent, many_notes(700))])
     with pytest.raises(WorkspaceError, match="the corpus changed since"):
         words_only(root)
@@ -398,18 +398,18 @@ def test_words_find_passages_while_vectors_of_a_larger_corpus_are_made(project: 
 
 
 def test_vectors_are_used_while_those_of_another_encoder_are_made(project: Project) -> None:
-    project.ingest([write_notes(project.layout.root.parent, many_notes(700))])
+    project.ingest([write_notes(project.root.parent, many_notes(700))])
     project.index()
-    kill_index(project.layout.root, "killed/one")
-    assert project.layout.indexing.exists()
-    assert words_only(project.layout.root) == ""
+    kill_index(project.root, "killed/one")
+    assert project.indexing.exists()
+    assert words_only(project.root) == ""
 
 
 def test_a_kill_before_the_default_is_noted_leaves_the_old_default(project: Project) -> None:
     project.remove_encoder(MINI)
-    note = project.layout.default_encoder.read_bytes()
+    note = project.default_encoder_file.read_bytes()
     project.index(settings={"encoder": MINI})
-    project.layout.default_encoder.write_bytes(note)  # as it was just before the last write
+    project.default_encoder_file.write_bytes(note)  # as it was just before the last write
     assert first_hits(project, "dense") == first_hits(project, "dense:hashing")
     assert project.index(settings={"encoder": MINI})["encoded"] == 0
     assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
@@ -423,7 +423,7 @@ def test_a_shared_encoder_replaces_the_default_one_only(project: Project) -> Non
             Counting.calls += 1
             return load_encoder("hashing").encode(texts, role)
 
-    with Retriever(project.layout, encoder=Counting()) as retriever:  # type: ignore[arg-type]
+    with Retriever(project, encoder=Counting()) as retriever:  # type: ignore[arg-type]
         retriever.search("pump", retriever=f"dense:{MINI}")
         assert Counting.calls == 0
         retriever.search("pump", retriever="dense")

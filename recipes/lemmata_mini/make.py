@@ -170,11 +170,11 @@ def generated(data: Path, work: Path) -> None:
     """The questions and slogans that were generated for held-out passages, as tables: nothing is trained on them."""
     import numpy as np
 
-    from lemmata.core.workspace import Layout
+    from lemmata.core.workspace import Workspace
     from lemmata.corpus.corpus import Corpus
     from lemmata.corpus.split import open_split
 
-    layout = Layout(work / "stacks")
+    layout = Workspace(work / "stacks")
     corpus = Corpus(layout)
     ids, split = corpus.ids(), open_split(layout, corpus.inputs)
     corpus.close()

@@ -1,4 +1,4 @@
-"""A workspace folder and its verbs, one line each; the work is done in `lemmata.stages`.
+"""A workspace folder and its verbs, one line each; the work is done in the folder of each topic.
 
 Most verbs take their options from `lemmata.toml`, overridden by `settings`, and return a report. Each verb can be
 stopped at any time: the same call resumes, and ends with the same result.
@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from lemmata.core.config import Option, build, load_options, merged, options_of, read_toml
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.files import write_atomically
 from lemmata.core.objects import is_url
 from lemmata.core.types import CrossEncoder, Progress, Skip
-from lemmata.core.workspace import Layout, default_encoder, read_manifest, read_manifests
+from lemmata.core.workspace import Options, Settings, Workspace, default_encoder, read_manifest, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, IngestedSource
 from lemmata.encode.load import AUTO, encoder_for
 
@@ -45,44 +44,12 @@ if TYPE_CHECKING:
     from lemmata.train.finetune import FinetuneOptions
 
 
-Settings = Mapping[str, Any]
-Options = TypeVar("Options")
 _NEW_CONFIG = """\
 # Settings of this lemmata workspace, one table per verb. `lemmata config` lists every key with its default.
 
 [index]
 # encoder = "lemmata-mini"  # if none is named, it is chosen by the language of the corpus
 """
-TABLES = {
-    "ingest": "lemmata.ingest.sources:IngestOptions",
-    "index": "lemmata.search.index:IndexOptions",
-    "graph": "lemmata.graph.build:GraphOptions",
-    "extract": "lemmata.graph.extract:ExtractOptions",
-    "link": "lemmata.plant.link:LinkOptions",
-    "embed": "lemmata.mine.embedding:EmbedStageOptions",
-    "llm": "lemmata.llm.endpoint:EndpointOptions",
-    "ask": "lemmata.search.ask:AnswerOptions",
-    "split": "lemmata.mine.splits:SplitOptions",
-    "mine": "lemmata.mine.mine:MineOptions",
-    "audit": "lemmata.mine.training_sets:AuditOptions",
-    "mixtures.*": "lemmata.mine.export:Mixture",
-    "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
-    "finetune.*": "lemmata.train.finetune:FinetuneOptions",
-    "reranker.*": "lemmata.train.reranker:RerankerOptions",
-    "static.*": "lemmata.train.static:StaticOptions",
-    "metric": "lemmata.train.learn_metric:MetricStageOptions",
-    "evaluate": "lemmata.evaluate.evaluate:EvaluateOptions",
-    "run": "lemmata.run:RunOptions",
-}
-
-
-def _silent(_what: str, _done: int, _total: int | None) -> None:
-    pass
-
-
-def _key() -> str:
-    """The API key for remote encoders and language models."""
-    return os.environ.get("OPENAI_API_KEY", "")
 
 
 def _is_everything(part: str) -> bool:
@@ -94,138 +61,109 @@ def _is_everything(part: str) -> bool:
 
 def is_workspace(folder: str | Path) -> bool:
     """Whether a folder has a `lemmata.toml`."""
-    return Layout(Path(folder)).config.is_file()
-
-
-def all_options(config: Settings | None = None) -> list[tuple[Option, Any]]:
-    """Every key that `lemmata.toml` may have, with its value in `config`.
-
-    A table NAME.* is listed once for each table of that kind in `config`, or as it is where there is none.
-    """
-    config = config or {}
-    listed = []
-    for table, path in TABLES.items():
-        group, _, repeated = table.partition(".")
-        names = [f"{group}.{name}" for name in config.get(group, {})] if repeated else []
-        for name in names or [table]:
-            for option in options_of(load_options(path), name):
-                values: Any = config
-                for part in option.table.split("."):
-                    values = values.get(part, {})
-                listed.append((option, values.get(option.key, option.default)))
-    return listed
+    return Workspace(folder).config_file.is_file()
 
 
 def doctor(folder: str | Path = ".") -> list[Check]:
     """Check the installation and a workspace; each problem comes with its cure."""
     from lemmata.maintain.info import Check, check_installation, check_workspace
 
-    checks = check_installation(Layout(Path(folder)))
+    checks = check_installation(Workspace(Path(folder)))
     try:
-        return checks + check_workspace(Project(folder).layout)
+        return checks + check_workspace(Project(folder))
     except (ConfigError, WorkspaceError) as error:
         return [*checks, Check("workspace", False, str(error), damaged=isinstance(error, ConfigError))]
 
 
-class Project:
+class Project(Workspace):
     """A workspace. `Project.init` makes one, `Project(folder)` opens it."""
 
-    def __init__(self, folder: str | Path = ".") -> None:
-        self.layout = Layout(Path(folder))
+    def __init__(self, folder: str | Path = ".", progress: Progress = silent) -> None:
+        super().__init__(folder, progress)
         if not is_workspace(folder):
             raise WorkspaceError(f"{folder} is not a lemmata workspace: run 'lemmata init' there, or name one with -w")
-        self.config = read_toml(self.layout.config, TABLES)
+        _ = self.config  # settings that are wrong are refused at once
 
     @classmethod
     def init(cls, folder: str | Path = ".") -> Project:
         """Make a folder a workspace; an existing workspace stays as it is."""
-        layout = Layout(Path(folder))
-        if layout.root.exists() and not layout.root.is_dir():
+        workspace = Workspace(folder)
+        if workspace.root.exists() and not workspace.root.is_dir():
             raise WorkspaceError(f"{folder} is a file, not a folder")
-        if not layout.config.exists():
-            write_atomically(layout.config, _NEW_CONFIG.encode())
+        if not workspace.config_file.exists():
+            write_atomically(workspace.config_file, _NEW_CONFIG.encode())
         return cls(folder)
 
     @property
     def corpus(self) -> Corpus:
         """The passages; call its `close` when done."""
-        return Corpus(self.layout)
+        return Corpus(self)
 
     def info(self) -> dict[str, Any]:
         """Counts of everything in the workspace."""
         from lemmata.maintain.info import info
 
-        return info(self.layout)
+        return info(self)
 
-    def document_statistics(self, *, progress: Progress = _silent) -> dict[str, Any]:
+    def document_statistics(self) -> dict[str, Any]:
         """For each document its passages by kind, size, links and references, and a summary of these numbers."""
         from lemmata.maintain.info import document_statistics
 
-        return document_statistics(self.layout, progress)
+        return document_statistics(self)
 
     def listing(self, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
         """Records of the `documents`, `passages`, `concepts`, `bibliography`, `locations` or `sources`."""
         from lemmata.maintain.content import list_content
 
-        return list_content(self.layout, what, document=document, kind=kind)
+        return list_content(self, what, document=document, kind=kind)
 
     def show(self, identity: str) -> dict[str, Any]:
         """Everything about a passage, document, location or concept."""
         from lemmata.maintain.content import describe
 
-        return describe(self.layout, identity)
+        return describe(self, identity)
 
     def skips(self) -> Sequence[Skip]:
         """Skipped input with its cause."""
         with contextlib.closing(self.corpus) as corpus:
             return corpus.skips()
 
-    def verify(self, *, progress: Progress = _silent) -> Verification:
+    def verify(self) -> Verification:
         """Read every file and compare it with its checksum."""
         from lemmata.maintain.verify import verify
 
-        return verify(self.layout, progress)
+        return verify(self)
 
-    def repair(self, *, progress: Progress = _silent) -> list[Repair]:
+    def repair(self) -> list[Repair]:
         """Remove every damaged artefact; returns the commands that make them again, in order."""
         from lemmata.maintain.verify import repair
 
-        return repair(self.layout, progress)
+        return repair(self)
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
         """Remove what killed commands left and what nothing can use any more; `dry_run` only lists it."""
         from lemmata.maintain.verify import collect_garbage
 
-        return collect_garbage(self.layout, dry_run=dry_run)
+        return collect_garbage(self, dry_run=dry_run)
 
-    def push(self, url: str, *, replace: bool = False, progress: Progress = _silent) -> PushReport:
+    def push(self, url: str, *, replace: bool = False) -> PushReport:
         """Copy the workspace to an object store; `replace` also what was pushed there from elsewhere."""
         from lemmata.maintain.publish import push
 
-        return push(self.layout, url, replace=replace, progress=progress)
+        return push(self, url, replace=replace)
 
     @staticmethod
-    def pull(url: str, root: str | Path, *, progress: Progress = _silent) -> PullReport:
+    def pull(url: str, root: str | Path, progress: Progress = silent) -> PullReport:
         """Bring a folder to the state that was last pushed to a URL."""
         from lemmata.maintain.publish import pull
 
-        return pull(Layout(Path(root)), url, progress=progress)
+        return pull(Workspace(root, progress), url)
 
     # ------------------------------------------------------------ options
 
-    def options(self, kind: type[Options], table: str, settings: Settings | None = None) -> Options:
-        """The options of a verb: `settings` over the table of `lemmata.toml`."""
-        return build(kind, merged(self.config.get(table, {}), settings or {}), f"[{table}]")
-
-    def named_options(
-        self, kind: type[Options], group: str, name: str, settings: Settings | None = None, *, required: bool = False
-    ) -> Options:
-        """The options of the table [group.name]; without any such table, the defaults unless `required`."""
-        tables = self.config.get(group, {})
-        if name not in tables and (tables or required):
-            names = ", ".join(tables) or "none yet"
-            raise ConfigError(f"{self.layout.config} has no table [{group}.{name}] (there are: {names})")
-        options = build(kind, merged(tables.get(name, {}), settings or {}), f"[{group}.{name}]")
+    def model_options(self, kind: type[Options], group: str, name: str, settings: Settings | None = None) -> Options:
+        """The options of a model; a base that is not named is the packaged encoder for the corpus."""
+        options = self.named_options(kind, group, name, settings)
         if getattr(options, "base", "") != AUTO:
             return options
         return replace(options, base=self.packaged_encoder(static=group == "static"))  # type: ignore[type-var]
@@ -234,19 +172,19 @@ class Project:
         """The packaged encoder for the language of the corpus."""
         from lemmata.search.index import stored_language
 
-        return encoder_for(stored_language(self.layout), static=static)
+        return encoder_for(stored_language(self), static=static)
 
     def finetune_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
         """The options of [finetune.NAME]."""
         from lemmata.train.finetune import FinetuneOptions
 
-        return self.named_options(FinetuneOptions, "finetune", name, settings)
+        return self.model_options(FinetuneOptions, "finetune", name, settings)
 
     def static_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
         """The options of [static.NAME], as those of the fine-tuning that it is."""
         from lemmata.train.static import StaticOptions, as_finetune
 
-        return as_finetune(self.named_options(StaticOptions, "static", name, settings))
+        return as_finetune(self.model_options(StaticOptions, "static", name, settings))
 
     def evaluate_options(self, settings: Settings | None = None) -> EvaluateOptions:
         """The options of [evaluate]."""
@@ -262,12 +200,12 @@ class Project:
         settings = {**(settings or {}), **self._chosen_summaries(settings or {}, table)}
         if "encoder" not in {**settings, **table}:  # the index keeps its encoder, and how its vectors were made
             with contextlib.suppress(WorkspaceError):  # a damaged note is made again
-                stored = vectors_manifest(self.layout) or {"encoder": default_encoder(self.layout)}
+                stored = vectors_manifest(self) or {"encoder": default_encoder(self)}
                 kept = {"encoder": stored["encoder"], "dimension": stored.get("cut", 0)}
                 kept["expand"] = bool(stored.get("expansion"))
                 settings = {key: value for key, value in kept.items() if value} | table | settings
         if "language" not in {**settings, **table}:
-            stored = read_manifest(self.layout.manifest(self.layout.lexical)) or {}
+            stored = read_manifest(self.manifest(self.lexical_folder)) or {}
             settings = {**settings, "language": stored["setting"]} if stored.get("setting") else settings
         return self.options(IndexOptions, "index", settings)
 
@@ -276,14 +214,13 @@ class Project:
         from lemmata.search.summaries.texts import chosen_sources
 
         if "summaries" not in settings:
-            return {} if "summaries" in table else {"summaries": chosen_sources(self.layout)}
+            return {} if "summaries" in table else {"summaries": chosen_sources(self)}
         names = settings["summaries"]
-        known = {"none", *read_manifests(self.layout.training_sets)}
+        known = {"none", *read_manifests(self.training_folder)}
         words = [word.strip() for word in names.split(",")]
         files = [word not in known and Path(word).is_file() for word in words]
         paths = [
-            os.path.relpath(word, self.layout.root) if is_file else word
-            for word, is_file in zip(words, files, strict=True)
+            os.path.relpath(word, self.root) if is_file else word for word, is_file in zip(words, files, strict=True)
         ]
         return {"summaries": ",".join(paths)}
 
@@ -307,17 +244,17 @@ class Project:
         if not options.queries and not options.qrels:
             return AuditPolicy(options)
         if not (options.queries and options.qrels):
-            raise ConfigError(f"{self.layout.config}: [audit]: queries and qrels go together")
-        queries = read_queries(self.layout.root / options.queries)
-        return AuditPolicy(options, examples(queries, read_qrels(self.layout.root / options.qrels)))
+            raise ConfigError(f"{self.config_file}: [audit]: queries and qrels go together")
+        queries = read_queries(self.root / options.queries)
+        return AuditPolicy(options, examples(queries, read_qrels(self.root / options.qrels)))
 
-    def _new_set(self, name: str, progress: Progress, gate: str = "", part: str = "train") -> NewSet:
+    def _new_set(self, name: str, gate: str = "", part: str = "train") -> NewSet:
         """A set to be mined; `gate` is a cross-encoder, "none" for no gate, and by default that of [mine]."""
         from lemmata.mine.training_sets import NewSet
 
         gate = gate or self._mine_options().gate
         gate = "" if gate == "none" else gate
-        return NewSet(self.layout, name, self._audit_policy(), progress, _key(), gate, _is_everything(part))
+        return NewSet(self, name, self._audit_policy(), gate, _is_everything(part))
 
     # ------------------------------------------------------------ ingest, index, search
 
@@ -328,7 +265,6 @@ class Project:
         settings: Settings | None = None,
         workers: int | None = None,
         again: bool = False,
-        progress: Progress = _silent,
     ) -> IngestReport:
         """Read sources into the corpus: add new ones, replace changed ones, remove deleted ones.
 
@@ -338,23 +274,23 @@ class Project:
         from lemmata.ingest.sources import IngestOptions
 
         options = self.options(IngestOptions, "ingest", settings)
-        sources = [self._source(path, progress) for path in paths]
+        sources = [self._source(path) for path in paths]
         named = (settings or {}).get("columns", {})
-        return ingest(self.layout, sources, options, named=named, workers=workers, again=again, progress=progress)
+        return ingest(self, sources, options, named=named, workers=workers, again=again)
 
-    def remove(self, paths: Sequence[str | Path], *, progress: Progress = _silent) -> IngestReport:
+    def remove(self, paths: Sequence[str | Path]) -> IngestReport:
         """Remove sources from the corpus, whether they still exist or not."""
         from lemmata.ingest.fetch import place_of
         from lemmata.ingest.ingest import remove
 
-        places = [place_of(self.layout, str(path)) if is_url(path) else Path(path) for path in paths]
-        return remove(self.layout, places, progress=progress)
+        places = [place_of(self, str(path)) if is_url(path) else Path(path) for path in paths]
+        return remove(self, places)
 
-    def _source(self, path: str | Path, progress: Progress) -> Path:
+    def _source(self, path: str | Path) -> Path:
         """Where the readers find a source: that of a URL is copied first."""
         from lemmata.ingest.fetch import fetch
 
-        return fetch(self.layout, str(path), progress=progress) if is_url(path) else Path(path)
+        return fetch(self, str(path)) if is_url(path) else Path(path)
 
     def sources(self) -> list[IngestedSource]:
         """Every path that was ingested: when it was read, and how much of the corpus came from it."""
@@ -368,7 +304,6 @@ class Project:
         dense: bool = True,
         rebuild: bool = False,
         allowance: Allowance | None = None,
-        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Bring the lexical index, the vectors and, for large corpora, the neighbour index up to date.
 
@@ -378,25 +313,25 @@ class Project:
         from lemmata.search.index import index
 
         options = self._index_options(settings)
-        return index(self.layout, options, progress, dense=dense, rebuild=rebuild, key=_key(), allowance=allowance)
+        return index(self, options, dense=dense, rebuild=rebuild, allowance=allowance)
 
     def remove_encoder(self, name: str) -> dict[str, Any]:
         """Delete the vectors of an encoder; those of the others stay."""
         from lemmata.search.index import remove_encoder
 
-        return remove_encoder(self.layout, name)
+        return remove_encoder(self, name)
 
     def estimate_index(self, *, settings: Settings | None = None) -> Estimate | None:
         """Calls and tokens that a remote encoder needs for what has no vectors yet; None for a local encoder."""
         from lemmata.search.index import estimate
 
-        return estimate(self.layout, self._index_options(settings), key=_key())
+        return estimate(self, self._index_options(settings))
 
     def retriever(self) -> Retriever:
         """Search in this workspace."""
         from lemmata.search.retriever import Retriever
 
-        return Retriever(self.layout, key=_key())
+        return Retriever(self)
 
     def bridge(self, source: str, target: str, *, k: int = 5) -> Bridge:
         """Paths through the graph between two texts, passages or concepts, and the passages on them."""
@@ -405,18 +340,18 @@ class Project:
         with self.retriever() as retriever:
             return bridge(retriever, source, target, k)
 
-    def map(self, *, seed: int = 0, progress: Progress = _silent) -> dict[str, Any]:
+    def map(self, *, seed: int = 0) -> dict[str, Any]:
         """Place all passages in the plane, for the map of the web page."""
         from lemmata.search.map import build_map
 
-        return build_map(self.layout, seed, progress)
+        return build_map(self, seed)
 
     def chat(self, model: Settings | None = None) -> Chat | None:
         """The language model of [llm], overridden by `model`; None where none is named. Call its `close` when done."""
         from lemmata.llm.chat import Chat
 
         options = self._endpoint_options(model)
-        return Chat(options, self.layout.answers, _key()) if options.model else None
+        return Chat(options, self.answers, self.key) if options.model else None
 
     def ask(self, question: str, *, settings: Settings | None = None, model: Settings | None = None) -> Iterator[Event]:
         """The events of an answer from the corpus, in which every sentence cites passages: see `lemmata.search.ask`."""
@@ -442,32 +377,29 @@ class Project:
 
     # ------------------------------------------------------------ graph
 
-    def build_graph(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
+    def build_graph(self, *, settings: Settings | None = None) -> dict[str, Any]:
         """Links, concepts, relations and mentions by rules."""
         from lemmata.graph import build as graph
 
-        return graph.build(self.layout, self.options(graph.GraphOptions, "graph", settings), progress)
+        return graph.build(self, self.options(graph.GraphOptions, "graph", settings))
 
     def preview_extraction(self, *, settings: Settings | None = None, model: Settings | None = None) -> Preview:
         """Calls, tokens, cost and seconds that `extract_graph` would need from here on."""
-        from lemmata.graph.extract import ExtractOptions, preview_extraction
+        from lemmata.graph.concepts.extract import ExtractOptions
+        from lemmata.graph.extract import preview_extraction
 
         options = self.options(ExtractOptions, "extract", settings)
-        return preview_extraction(self.layout, options, self._endpoint_options(model), _key())
+        return preview_extraction(self, options, self._endpoint_options(model))
 
     def extract_graph(
-        self,
-        limits: Limits,
-        *,
-        settings: Settings | None = None,
-        model: Settings | None = None,
-        progress: Progress = _silent,
+        self, limits: Limits, *, settings: Settings | None = None, model: Settings | None = None
     ) -> dict[str, Any]:
         """Concepts and relations by a language model, never beyond the limits."""
-        from lemmata.graph.extract import ExtractOptions, extract_concepts
+        from lemmata.graph.concepts.extract import ExtractOptions
+        from lemmata.graph.extract import extract_concepts
 
         options = self.options(ExtractOptions, "extract", settings)
-        return extract_concepts(self.layout, options, self._endpoint_options(model), limits, _key(), progress)
+        return extract_concepts(self, options, self._endpoint_options(model), limits)
 
     def import_graph(
         self,
@@ -476,63 +408,54 @@ class Project:
         format: str = "auto",  # noqa: A002 - the word that users know
         name: str = "",
         strict: bool = True,
-        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Import a graph from files; without `strict`, unusable records are skipped and counted."""
         from lemmata.graph.build import import_graph
 
         files = tuple(Path(path) for path in paths)
-        return import_graph(self.layout, files, progress, format=format, name=name or files[0].stem, strict=strict)
+        return import_graph(self, files, format=format, name=name or files[0].stem, strict=strict)
 
-    def remove_import(self, name: str, *, progress: Progress = _silent) -> dict[str, Any]:
+    def remove_import(self, name: str) -> dict[str, Any]:
         """Remove an imported graph by its name."""
         from lemmata.graph.build import remove_import
 
-        return remove_import(self.layout, name, progress)
+        return remove_import(self, name)
 
     def export_graph(self, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
         """Write the graph to a file or folder."""
         from lemmata.graph.build import export_graph
 
-        return export_graph(self.layout, Path(path), format=format)
+        return export_graph(self, Path(path), format=format)
 
-    def link_graph(
-        self,
-        *,
-        withheld: str | Path | None = None,
-        settings: Settings | None = None,
-        progress: Progress = _silent,
-    ) -> dict[str, Any]:
+    def link_graph(self, *, withheld: str | Path | None = None, settings: Settings | None = None) -> dict[str, Any]:
         """Predict links of logs to locations and to earlier logs; true links in `withheld` measure the result."""
         from lemmata.plant.link import LinkOptions, link
 
         options = self.options(LinkOptions, "link", settings)
-        return link(self.layout, options, Path(withheld) if withheld else None, progress)
+        return link(self, options, Path(withheld) if withheld else None)
 
-    def embed_graph(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
+    def embed_graph(self, *, settings: Settings | None = None) -> dict[str, Any]:
         """Learn a vector for every node of the graph, initialised from the vector of its text."""
         from lemmata.mine.embedding import EmbedStageOptions, embed
 
-        return embed(self.layout, self.options(EmbedStageOptions, "embed", settings), _key(), progress)
+        return embed(self, self.options(EmbedStageOptions, "embed", settings))
 
     def merges(self, *, similar: bool = False) -> list[Merge]:
         """Merges of concepts and their status; with `similar` also candidates by the packaged encoder."""
         from lemmata.encode.load import DEFAULT, load_encoder
         from lemmata.graph.build import merges
 
-        return merges(self.layout, load_encoder(DEFAULT) if similar else None)
+        return merges(self, load_encoder(DEFAULT) if similar else None)
 
-    def decide_merge(
-        self, kept: str, gone: str, verdict: str | None, *, progress: Progress = _silent
-    ) -> dict[str, Any]:
+    def decide_merge(self, kept: str, gone: str, verdict: str | None) -> dict[str, Any]:
         """`accept` or `reject` a merge of two concepts, or withdraw the verdict with None."""
         from lemmata.graph.build import decide_merge
 
-        return decide_merge(self.layout, kept, gone, verdict, progress)
+        return decide_merge(self, kept, gone, verdict)
 
     # ------------------------------------------------------------ training data
 
-    def split(self, *, settings: Settings | None = None, progress: Progress = _silent) -> dict[str, Any]:
+    def split(self, *, settings: Settings | None = None) -> dict[str, Any]:
         """Split the corpus and its concepts into train, validation and test, before anything is mined.
 
         Without any option, those of the stored split count.
@@ -540,10 +463,10 @@ class Project:
         from lemmata.mine.splits import SplitOptions, split
 
         if not settings and "split" not in self.config:  # "run 'lemmata split' again" must not mean another split
-            stored = read_manifest(self.layout.manifest(self.layout.split)) or {}
+            stored = read_manifest(self.manifest(self.split_folder)) or {}
             known = {field.name for field in fields(SplitOptions)}
             settings = {name: value for name, value in stored.get("options", {}).items() if name in known}
-        return split(self.layout, self.options(SplitOptions, "split", settings), progress)
+        return split(self, self.options(SplitOptions, "split", settings))
 
     def mine(
         self,
@@ -555,7 +478,6 @@ class Project:
         found_within: int = 0,
         part: str = "train",
         settings: Settings | None = None,
-        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Mine `pairs`, `queries`, `triplets` or `negatives` into the training set `name`.
 
@@ -570,7 +492,7 @@ class Project:
         options = self._mine_options(settings)
         if part != "train" and what != "queries":
             raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
-        new = self._new_set(name or what, progress, options.gate, part)
+        new = self._new_set(name or what, options.gate, part)
         if what == "pairs":
             return mine.mine_pair_set(new, options.pairs)
         if what == "queries":
@@ -587,7 +509,7 @@ class Project:
         from lemmata.mine.mine import preview_queries
 
         options, endpoint = self._mine_options().written, self._endpoint_options(model)
-        return preview_queries(self.layout, options, endpoint, _key(), everything=_is_everything(part))
+        return preview_queries(self, options, endpoint, everything=_is_everything(part))
 
     def write_queries(
         self,
@@ -598,7 +520,6 @@ class Project:
         found_within: int = 0,
         gate: str = "",
         part: str = "train",
-        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Queries for the passages by a language model, never beyond the limits.
 
@@ -607,7 +528,7 @@ class Project:
         from lemmata.mine.mine import mine_written_set
 
         options, endpoint = self._mine_options().written, self._endpoint_options(model)
-        new = self._new_set(name, progress, gate, part)
+        new = self._new_set(name, gate, part)
         return mine_written_set(new, options, endpoint, limits, found_within=found_within)
 
     def import_queries(
@@ -620,7 +541,6 @@ class Project:
         complete: bool = False,
         found_within: int = 0,
         gate: str = "",
-        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Import existing queries, from JSON lines at `path` or from `queries` with their `qrels`.
 
@@ -639,87 +559,65 @@ class Project:
             command = ["import", "--queries", str(queries), "--qrels", str(qrels)]
         else:
             raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
-        new = self._new_set(name, progress, gate)
+        new = self._new_set(name, gate)
         return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within, command=command)
 
     def select_domain(
-        self,
-        general: str | Path,
-        out: str | Path,
-        *,
-        share: float = 0.1,
-        encoder: str = "",
-        seed: int = 0,
-        progress: Progress = _silent,
+        self, general: str | Path, out: str | Path, *, share: float = 0.1, encoder: str = "", seed: int = 0
     ) -> dict[str, Any]:
         """Write the passages of a general corpus (JSON lines) that are about the field of this one to `out`."""
         from lemmata.mine.domain import select_domain
 
-        return select_domain(
-            self.layout, Path(general), Path(out), progress, share=share, encoder=encoder, seed=seed, key=_key()
-        )
+        return select_domain(self, Path(general), Path(out), share=share, encoder=encoder, seed=seed)
 
-    def mix(self, mixture: str, *, name: str = "", progress: Progress = _silent) -> dict[str, Any]:
+    def mix(self, mixture: str, *, name: str = "") -> dict[str, Any]:
         """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
         from lemmata.mine.export import Mixture
         from lemmata.mine.mine import mix_sets
 
         options = self.named_options(Mixture, "mixtures", mixture, required=True)
-        report, table = mix_sets(self._new_set(name or mixture, progress, "none"), options, mixture)
+        report, table = mix_sets(self._new_set(name or mixture, "none"), options, mixture)
         return {**report, "table": [row._asdict() for row in table]}
 
-    def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = (), progress: Progress = _silent) -> Audit:
+    def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = ()) -> Audit:
         """Look for held-out data and for `test` queries in mined sets; LeakageError where there are any."""
         from lemmata.mine.training_sets import audit
 
         policy = self._audit_policy()
-        return audit(self.layout, names, policy._replace(test=[*policy.test, *test]), progress)
+        return audit(self, names, policy._replace(test=[*policy.test, *test]))
 
     def training_sets(self) -> dict[str, dict[str, Any]]:
         """Every mined set with its manifest; `out_of_date` says why it should be mined again, or is empty."""
         from lemmata.core.artefacts import older_source
 
-        manifests = read_manifests(self.layout.training_sets)
-        return {
-            name: {**manifest, "out_of_date": older_source(self.layout, name)} for name, manifest in manifests.items()
-        }
+        manifests = read_manifests(self.training_folder)
+        return {name: {**manifest, "out_of_date": older_source(self, name)} for name, manifest in manifests.items()}
 
     def export_training(self, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
         """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`."""
         from lemmata.mine.mine import export
 
-        return export(self.layout, name, Path(path), file_format)
+        return export(self, name, Path(path), file_format)
 
     # ------------------------------------------------------------ training
 
-    def pretrain(
-        self, name: str = "pretrained", *, settings: Settings | None = None, progress: Progress = _silent
-    ) -> dict[str, Any]:
+    def pretrain(self, name: str = "pretrained", *, settings: Settings | None = None) -> dict[str, Any]:
         """Adapt an encoder to the language of the corpus, by [pretrain.NAME]; kept only if it helps."""
         from lemmata.train.pretrain import PretrainOptions
         from lemmata.train.train import pretrain_model
 
-        options = self.named_options(PretrainOptions, "pretrain", name, settings)
+        options = self.model_options(PretrainOptions, "pretrain", name, settings)
         judge = self.finetune_options(options.judge) if options.judge else None
-        return pretrain_model(self.layout, name, options, judge, progress)
+        return pretrain_model(self, name, options, judge)
 
-    def finetune(
-        self, name: str = "tuned", *, settings: Settings | None = None, progress: Progress = _silent
-    ) -> dict[str, Any]:
+    def finetune(self, name: str = "tuned", *, settings: Settings | None = None) -> dict[str, Any]:
         """Fine-tune an encoder on mined sets, by [finetune.NAME]; resumes from the last checkpoint."""
         from lemmata.train.train import finetune_model
 
-        return finetune_model(self.layout, name, self.finetune_options(name, settings), progress)
+        return finetune_model(self, name, self.finetune_options(name, settings))
 
     def train_further(
-        self,
-        name: str,
-        new: Keys,
-        start: str,
-        *,
-        static: bool = False,
-        settings: Settings | None = None,
-        progress: Progress = _silent,
+        self, name: str, new: Keys, start: str, *, static: bool = False, settings: Settings | None = None
     ) -> dict[str, Any]:
         """Train a model of the workspace further after passages came in, by [finetune.NAME] with replay and guard.
 
@@ -729,45 +627,37 @@ class Project:
         from lemmata.train.train import update_model
 
         options = (self.static_options if static else self.finetune_options)(name, settings)
-        return update_model(self.layout, name, options, new, start, progress, static=static)
+        return update_model(self, name, options, new, start, static=static)
 
-    def train_reranker(
-        self, name: str = "reranker", *, settings: Settings | None = None, progress: Progress = _silent
-    ) -> dict[str, Any]:
+    def train_reranker(self, name: str = "reranker", *, settings: Settings | None = None) -> dict[str, Any]:
         """Train a cross-encoder on mined sets, by [reranker.NAME]; resumes from the last checkpoint."""
         from lemmata.train.reranker import RerankerOptions
         from lemmata.train.train import reranker_model
 
-        options = self.named_options(RerankerOptions, "reranker", name, settings)
-        return reranker_model(self.layout, name, options, progress, key=_key())
+        options = self.model_options(RerankerOptions, "reranker", name, settings)
+        return reranker_model(self, name, options)
 
-    def train_static(
-        self, name: str = "static", *, settings: Settings | None = None, progress: Progress = _silent
-    ) -> dict[str, Any]:
+    def train_static(self, name: str = "static", *, settings: Settings | None = None) -> dict[str, Any]:
         """Train a static encoder on mined sets, by [static.NAME]; resumes from the last checkpoint."""
         from lemmata.train.train import finetune_model
 
-        return finetune_model(self.layout, name, self.static_options(name, settings), progress, static=True)
+        return finetune_model(self, name, self.static_options(name, settings), static=True)
 
-    def train_metric(
-        self, *, encoder: str = "", settings: Settings | None = None, progress: Progress = _silent
-    ) -> dict[str, Any]:
+    def train_metric(self, *, encoder: str = "", settings: Settings | None = None) -> dict[str, Any]:
         """Learn a metric from vectors and links, by [metric]; `geodesic` uses it only if it helps on validation."""
         from lemmata.train.learn_metric import MetricStageOptions, learn_metric
 
-        return learn_metric(self.layout, self.options(MetricStageOptions, "metric", settings), encoder, progress)
+        return learn_metric(self, self.options(MetricStageOptions, "metric", settings), encoder)
 
-    def prepare(
-        self, name: str, folder: str | Path, *, settings: Settings | None = None, progress: Progress = _silent
-    ) -> dict[str, Any]:
+    def prepare(self, name: str, folder: str | Path, *, settings: Settings | None = None) -> dict[str, Any]:
         """Write everything a fine-tuning needs into one folder, to train it on another machine."""
         from lemmata.train.train import prepare_job
 
-        return prepare_job(self.layout, self.finetune_options(name, settings), Path(folder), progress)
+        return prepare_job(self, self.finetune_options(name, settings), Path(folder))
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Every trained model with its manifest."""
-        return read_manifests(self.layout.models)
+        return read_manifests(self.models_folder)
 
     # ------------------------------------------------------------ evaluate
 
@@ -778,7 +668,7 @@ class Project:
         """
         from lemmata.evaluate.evaluate import TaskOptions, corpus_task
 
-        return corpus_task(self.layout, name, TaskOptions(**options))
+        return corpus_task(self, name, TaskOptions(**options))
 
     def evaluate(
         self,
@@ -792,7 +682,6 @@ class Project:
         command: str = "",
         trec: str | Path | None = None,
         allowance: Allowance | None = None,
-        progress: Progress = _silent,
     ) -> Report:
         """Run retrievers on a task: measures per query with intervals, comparisons and notes.
 
@@ -807,17 +696,15 @@ class Project:
         from lemmata.search.index import IndexOptions
 
         return evaluate(
-            self.layout,
+            self,
             task,
             options or self.evaluate_options(),
-            progress,
             retrievers=retrievers,
             trec=Path(trec) if trec is not None else None,
             train=train,
             allow_leakage=allow_leakage,
             allow_missing=allow_missing,
             command=command,
-            key=_key(),
             index=self.options(IndexOptions, "index"),
             allowance=allowance,
         )
@@ -827,9 +714,7 @@ class Project:
         from lemmata.evaluate.judge import PoolOptions, preview_written
 
         options = PoolOptions(part=part, limit=limit)
-        return preview_written(
-            self.layout, options, self._mine_options().written, self._endpoint_options(model), _key()
-        )
+        return preview_written(self, options, self._mine_options().written, self._endpoint_options(model))
 
     def judge(
         self,
@@ -839,7 +724,6 @@ class Project:
         queries: str | Path | None = None,
         model: Settings | None = None,
         limits: Limits | None = None,
-        progress: Progress = _silent,
         **options: Any,
     ) -> dict[str, Any]:
         """Make a test collection in `folder`: queries from a held-out part, candidates of all retrievers, judged.
@@ -857,40 +741,28 @@ class Project:
             asked, made_by = judge.given_queries(read_queries(Path(queries))), str(queries)
         elif limits is not None:
             endpoint, made_by = self._endpoint_options(model), self._endpoint_options(model).model
-            asked = judge.written(self.layout, chosen, self._mine_options().written, endpoint, limits, _key())
+            asked = judge.written(self, chosen, self._mine_options().written, endpoint, limits)
         else:
-            asked = judge.ruled(self.layout, chosen, self._mine_options().queries)
+            asked = judge.ruled(self, chosen, self._mine_options().queries)
         if isinstance(by, str):
             from lemmata.encode.cross import load_cross_encoder
 
-            grader: CrossEncoder = load_cross_encoder(by, models=self.layout.models)
+            grader: CrossEncoder = load_cross_encoder(by, models=self.models_folder)
         else:
             grader = by
-        return judge.judge(self.layout, Path(folder), asked, grader, chosen, progress, made_by=made_by, key=_key())
+        return judge.judge(self, Path(folder), asked, grader, chosen, made_by=made_by)
 
     def mteb(
-        self,
-        tasks: Sequence[str],
-        *,
-        encoder: str = "",
-        retrievers: Sequence[str] = ("dense",),
-        progress: Progress = _silent,
+        self, tasks: Sequence[str], *, encoder: str = "", retrievers: Sequence[str] = ("dense",)
     ) -> list[dict[str, Any]]:
         """Run tasks of mteb, or BEIR folders as such, on an encoder (default: that of the index) and on BM25."""
         from lemmata.evaluate.mteb import run_mteb
 
         name = encoder or self._index_options(None).encoder
         name = self.packaged_encoder() if name == AUTO else name
-        return run_mteb(self.layout, tasks, name, progress, retrievers=retrievers, key=_key())
+        return run_mteb(self, tasks, name, retrievers=retrievers)
 
-    def inspect(
-        self,
-        encoders: Sequence[str] = (),
-        out: str | Path | None = None,
-        *,
-        progress: Progress = _silent,
-        **options: Any,
-    ) -> dict[str, Any]:
+    def inspect(self, encoders: Sequence[str] = (), out: str | Path | None = None, **options: Any) -> dict[str, Any]:
         """Look inside encoders on a sample of the corpus; writes a report with figures, and returns its numbers.
 
         The first one is compared with the others. Options: `documents` and `passages` (ids) to draw, `sample` and
@@ -899,21 +771,21 @@ class Project:
         from lemmata.inspect.inspect import InspectOptions, inspect
 
         folder = Path(out) if out is not None else None
-        return inspect(self.layout, encoders, folder, InspectOptions(**options), progress, _key())
+        return inspect(self, encoders, folder, InspectOptions(**options))
 
-    def export_corpus(self, path: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
+    def export_corpus(self, path: str | Path) -> dict[str, Any]:
         """Write the cleaned passages as JSON lines, which `ingest` reads back; `path` may be a URL."""
         from lemmata.evaluate.export import export_corpus, export_corpus_to_store
 
         if is_url(path):
-            return export_corpus_to_store(self.layout, str(path), progress)
-        return export_corpus(self.layout, Path(path), progress)
+            return export_corpus_to_store(self, str(path))
+        return export_corpus(self, Path(path))
 
-    def export_beir(self, task: Task, folder: str | Path, *, progress: Progress = _silent) -> dict[str, Any]:
+    def export_beir(self, task: Task, folder: str | Path) -> dict[str, Any]:
         """Write a task as a BEIR folder: `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`."""
         from lemmata.evaluate.export import export_beir
 
-        return export_beir(self.layout, task, Path(folder), progress)
+        return export_beir(self, task, Path(folder))
 
     def tune(
         self,
@@ -923,20 +795,17 @@ class Project:
         encoder: str = "",
         allow_missing: bool = False,
         allowance: Allowance | None = None,
-        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Fit the weights of the retriever `auto` to a validation task, for one encoder."""
         from lemmata.evaluate.evaluate import tune
         from lemmata.search.index import IndexOptions
 
         return tune(
-            self.layout,
+            self,
             task,
             measure,
-            progress,
             encoder=encoder,
             allow_missing=allow_missing,
-            key=_key(),
             index=self.options(IndexOptions, "index"),
             allowance=allowance,
         )
@@ -955,18 +824,15 @@ class Project:
         measure: str = "MRR@10",
         allow_missing: bool = False,
         allowance: Allowance | None = None,
-        progress: Progress = _silent,
     ) -> dict[str, Any]:
         """Choose the weight of a cross-encoder beside the retriever's own score, on a validation task."""
         from lemmata.evaluate.evaluate import tune_rerank
 
         return tune_rerank(
-            self.layout,
+            self,
             task,
             retriever,
             measure,
-            progress,
-            key=_key(),
             allow_missing=allow_missing,
             allowance=allowance,
         )

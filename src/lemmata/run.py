@@ -19,7 +19,6 @@ from lemmata.core.config import suggest
 from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
-from lemmata.core.types import Progress
 from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.encode.load import AUTO
 from lemmata.evaluate.evaluate import TASKS, EvaluateOptions
@@ -103,30 +102,28 @@ class _Stages:
         self._announce(name, True)
 
 
-def run(
-    project: Project, *, announce: Callable[[str, bool], None] = lambda _name, _done: None, progress: Progress
-) -> list[Report]:
+def run(project: Project, *, announce: Callable[[str, bool], None] = lambda _name, _done: None) -> list[Report]:
     """Run what is missing; returns one report for each task, base and tuned model side by side.
 
     `announce` receives the name of each stage and whether it is up to date.
     """
     if "run" not in project.config:  # nobody trains a model by accident
         raise ConfigError(
-            f"{project.layout.config} has no table [run]: add one to say what a run does"
+            f"{project.config_file} has no table [run]: add one to say what a run does"
             " (even an empty one; 'lemmata config run' lists its keys with their defaults)"
         )
     options = project.options(RunOptions, "run")
     if options.static and "finetune" not in project.config["run"]:
         options = replace(options, finetune=[])  # its default is for runs that name no model at all
     _check(project, options)
-    layout, config = project.layout, project.config
+    layout, config = project, project.config
     folder = layout.root / "run"
     folder.mkdir(exist_ok=True)
     stages = _Stages(folder, announce)
     if options.sources:
         paths = [source if is_url(source) else layout.root / source for source in options.sources]
         announce("ingest", False)  # always runs: it reads only what changed
-        failed = project.ingest(paths, progress=progress).failed
+        failed = project.ingest(paths).failed
         if failed:
             announce(f"ingest: {failed:,} sources could not be read, 'lemmata info --skips' says why", False)
     with contextlib.closing(project.corpus) as corpus:
@@ -137,41 +134,41 @@ def run(
     if options.base == AUTO:
         options = replace(options, base=project.packaged_encoder(static=bool(options.static)))
     if options.graph:
-        build_graph = partial(project.build_graph, progress=progress)
-        stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph))
+        build_graph = partial(project.build_graph)
+        stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph_folder))
     limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
     if options.extract:  # before the split, which the new concepts need as well
         tables = [config.get("extract", {}), config.get("llm", {}), limits]
-        extract = partial(project.extract_graph, limits, progress=progress)
-        stages.run("extract", tables, extract, layout.manifest(layout.graph))
+        extract = partial(project.extract_graph, limits)
+        stages.run("extract", tables, extract, layout.manifest(layout.graph_folder))
     if options.split:
-        split = partial(project.split, progress=progress)
-        stages.run("split", config.get("split", {}), split, layout.manifest(layout.split))
+        split = partial(project.split)
+        stages.run("split", config.get("split", {}), split, layout.manifest(layout.split_folder))
     if options.link:  # after the split: it learns from the links of training logs only
-        link = partial(project.link_graph, progress=progress)
-        stages.run("link", config.get("link", {}), link, layout.manifest(layout.graph))
+        link = partial(project.link_graph)
+        stages.run("link", config.get("link", {}), link, layout.manifest(layout.graph_folder))
     tasks = {task: _task(project, task) for task in options.tasks}
-    before = _encoded(project, options.base, stages, progress)
+    before = _encoded(project, options.base, stages)
     first = (options.base, before, stages.key)
-    baseline = _measure(project, tasks, ("lexical", "dense", "hybrid"), options, folder / "before", first, progress)
+    baseline = _measure(project, tasks, ("lexical", "dense", "hybrid"), options, folder / "before", first)
     if options.embed:
 
         def embed() -> Any:
-            _ensure_vectors(project, options.base, before, progress)
-            return project.embed_graph(progress=progress)
+            _ensure_vectors(project, options.base, before)
+            return project.embed_graph()
 
-        stages.run("embed", config.get("embed", {}), embed, layout.manifest(layout.embedding))
-    _mine(project, options, limits, before, stages, progress)
-    _audit(project, tasks, stages, progress)
-    update = _train_or_update(project, options, tasks, stages, folder, progress)
-    after = _encoded(project, options.last, stages, progress)
+        stages.run("embed", config.get("embed", {}), embed, layout.manifest(layout.embedding_folder))
+    _mine(project, options, limits, before, stages)
+    _audit(project, tasks, stages)
+    update = _train_or_update(project, options, tasks, stages, folder)
+    after = _encoded(project, options.last, stages)
     compared: tuple[str, ...] = ("dense", "hybrid")
     if (asked := _validation_queries(project, options)) is not None:
         compared = (*compared, "auto")
-        _fit(project, options, asked, stages, progress)
+        _fit(project, options, asked, stages)
     last = (options.last, after, stages.key)
-    tuned = _measure(project, tasks, compared, options, folder / "after", last, progress)
-    _ensure_vectors(project, *last[:2], progress)  # the workspace searches with the tuned model from now on
+    tuned = _measure(project, tasks, compared, options, folder / "after", last)
+    _ensure_vectors(project, *last[:2])  # the workspace searches with the tuned model from now on
     reports = [_report(name, task, baseline[name], tuned[name], options, update) for name, task in tasks.items()]
     _write(folder, reports)
     return reports
@@ -179,7 +176,7 @@ def run(
 
 def stage_table(project: Project) -> dict[str, str]:
     """What each stage of the runs so far did, in a few words."""
-    manifest = read_manifest(project.layout.root / "run" / "stages.json") or {}
+    manifest = read_manifest(project.root / "run" / "stages.json") or {}
     return {name: _did(name.partition(" ")[0], record["report"]) for name, record in manifest.get("stages", {}).items()}
 
 
@@ -227,7 +224,7 @@ def _check(project: Project, options: RunOptions) -> None:
     from lemmata.evaluate.measures import parse_measure
     from lemmata.ingest.beir import read_judged
 
-    where = f"{project.layout.config}: [run]"
+    where = f"{project.config_file}: [run]"
     if not options.trained:
         raise ConfigError(f"{where} names neither finetune nor static, so there is nothing to compare")
     if not options.tasks:
@@ -250,15 +247,15 @@ def _check(project: Project, options: RunOptions) -> None:
         if not project.config.get("llm", {}).get("model"):
             raise ConfigError(f"{where}: extract and written ask a language model: name it as model in [llm]")
     for path in (*options.sources, *options.imports.values()):
-        if not is_url(path) and not (project.layout.root / path).exists():
-            raise ConfigError(f"{where}: there is no {project.layout.root / path}")
+        if not is_url(path) and not (project.root / path).exists():
+            raise ConfigError(f"{where}: there is no {project.root / path}")
     for name in options.tasks:
         if name not in TASKS:
             read_judged(_task_folder(project, name))  # there may be no corpus yet
     for measure in options.measures.split(","):
         parse_measure(measure)
     if options.base != AUTO:
-        encoder_kind(options.base, project.layout.models)
+        encoder_kind(options.base, project.models_folder)
     _check_models(project, options)
 
 
@@ -274,23 +271,21 @@ def _check_models(project: Project, options: RunOptions) -> None:
             project.finetune_options(table["judge"])
         for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
             if other not in ("", "base", AUTO, *trained):
-                find_base(project.layout, other)
+                find_base(project, other)
         if name in trained:
-            raise ConfigError(f"{project.layout.config}: [run] trains two models named {name!r}: rename one")
+            raise ConfigError(f"{project.config_file}: [run] trains two models named {name!r}: rename one")
         trained.add(name)
 
 
-def _mine(
-    project: Project, options: RunOptions, limits: Limits, encoder: str, stages: _Stages, progress: Progress
-) -> None:
-    layout = project.layout
+def _mine(project: Project, options: RunOptions, limits: Limits, encoder: str, stages: _Stages) -> None:
+    layout = project
     tables = [project.config.get("mine", {}), project.config.get("audit", {})]
 
     def mine(what: str, name: str, of: str = "") -> Any:
-        _ensure_vectors(project, options.base, encoder, progress)  # they may be those of an earlier run's model
+        _ensure_vectors(project, options.base, encoder)  # they may be those of an earlier run's model
         if what == "written":
-            return project.write_queries(limits, name=name, progress=progress)
-        return project.mine(what, name=name, of=of, progress=progress)
+            return project.write_queries(limits, name=name)
+        return project.mine(what, name=name, of=of)
 
     more = {
         "triplets": [project.config.get("embed", {})],
@@ -301,7 +296,7 @@ def _mine(
         stages.run(f"mine {name}", inputs, partial(mine, name, name), layout.manifest(layout.training(name)))
     for name, file in options.imports.items():
         path = layout.root / file
-        act = partial(project.import_queries, path, name=name, progress=progress)
+        act = partial(project.import_queries, path, name=name)
         inputs = [file, sha256_of([path]), tables[1]]
         stages.run(f"import {name}", inputs, act, layout.manifest(layout.training(name)))
     for name in options.negatives:
@@ -310,14 +305,14 @@ def _mine(
         stages.run(f"negatives {name}", tables, partial(mine, "negatives", hard, name), manifest)
 
 
-def _audit(project: Project, tasks: Mapping[str, Task], stages: _Stages, progress: Progress) -> None:
+def _audit(project: Project, tasks: Mapping[str, Task], stages: _Stages) -> None:
     """Refuse test queries that occur in training sets; miners never see the tasks of the test part."""
     from lemmata.corpus.leakage import Example
 
     queries = [text for name, task in tasks.items() if name not in TASKS for text in task.queries.values()]
     test = [Example(f"test query {number}", text, ()) for number, text in enumerate(queries, 1)]
     if test:
-        stages.run("audit", queries, lambda: {"sentence": project.audit(test=test, progress=progress).sentence()})
+        stages.run("audit", queries, lambda: {"sentence": project.audit(test=test).sentence()})
 
 
 # ---------------------------------------------------------------- training, from the base or further
@@ -353,7 +348,6 @@ def _train_or_update(
     tasks: Mapping[str, Task],
     stages: _Stages,
     folder: Path,
-    progress: Progress,
 ) -> _Update | None:
     """Train the models of [run], or the last one further where nothing but passages came in since it was trained."""
     from lemmata.corpus.split import id_keys
@@ -361,9 +355,9 @@ def _train_or_update(
     from lemmata.train.update import Known, read_known, write_known
 
     name, key, settings = options.last, stages.key, _settings(project, options)
-    model = project.layout.model(name)
+    model = project.model(name)
     weights = weights_sha256(model) if model.is_dir() else ""
-    manifest = read_manifest(project.layout.manifest(model)) or {}
+    manifest = read_manifest(project.manifest(model)) or {}
     before_update = manifest.get("base_sha256") if manifest.get("verb") == "update" else None
     known = read_known(folder)
     if known is not None and (known.settings != settings or known.weights not in (weights, before_update)):
@@ -375,31 +369,31 @@ def _train_or_update(
     if known is not None and (known.key, known.weights) == (key, weights):
         for verb, each in (*(("pretrain", each) for each in options.pretrain), *options.trained):
             stages.skip(f"{verb} {each}")
-        update = _read_update(project, options, tasks, folder, key, progress)
+        update = _read_update(project, options, tasks, folder, key)
     elif known is not None and len(new) and options.update != "anew":
-        update = _update(project, options, tasks, stages, folder, known, new, progress)
+        update = _update(project, options, tasks, stages, folder, known, new)
         weights = weights_sha256(model)
         if update.before:
             write_known(folder, Known(weights, settings, key, passages))
     else:
-        _train(project, options, stages, progress)
+        _train(project, options, stages)
         weights = weights_sha256(model)
         write_known(folder, Known(weights, settings, key, passages))
     stages.key = fingerprint([key, weights])  # what follows depends on the model, not on how it came about
     return update
 
 
-def _train(project: Project, options: RunOptions, stages: _Stages, progress: Progress) -> None:
-    layout, config = project.layout, project.config
+def _train(project: Project, options: RunOptions, stages: _Stages) -> None:
+    layout, config = project, project.config
     for name in options.pretrain:
         table = config.get("pretrain", {}).get(name, {})
         judge = config.get("finetune", {}).get(table.get("judge", ""), {})
-        pretrain = partial(project.pretrain, name, progress=progress)
+        pretrain = partial(project.pretrain, name)
         stages.run(f"pretrain {name}", [table, judge], pretrain, layout.manifest(layout.model(name)))
     acts = {"finetune": project.finetune, "static": project.train_static}
     for verb, name in options.trained:
         table = config.get(verb, {}).get(name, {})
-        train = partial(acts[verb], name, progress=progress)
+        train = partial(acts[verb], name)
         stages.run(f"{verb} {name}", table, train, layout.manifest(layout.model(name)))
 
 
@@ -411,25 +405,24 @@ def _update(
     folder: Path,
     known: Known,
     new: Keys,
-    progress: Progress,
 ) -> _Update:
     """Measure the last model on new passages, and train it further where that is worth it, or where it is asked for."""
     from lemmata.train.prepare import new_queries
 
     name, key, measure = options.last, stages.key, options.measures.split(",")[0]
     inputs = [known.weights, fingerprint(known.passages.tolist()), measure, options.base, options.tasks]
-    compare = partial(_compare, project, options, new, progress)
+    compare = partial(_compare, project, options, new)
     verdict = stages.run(f"compare {name}", inputs, compare)
     sentence = verdict["sentence"]
     before: dict[str, Report] = {}
     if verdict["worth"] or options.update == "always":
         earlier = (name, known.weights, key)
-        before = _measure(project, tasks, ("dense",), options, folder / "update", earlier, progress)
+        before = _measure(project, tasks, ("dense",), options, folder / "update", earlier)
         verb, _ = options.trained[-1]
         table = project.config.get(verb, {}).get(name, {})
         own = [task for task in options.tasks if task in TASKS] or ["references"]
         settings = {} if table.get("validation") else {"validation": dict.fromkeys(own, measure)}
-        further = partial(project.train_further, static=verb == "static", settings=settings, progress=progress)
+        further = partial(project.train_further, static=verb == "static", settings=settings)
         act = partial(further, name, new, known.weights)
         report = stages.run(f"update {name}", [table, settings], act)
         done = f"{report['new']:,} new training records and {report['replayed']:,} replayed"
@@ -446,18 +439,16 @@ def _update(
     return update
 
 
-def _compare(project: Project, options: RunOptions, new: Keys, progress: Progress) -> dict[str, Any]:
+def _compare(project: Project, options: RunOptions, new: Keys) -> dict[str, Any]:
     """The verdict on new passages."""
     from lemmata.train.update import gain_lost, tasks_to_compare
 
     name, measure = options.last, options.measures.split(",")[0]
     roles = {f"dense:{name}": "model", f"dense:{options.base}": "base"}
     values = []
-    for group in tasks_to_compare(project.layout, options.tasks, new):
+    for group in tasks_to_compare(project, options.tasks, new):
         reports = [
-            project.evaluate(
-                task, retrievers=list(roles), options=EvaluateOptions(measures=measure), progress=progress
-            ).retrievers
+            project.evaluate(task, retrievers=list(roles), options=EvaluateOptions(measures=measure)).retrievers
             for task in group
         ]
         values.append(
@@ -472,7 +463,7 @@ def _compare(project: Project, options: RunOptions, new: Keys, progress: Progres
 
 
 def _read_update(
-    project: Project, options: RunOptions, tasks: Mapping[str, Task], folder: Path, key: str, progress: Progress
+    project: Project, options: RunOptions, tasks: Mapping[str, Task], folder: Path, key: str
 ) -> _Update | None:
     """What the run that made the present model said about it, if it trained it further for the same tasks."""
     record = read_manifest(folder / "update.json")
@@ -481,23 +472,23 @@ def _read_update(
     if not record["weights"] or list(record["new"]) != list(tasks):
         return None
     earlier = (options.last, record["weights"], key)
-    before = _measure(project, tasks, ("dense",), options, folder / "update", earlier, progress)
+    before = _measure(project, tasks, ("dense",), options, folder / "update", earlier)
     return _Update(record["sentence"], record["new"], before)
 
 
 # ---------------------------------------------------------------- indexing and measuring
 
 
-def _encoded(project: Project, encoder: str, stages: _Stages, progress: Progress) -> str:
+def _encoded(project: Project, encoder: str, stages: _Stages) -> str:
     """Index with an encoder; retraining a model of the same name runs the stage again."""
     from lemmata.encode.load import model_folder
     from lemmata.search.summaries.texts import chosen_sources
     from lemmata.train.train import weights_sha256
 
-    folder = model_folder(encoder, project.layout.models)
+    folder = model_folder(encoder, project.models_folder)
     weights = weights_sha256(folder) if folder.is_dir() else ""
-    index = partial(project.index, settings={"encoder": encoder}, progress=progress)
-    summaries = [chosen] if (chosen := chosen_sources(project.layout)) else []
+    index = partial(project.index, settings={"encoder": encoder})
+    summaries = [chosen] if (chosen := chosen_sources(project)) else []
     return str(stages.run(f"index {encoder}", [project.config.get("index", {}), weights, *summaries], index)["encoder"])
 
 
@@ -505,16 +496,16 @@ def _validation_queries(project: Project, options: RunOptions) -> Task | None:
     """The validation queries of the last model that do not come from the corpus itself."""
     from lemmata.train.prepare import validation_queries
 
-    return validation_queries(project.layout, _last_options(project, options).validation)
+    return validation_queries(project, _last_options(project, options).validation)
 
 
-def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages, progress: Progress) -> None:
+def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages) -> None:
     """Fit the weights of `auto` to validation queries."""
     from lemmata.core.workspace import vector_set
 
     name, measure = options.last, options.measures.split(",")[0]
-    places = vector_set(project.layout, name)
-    fit = partial(project.tune, task, measure=measure, encoder=name, progress=progress)
+    places = vector_set(project, name)
+    fit = partial(project.tune, task, measure=measure, encoder=name)
     inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
     stages.run(f"tune {name}", inputs, fit, places.fusion if places else None)
 
@@ -524,11 +515,11 @@ def _task(project: Project, name: str) -> Task:
 
     if name in TASKS:
         return project.task(name, part="test")
-    return beir_task(project.layout, _task_folder(project, name), name=Path(name).name)
+    return beir_task(project, _task_folder(project, name), name=Path(name).name)
 
 
 def _task_folder(project: Project, name: str) -> Path:
-    folder = project.layout.root / name
+    folder = project.root / name
     if not folder.is_dir():
         raise ConfigError(f"[run] tasks: {name!r} is neither one of {', '.join(TASKS)} nor a folder")
     return folder
@@ -541,7 +532,6 @@ def _measure(
     options: RunOptions,
     folder: Path,
     encoder: tuple[str, str, str],
-    progress: Progress,
 ) -> dict[str, Report]:
     """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
     from lemmata.evaluate.measures import parse_measure
@@ -556,9 +546,7 @@ def _measure(
         record = read_manifest(file)
         if record is None or record.get("key") != key:
             named = [name if name == "lexical" else f"{name}:{encoder[0]}" for name in retrievers]
-            measured = project.evaluate(
-                task, retrievers=named, options=EvaluateOptions(measures=options.measures), progress=progress
-            )
+            measured = project.evaluate(task, retrievers=named, options=EvaluateOptions(measures=options.measures))
             record = {
                 "key": key,
                 "retrievers": {
@@ -586,10 +574,10 @@ def _measure(
     return reports
 
 
-def _ensure_vectors(project: Project, encoder: str, name: str, progress: Progress) -> None:
+def _ensure_vectors(project: Project, encoder: str, name: str) -> None:
     """Let mining and search use the vectors of this encoder; those of the others stay beside them."""
-    if (vectors_manifest(project.layout) or {}).get("made_by") != name:
-        project.index(settings={"encoder": encoder}, progress=progress)
+    if (vectors_manifest(project) or {}).get("made_by") != name:
+        project.index(settings={"encoder": encoder})
 
 
 def _report(

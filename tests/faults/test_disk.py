@@ -66,7 +66,7 @@ def test_every_stage_on_a_full_disk_says_so_and_keeps_the_state_before(
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("mounting a small disk needs root")
     place = tmp_path_factory.mktemp("disk")
-    folders = [str(folder) for folder in (project.layout.root.parent, place, Path(__file__).parents[2])]
+    folders = [str(folder) for folder in (project.root.parent, place, Path(__file__).parents[2])]
     command = ["unshare", "--mount", sys.executable, "-c", FILL, *folders]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "permission denied" in done.stderr:
@@ -85,7 +85,7 @@ def test_every_stage_on_a_full_disk_says_so_and_keeps_the_state_before(
 @pytest.mark.parametrize("moment", [0, 4_102_444_800], ids=["1970", "2100"])
 def test_times_of_files_in_the_past_or_the_future_change_nothing(project: Project, moment: int) -> None:
     before = search(project)
-    folder = project.layout.root.parent
+    folder = project.root.parent
     for path in folder.rglob("*"):
         os.utime(path, (moment, moment))
     assert project.verify().problems == []
@@ -98,7 +98,7 @@ def test_times_of_files_in_the_past_or_the_future_change_nothing(project: Projec
 
 
 def test_a_file_that_changed_while_its_time_stayed_is_read_again(project: Project) -> None:
-    paper = project.layout.root.parent / "papers" / "width.tex"
+    paper = project.root.parent / "papers" / "width.tex"
     times = paper.stat().st_atime_ns, paper.stat().st_mtime_ns
     paper.write_text(paper.read_text("utf-8").replace("By induction", "By intuition"), "utf-8")
     os.utime(paper, ns=times)
@@ -125,7 +125,7 @@ def test_a_file_larger_than_the_memory_is_a_note_and_the_others_are_read(project
     )
     with closing(project.corpus) as corpus:
         number = len(corpus)
-    arguments = ["ingest", str(papers), "--workers", "1", "-w", str(project.layout.root)]
+    arguments = ["ingest", str(papers), "--workers", "1", "-w", str(project.root)]
     command = [sys.executable, "-c", LIMITED, "300", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

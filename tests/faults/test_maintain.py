@@ -29,9 +29,7 @@ from lemmata.project import Project
 
 def found(project: Project) -> dict[str, str]:
     """What is wrong with each file, by its path below the workspace."""
-    return {
-        problem.path.relative_to(project.layout.root).as_posix(): problem.what for problem in project.verify().problems
-    }
+    return {problem.path.relative_to(project.root).as_posix(): problem.what for problem in project.verify().problems}
 
 
 # ---------------------------------------------------------------- verify
@@ -57,7 +55,7 @@ def test_one_flipped_bit_anywhere_is_found_and_its_file_is_named(made: Project) 
             problems = found(made)
         finally:
             path.write_bytes(content)
-        name = path.relative_to(made.layout.root).as_posix()
+        name = path.relative_to(made.root).as_posix()
         assert problems.get(name) == "damaged", (name, place)
     assert found(made) == {}
 
@@ -65,7 +63,7 @@ def test_one_flipped_bit_anywhere_is_found_and_its_file_is_named(made: Project) 
 @given(st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_flipped_bit_anywhere_in_the_records_of_the_graph_is_found(made: Project, data: st.DataObject) -> None:
-    path = made.layout.graph_records
+    path = made.graph_records
     content = path.read_bytes()
     place = data.draw(st.integers(0, len(content) - 1))
     changed = bytearray(content)
@@ -78,29 +76,29 @@ def test_one_flipped_bit_anywhere_in_the_records_of_the_graph_is_found(made: Pro
 
 
 def test_records_that_a_killed_command_changed_are_no_damage(project: Project) -> None:
-    with GraphRecordStore(project.layout) as records:
+    with GraphRecordStore(project) as records:
         records.decide("concept:width", "concept:depth", "reject")  # killed before they were sealed again
     assert found(project) == {}
-    content = bytearray(project.layout.graph_records.read_bytes())
+    content = bytearray(project.graph_records.read_bytes())
     content[24] ^= 1  # the counter of changes itself
-    project.layout.graph_records.write_bytes(content)
+    project.graph_records.write_bytes(content)
     assert found(project) == {"graph/records.sqlite": "damaged"}
     content[24] ^= 1
-    project.layout.graph_records.write_bytes(content)
+    project.graph_records.write_bytes(content)
     project.build_graph()
     assert project.verify().problems == []
-    project.layout.graph_records_note.write_text("{}")
+    project.graph_records_note.write_text("{}")
     assert found(project) == {"graph/records.json": "damaged"}
     assert [one.command for one in project.repair()] == ["lemmata graph build"]
 
 
 def test_missing_and_foreign_files_are_told_apart_and_a_foreign_one_is_no_damage(project: Project) -> None:
-    (project.layout.graph / "mine.txt").write_text("a note")
-    (project.layout.root / "index" / "mine.txt").write_text("a note")
-    (project.layout.root / "notes.txt").write_text("outside of the folders of lemmata")
+    (project.graph_folder / "mine.txt").write_text("a note")
+    (project.root / "index" / "mine.txt").write_text("a note")
+    (project.root / "notes.txt").write_text("outside of the folders of lemmata")
     assert found(project) == {"graph/compressed/mine.txt": "foreign", "index/mine.txt": "foreign"}
     assert lemmata(project, "verify").returncode == 0
-    (project.layout.split / "unseen.npy").unlink()
+    (project.split_folder / "unseen.npy").unlink()
     assert found(project)["split/unseen.npy"] == "missing"
     done = lemmata(project, "verify", "--json")
     assert done.returncode == 1
@@ -112,10 +110,10 @@ def test_missing_and_foreign_files_are_told_apart_and_a_foreign_one_is_no_damage
 
 def test_damaged_artefacts_are_removed_and_made_again(project: Project) -> None:
     before = search(project)
-    layout = project.layout
-    for path, keep in ((layout.graph / "weight.npy", 10), (layout.lexical / "hashes.npy", 0)):
+    layout = project
+    for path, keep in ((layout.graph_folder / "weight.npy", 10), (layout.lexical_folder / "hashes.npy", 0)):
         path.write_bytes(path.read_bytes()[:keep])
-    (layout.split / "part.npy").unlink()
+    (layout.split_folder / "part.npy").unlink()
     data = bytearray(layout.training_file("pairs").read_bytes())
     data[len(data) // 2] ^= 4
     layout.training_file("pairs").write_bytes(data)
@@ -130,7 +128,7 @@ def test_damaged_artefacts_are_removed_and_made_again(project: Project) -> None:
 
 
 def test_the_damaged_corpus_stays_and_the_cure_is_said(project: Project) -> None:
-    path = project.layout.database
+    path = project.database
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -142,7 +140,7 @@ def test_the_damaged_corpus_stays_and_the_cure_is_said(project: Project) -> None
 
 
 def test_a_damaged_model_stays_and_its_command_is_said(project: Project) -> None:
-    model = project.layout.model("tuned")
+    model = project.model("tuned")
     model.mkdir(parents=True)
     (model / "weights").write_bytes(b"x" * 100)
     seal(model, {"verb": "static"})
@@ -157,12 +155,12 @@ def test_a_damaged_model_stays_and_its_command_is_said(project: Project) -> None
 
 
 def test_what_killed_commands_left_is_removed_and_nothing_else(project: Project) -> None:
-    layout = project.layout
+    layout = project
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     names = written_files(project)
-    (layout.graph.parent / f".compressed.{ended.pid}").mkdir()
-    (layout.graph.parent / f".compressed.{ended.pid}" / "rows.npy").write_bytes(b"x" * 1000)
+    (layout.graph_folder.parent / f".compressed.{ended.pid}").mkdir()
+    (layout.graph_folder.parent / f".compressed.{ended.pid}" / "rows.npy").write_bytes(b"x" * 1000)
     (layout.root / "index" / ".lexical.old").mkdir()
     (layout.root / "index" / f".default_encoder.json.{os.getppid()}").write_text("of a process that runs")
     work, place = layout.model_work("tuned"), layout.model("tuned")
@@ -187,7 +185,7 @@ def test_what_killed_commands_left_is_removed_and_nothing_else(project: Project)
 
 
 def test_vectors_of_an_encoder_that_is_gone_are_garbage_but_not_those_that_search_uses(project: Project) -> None:
-    layout = project.layout
+    layout = project
     gone = layout.encoder_folder("gone")
     shutil.copytree(layout.encoder_folder("hashing"), gone)
     (gone / "vectors" / "manifest.json").unlink()
@@ -196,11 +194,11 @@ def test_vectors_of_an_encoder_that_is_gone_are_garbage_but_not_those_that_searc
 
 
 def test_a_folder_whose_replacement_was_killed_between_two_renames_comes_back(project: Project) -> None:
-    layout = project.layout
-    layout.split.replace(layout.root / ".split.old")  # where folders cannot be swapped in one step
+    layout = project
+    layout.split_folder.replace(layout.root / ".split.old")  # where folders cannot be swapped in one step
     project.collect_garbage()
     assert found(project) == {}
-    assert layout.split.is_dir()
+    assert layout.split_folder.is_dir()
 
 
 # ---------------------------------------------------------------- two processes
@@ -209,8 +207,8 @@ def test_a_folder_whose_replacement_was_killed_between_two_renames_comes_back(pr
 HOLD = """
 import sys
 from pathlib import Path
-from lemmata.core.workspace import Layout
-with Layout(Path(sys.argv[1])).hold():
+from lemmata.core.workspace import Workspace
+with Workspace(Path(sys.argv[1])).hold():
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -219,7 +217,7 @@ with Layout(Path(sys.argv[1])).hold():
 @contextmanager
 def another_writer(project: Project) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the workspace until its input ends."""
-    code = [sys.executable, "-c", HOLD, str(project.layout.root)]
+    code = [sys.executable, "-c", HOLD, str(project.root)]
     with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -231,7 +229,7 @@ def test_a_second_writer_waits_and_says_who_holds_the_workspace(project: Project
         with pytest.raises(WorkspaceBusy, match=rf"process {first.pid} on .*, since 20"):
             project.split()
         assert search(project)  # needs no lock
-        command = [sys.executable, "-m", "lemmata", "split", "-w", str(project.layout.root)]
+        command = [sys.executable, "-m", "lemmata", "split", "-w", str(project.root)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as second:
             assert second.stderr is not None
             line = second.stderr.readline()
@@ -245,7 +243,7 @@ def test_a_second_writer_waits_and_says_who_holds_the_workspace(project: Project
 def test_a_lock_dies_with_its_process(project: Project) -> None:
     with another_writer(project) as first:
         first.kill()
-    wait_for_lock(project.layout.lock)
+    wait_for_lock(project.lock)
     project.split()
 
 

@@ -14,16 +14,16 @@ from lemmata.project import Project, doctor
 
 
 def test_an_ingest_killed_before_its_manifest_is_unfinished_and_not_damaged(project: Project) -> None:
-    project.layout.manifest(project.layout.corpus).unlink()
+    project.manifest(project.corpus_folder).unlink()
     with pytest.raises(WorkspaceError, match="did not finish: run the same command again"):
         search(project)
-    assert not [check for check in doctor(project.layout.root) if check.damaged]
-    project.ingest([project.layout.root.parent / "papers"])
+    assert not [check for check in doctor(project.root) if check.damaged]
+    project.ingest([project.root.parent / "papers"])
     assert search(project)
 
 
 def test_an_evaluation_killed_after_the_vectors_measures_the_edges_the_next_time(project: Project) -> None:
-    layout = project.layout
+    layout = project
     lengths = layout.encoder_folder("hashing") / "lengths"
     assert lengths.is_dir()
     shutil.rmtree(lengths)
@@ -40,15 +40,15 @@ def test_an_index_killed_while_it_is_built_again_leaves_the_one_before(project: 
         if what == "lexical index":
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        project.index(settings={"encoder": "hashing"}, rebuild=True, progress=stop)
+    with project.reporting_to(stop), pytest.raises(KeyboardInterrupt):
+        project.index(settings={"encoder": "hashing"}, rebuild=True)
     assert search(project) == before
 
 
 def test_a_new_segment_of_the_lexical_index_changes_no_file_of_the_index_before(project: Project) -> None:
-    layout = project.layout
+    layout = project
     copy = layout.root.parent / "copy"
-    shutil.copytree(layout.lexical, copy, copy_function=lambda source, target: Path(target).hardlink_to(source))
+    shutil.copytree(layout.lexical_folder, copy, copy_function=lambda source, target: Path(target).hardlink_to(source))
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     (layout.root.parent / "papers" / "note.md").write_text("A note on the area of a tree.")
     project.ingest([layout.root.parent / "papers"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Model, Price, Url, Workspace, endpoint, open_console, print_json, styled
+from lemmata.cli.output import HERE, AsJson, Model, Price, Url, WorkspaceDir, endpoint, open_console, print_json, styled
 from lemmata.core.errors import LemmataError, require
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _FLAGS = {
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question.", metavar="QUESTION")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     k: Annotated[int, typer.Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
     url: Url = "",
     model: Model = "",
@@ -54,7 +54,7 @@ def ask(
 
 
 def mcp(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     http: Annotated[
         int | None,
         typer.Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, print_json, styled
+from lemmata.cli.output import HERE, AsJson, WorkspaceDir, counted, open_console, print_json, styled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,7 @@ def list_(
         str,
         typer.Argument(help="documents, passages, concepts, bibliography, locations or sources.", metavar="WHAT"),
     ] = "documents",
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     document: Annotated[str, typer.Option(help="Only passages or bibliography of this document.", metavar="ID")] = "",
     kind: Annotated[str, typer.Option(help="Only documents, passages or concepts of this kind.", metavar="KIND")] = "",
     k: Annotated[int, typer.Option("-k", help="Number of items to print; 0: all.", min=0)] = 0,
@@ -66,7 +66,7 @@ def _cell(value: Any) -> str:
 
 def show(
     identity: Annotated[str, typer.Argument(help="Id of a passage, document, location or concept.", metavar="ID")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
     """Show a passage, document, location or concept with its links."""

@@ -39,8 +39,8 @@ def demo(
 
     step("Create a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
     project = Project.init(folder)
-    with showing_progress() as progress:
-        report = project.ingest([notes], progress=progress)
+    with showing_progress(project):
+        report = project.ingest([notes])
     console.print(
         f"{report.passages:,} passages in {report.documents:,} documents, {report.resolved:,} of {report.links:,}"
         f" links resolved, in {report.seconds:.1f} s"

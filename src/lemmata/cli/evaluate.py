@@ -24,7 +24,7 @@ from lemmata.cli.output import (
     Tokens,
     Unlimited,
     Url,
-    Workspace,
+    WorkspaceDir,
     confirm_limits,
     counted,
     endpoint,
@@ -53,7 +53,7 @@ Limit = Annotated[int, typer.Option(help="Maximum number of queries, a random sa
 
 
 def evaluate(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     queries: Annotated[
         Path | None,
         typer.Option(
@@ -130,7 +130,7 @@ def evaluate(
         ignored |= {"train_queries": train_queries, "train_qrels": train_qrels}
         _check_tuned(_names(retriever) if retriever else [], beir, ignored)
     allowance = project.allowance(tokens=tokens, cost=cost, price=price)
-    with showing_progress() as progress:
+    with showing_progress(project):
         if tune:
             measure = options.measures.split(",")[0]
             reranking = [name for name in retrievers if "+rerank" in name]
@@ -143,7 +143,6 @@ def evaluate(
                             measure=measure,
                             allow_missing=allow_missing,
                             allowance=allowance,
-                            progress=progress,
                         )
                         for name in reranking
                     ],
@@ -156,7 +155,6 @@ def evaluate(
                 encoder=_tuned_encoder(retrievers),
                 allow_missing=allow_missing,
                 allowance=allowance,
-                progress=progress,
             )
             if as_json:
                 print_json(result)
@@ -182,7 +180,6 @@ def evaluate(
             trec=trec,
             allowance=allowance,
             command=" ".join(["lemmata", *sys.argv[1:]]),
-            progress=progress,
         )
     if html is not None:
         write_atomically(html, as_html(report).encode())
@@ -198,10 +195,10 @@ def _default_retrievers(project: Project) -> list[str]:
     from lemmata.core.workspace import vector_set
     from lemmata.vectors.store import unfinished
 
-    vectors = vector_set(project.layout)
+    vectors = vector_set(project)
     if vectors is not None and vectors.manifest.exists():
         return ["lexical", "dense", "hybrid", "auto"]
-    reason = unfinished(project.layout) or "there are no vectors yet, 'lemmata index' makes them"
+    reason = unfinished(project) or "there are no vectors yet, 'lemmata index' makes them"
     say(f"only --retriever lexical is evaluated: {reason}")
     return ["lexical"]
 
@@ -283,13 +280,13 @@ def chosen_task(
     if part:
         raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
-        chosen = beir_task(project.layout, beir, name=str(beir))
+        chosen = beir_task(project, beir, name=str(beir))
     elif queries is not None and qrels is None:
         asked, answers = read_asked(queries)
         if not asked:
             raise InputError("there are no queries in it", file=str(queries))
         # missing passages are for evaluate to count
-        chosen = table_task(project.layout, str(queries), asked, answers, file=queries, allow_missing=True)
+        chosen = table_task(project, str(queries), asked, answers, file=queries, allow_missing=True)
     elif queries is None or qrels is None:
         raise LemmataError("--qrels needs --queries")
     else:
@@ -314,7 +311,7 @@ def mteb(
     tasks: Annotated[
         list[str], typer.Argument(help="Names of mteb tasks, BEIR folders, or NAME=DIR.", metavar="TASKS...")
     ],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
     retriever: Annotated[str, typer.Option(help="dense, lexical or both.", metavar="NAMES")] = "dense",
     as_json: AsJson = False,
@@ -323,8 +320,8 @@ def mteb(
     from lemmata.project import Project
 
     names = [name.strip() for name in retriever.split(",")]
-    with showing_progress() as progress:
-        records = Project(workspace).mteb(tasks, encoder=encoder, retrievers=names, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        records = project.mteb(tasks, encoder=encoder, retrievers=names)
     if as_json:
         print_json(records)
         return
@@ -342,7 +339,7 @@ def mteb(
 def judge(
     out: Annotated[Path, typer.Argument(help="Output folder, as BEIR has them.", metavar="OUT")],
     by: Annotated[str, typer.Option("--by", help="A cross-encoder: model, folder or hub name.", metavar="MODEL")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     part: Annotated[
         str, typer.Option(help="Where queries come from: test or validation.", show_default="test", metavar="PART")
     ] = "",
@@ -399,7 +396,7 @@ def judge(
         preview = project.preview_judged_queries(part=part, limit=limit, model=settings)
         if not confirm_limits(preview, any(limits) or unlimited, as_json):
             return
-    with showing_progress() as progress:
+    with showing_progress(project):
         report = project.judge(
             out,
             by,
@@ -412,7 +409,6 @@ def judge(
             retrievers=tuple(name.strip() for name in retriever.split(",")),
             thresholds=chosen,
             seed=seed,
-            progress=progress,
         )
     if as_json:
         print_json(report)
@@ -439,7 +435,7 @@ def export_encoder(
     source: Annotated[str, typer.Argument(help="A sentence-transformers folder.", metavar="MODEL")],
     out: Annotated[Path, typer.Argument(help="Output folder.", metavar="OUT")],
     precision: Annotated[str, typer.Option(help="fp32 or int8.", metavar="NAME")] = "fp32",
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     force: Annotated[bool, typer.Option("--force", help="Write it even if its vectors drift.")] = False,
     as_json: AsJson = False,
 ) -> None:

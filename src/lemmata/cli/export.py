@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from lemmata.cli.evaluate import Limit, Part, Protocol, Share, TaskName, chosen_task
-from lemmata.cli.output import HERE, AsJson, Seed, Workspace, counted, given, open_console, print_json, showing_progress
+from lemmata.cli.output import (
+    HERE,
+    AsJson,
+    Seed,
+    WorkspaceDir,
+    counted,
+    given,
+    open_console,
+    print_json,
+    showing_progress,
+)
 
 _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
@@ -17,14 +27,14 @@ def corpus(
     path: Annotated[
         str, typer.Argument(help="File to write, .jsonl; or a URL such as s3://bucket/corpus.jsonl.", metavar="FILE")
     ],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
     """Write the cleaned passages as JSON lines, which `ingest` reads back."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).export_corpus(path, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.export_corpus(path)
     if as_json:
         print_json(report)
     else:
@@ -35,7 +45,7 @@ def corpus(
 
 def beir(
     folder: Annotated[Path, typer.Argument(help="Folder to write.", metavar="DIR")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     task: TaskName = "",
     part: Part = "",
     share: Share = 0.2,
@@ -54,8 +64,8 @@ def beir(
     project = Project(workspace)
     seed = project.evaluate_options(given(seed=seed)).seed
     chosen = chosen_task(project, queries, qrels, None, task, part, share, limit, seed, protocol)
-    with showing_progress() as progress:
-        report = project.export_beir(chosen, folder, progress=progress)
+    with showing_progress(project):
+        report = project.export_beir(chosen, folder)
     if as_json:
         print_json(report)
         return

@@ -21,7 +21,7 @@ from lemmata.cli.output import (
     Tokens,
     Unlimited,
     Url,
-    Workspace,
+    WorkspaceDir,
     confirm_limits,
     counted,
     endpoint,
@@ -37,7 +37,7 @@ Format = Annotated[str, typer.Option("--format", help="auto, graphml, triples, n
 
 
 def build(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     metadata: Annotated[
         bool | None, typer.Option("--metadata/--no-metadata", help="Use keywords and synonyms that documents declare.")
     ] = None,
@@ -49,13 +49,13 @@ def build(
     from lemmata.project import Project
 
     settings = {"concepts": given(metadata=metadata)}
-    with showing_progress() as progress, computing_on(on, progress):
-        report = Project(workspace).build_graph(settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project, computing_on(on, project.progress):
+        report = project.build_graph(settings=settings)
     _print_report(report, as_json)
 
 
 def extract(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     url: Url = "",
     model: Model = "",
     chunks: Annotated[str, typer.Option(help="ends (first and last passages) or all.", metavar="WHICH")] = "",
@@ -82,8 +82,8 @@ def extract(
     preview = project.preview_extraction(settings=settings, model=endpoint_settings)
     if not confirm_limits(preview, any(limits) or unlimited, as_json):
         return
-    with showing_progress() as progress:
-        report = project.extract_graph(limits, settings=settings, model=endpoint_settings, progress=progress)
+    with showing_progress(project):
+        report = project.extract_graph(limits, settings=settings, model=endpoint_settings)
     if not as_json:
         spent = report["spent"]
         console = open_console()
@@ -111,7 +111,7 @@ def import_(
     paths: Annotated[
         list[Path] | None, typer.Argument(help="Files or a folder of one graph.", metavar="PATHS...")
     ] = None,
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     format: Format = "auto",  # noqa: A002 - the word that users know
     name: Annotated[str, typer.Option(help="Name of the import; importing it again replaces it.", metavar="NAME")] = "",
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip records that cannot be used.")] = False,
@@ -124,11 +124,11 @@ def import_(
     if bool(paths) == bool(remove):
         raise LemmataError("name the files of one graph, or an import with --remove")
     project = Project(workspace)
-    with showing_progress() as progress:
+    with showing_progress(project):
         if not paths:
-            _print_report(project.remove_import(remove, progress=progress), as_json)
+            _print_report(project.remove_import(remove), as_json)
             return
-        report = project.import_graph(paths, format=format, name=name, strict=not lenient, progress=progress)
+        report = project.import_graph(paths, format=format, name=name, strict=not lenient)
     if not as_json:
         imported = report["imported"]
         console = open_console()
@@ -147,7 +147,7 @@ def import_(
 
 def export(
     path: Annotated[Path, typer.Argument(help="A file, or a folder for neo4j and ogb.", metavar="PATH")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     format: Format = "auto",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
@@ -164,7 +164,7 @@ def export(
 
 
 def link(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     withheld: Annotated[
         Path | None, typer.Option(help="True links that are not in the corpus, to measure the result.", metavar="FILE")
     ] = None,
@@ -178,8 +178,8 @@ def link(
     from lemmata.project import Project
 
     settings = given(seed=seed, window_days=days or None)
-    with showing_progress() as progress:
-        report = Project(workspace).link_graph(withheld=withheld, settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.link_graph(withheld=withheld, settings=settings)
     if not as_json:
         console = open_console()
         for relation, added in report["restored"].items():
@@ -200,7 +200,7 @@ def link(
 
 
 def embed(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     start: Annotated[
         str, typer.Option(help="Initialise from text vectors or at random: text, random.", metavar="HOW")
     ] = "",
@@ -216,8 +216,8 @@ def embed(
     settings = given(
         start=start or None, dimension=dimension or None, operator=operator or None, epochs=epochs or None, seed=seed
     )
-    with showing_progress() as progress:
-        report = Project(workspace).embed_graph(settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.embed_graph(settings=settings)
     if as_json:
         print_json(report)
         return
@@ -235,7 +235,7 @@ def embed(
 
 
 def merges(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     status: Annotated[
         str, typer.Option(help="Only this status: accepted, apart, candidate or rejected.", metavar="STATUS")
     ] = "",
@@ -263,8 +263,8 @@ def merges(
         raise LemmataError("one verdict at a time: --accept, --reject or --undo")
     if decisions:
         verdict, (kept, gone) = decisions[0]
-        with showing_progress() as progress:
-            report = project.decide_merge(kept, gone, verdict, progress=progress)
+        with showing_progress(project):
+            report = project.decide_merge(kept, gone, verdict)
         _print_report(report, as_json)
         return
     if status not in ("", *STATUSES):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, print_json, showing_progress
+from lemmata.cli.output import HERE, AsJson, WorkspaceDir, counted, open_console, print_json, showing_progress
 
 _DIGITS = {"effective_rank": 1}  # of the other rows 3, as in the report
 _ROWS = ("mean_cosine", "isotropy", "effective_rank", "uniformity", "alignment", "separation", "purity@10")
@@ -22,7 +22,7 @@ def inspect(
             show_default=False,
         ),
     ] = None,
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     out: Annotated[
         Path | None, typer.Option(help="Output folder; default: inspect in the workspace.", metavar="DIR")
     ] = None,
@@ -39,15 +39,14 @@ def inspect(
     """Look inside encoders: tokens, norms, attention, space, and what training changed."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).inspect(
+    with showing_progress(Project(workspace)) as project:
+        report = project.inspect(
             encoders or (),
             out,
             documents=tuple(document or ()),
             passages=tuple(passage or ()),
             sample=sample,
             seed=seed,
-            progress=progress,
         )
     if as_json:
         print_json(report)

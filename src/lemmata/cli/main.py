@@ -19,7 +19,7 @@ from lemmata.cli import (
     export,
     graph,
     inspect,
-    map,
+    map,  # noqa: A004 - the command is called so
     mine,
     publish,
     search,

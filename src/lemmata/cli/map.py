@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Workspace, counted, open_console, print_json, showing_progress
+from lemmata.cli.output import HERE, AsJson, WorkspaceDir, counted, open_console, print_json, showing_progress
 
 
 def map_(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Place all passages in the plane, for the map of the web page."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).map(seed=seed, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.map(seed=seed)
     if as_json:
         print_json(report)
         return

@@ -21,7 +21,7 @@ from lemmata.cli.output import (
     Tokens,
     Unlimited,
     Url,
-    Workspace,
+    WorkspaceDir,
     confirm_limits,
     counted,
     endpoint,
@@ -43,7 +43,7 @@ Gate = Annotated[
 
 
 def split(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     method: Annotated[str, typer.Option(help="document, concept, time or stratified.", metavar="NAME")] = "",
     validation: Annotated[
         float | None, typer.Option(help="Share for validation.", show_default="0.1", min=0, max=1)
@@ -59,8 +59,8 @@ def split(
     from lemmata.project import Project
 
     settings = given(method=method or None, validation=validation, test=test, answers=answers or None, seed=seed)
-    with showing_progress() as progress:
-        report = Project(workspace).split(settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.split(settings=settings)
     if as_json:
         print_json(report)
         return
@@ -73,7 +73,7 @@ def split(
 
 
 def pairs(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     name: Name = "pairs",
     gate: Gate = "",
     seed: Seed = None,
@@ -83,13 +83,13 @@ def pairs(
     from lemmata.project import Project
 
     settings = {"pairs": given(seed=seed), **given(gate=gate or None)}
-    with showing_progress() as progress:
-        report = Project(workspace).mine("pairs", name=name, settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.mine("pairs", name=name, settings=settings)
     _print_report(report, as_json)
 
 
 def queries(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     name: Annotated[
         str, typer.Option(help="Name of the training set; default: queries, or written.", metavar="NAME")
     ] = "",
@@ -127,7 +127,7 @@ def queries(
         preview = project.preview_queries(model=endpoint_settings, part=part)
         if not confirm_limits(preview, any(limits) or unlimited, as_json):
             return
-        with showing_progress() as progress:
+        with showing_progress(project):
             report = project.write_queries(
                 limits,
                 name=name or "written",
@@ -135,20 +135,17 @@ def queries(
                 found_within=found_within,
                 gate=gate,
                 part=part,
-                progress=progress,
             )
     else:
         settings = {"queries": given(seed=seed), **given(gate=gate or None)}
-        with showing_progress() as progress, computing_on(on, progress):
-            report = project.mine(
-                "queries", name=name, found_within=found_within, part=part, settings=settings, progress=progress
-            )
+        with showing_progress(project), computing_on(on, project.progress):
+            report = project.mine("queries", name=name, found_within=found_within, part=part, settings=settings)
     _print_report(report, as_json)
 
 
 def import_(
     path: Annotated[Path | None, typer.Argument(help="JSON lines with id and text.", metavar="FILE")] = None,
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     name: Name = "imported",
     queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
     qrels: Annotated[
@@ -162,8 +159,8 @@ def import_(
     """Import existing queries for passages."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).import_queries(
+    with showing_progress(Project(workspace)) as project:
+        report = project.import_queries(
             path,
             queries=queries,
             qrels=qrels,
@@ -171,13 +168,12 @@ def import_(
             complete=complete,
             found_within=found_within,
             gate=gate,
-            progress=progress,
         )
     _print_report(report, as_json)
 
 
 def triplets(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     name: Name = "triplets",
     kind: Annotated[
         str, typer.Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
@@ -197,14 +193,14 @@ def triplets(
     seeds = given(seed=seed)
     settings = {"triplets": seeds, "citations": seeds | ({"relations": relations} if relations else {})}
     settings |= given(gate=gate or None)
-    with showing_progress() as progress:
-        report = Project(workspace).mine("triplets", name=name, kind=kind, of=of, settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.mine("triplets", name=name, kind=kind, of=of, settings=settings)
     _print_report(report, as_json)
 
 
 def negatives(
     of: Annotated[str, typer.Argument(help="Training set to add them to.", metavar="SET")] = "pairs",
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     name: Annotated[str, typer.Option(help="Name of the result; default: SET-hard.", metavar="NAME")] = "",
     number: Annotated[int, typer.Option(help="Negatives per pair; 0: as configured.", min=0)] = 0,
     gate: Gate = "",
@@ -215,17 +211,15 @@ def negatives(
 
     settings: dict[str, Any] = {"negatives": {"number": number}} if number else {}
     settings |= given(gate=gate or None)
-    with showing_progress() as progress:
-        report = Project(workspace).mine(
-            "negatives", name=name or f"{of}-hard", of=of, settings=settings, progress=progress
-        )
+    with showing_progress(Project(workspace)) as project:
+        report = project.mine("negatives", name=name or f"{of}-hard", of=of, settings=settings)
     _print_report(report, as_json)
 
 
 def domain(
     general: Annotated[Path, typer.Argument(help="A general corpus, JSON lines.", metavar="GENERAL")],
     out: Annotated[Path, typer.Argument(help="Output file, JSON lines.", metavar="OUT")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     share: Annotated[float, typer.Option(help="Share of the general corpus to select.", min=0, max=1)] = 0.1,
     encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
@@ -234,10 +228,8 @@ def domain(
     """Select passages of this field from a general corpus."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).select_domain(
-            general, out, share=share, encoder=encoder, seed=seed, progress=progress
-        )
+    with showing_progress(Project(workspace)) as project:
+        report = project.select_domain(general, out, share=share, encoder=encoder, seed=seed)
     if as_json:
         print_json(report)
         return
@@ -256,15 +248,15 @@ def domain(
 
 def mix(
     mixture: Annotated[str, typer.Argument(help="A table [mixtures.NAME] of lemmata.toml.", metavar="NAME")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     name: Annotated[str, typer.Option(help="Name of the result; default: that of the mixture.", metavar="NAME")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Mix several training sets into one."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).mix(mixture, name=name, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.mix(mixture, name=name)
     if not as_json:
         from rich.table import Table
 
@@ -277,7 +269,7 @@ def mix(
     _print_report(report, as_json)
 
 
-def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+def sets(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
     """List the training sets."""
     from lemmata.project import Project
 
@@ -297,7 +289,7 @@ def sets(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 def export(
     name: Annotated[str, typer.Argument(help="A training set.", metavar="SET")],
     path: Annotated[Path, typer.Argument(help="Output file.", metavar="PATH")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     format: Annotated[  # noqa: A002 - the word that users know
         str, typer.Option("--format", help="parquet, tevatron, flagembedding or tsv.", metavar="NAME")
     ] = "parquet",
@@ -314,14 +306,14 @@ def export(
 
 def audit(
     names: Annotated[list[str] | None, typer.Argument(help="Training sets; default: all.", metavar="SETS")] = None,
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
     """Check training sets for held-out data."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        result = Project(workspace).audit(names or (), progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        result = project.audit(names or ())
     if as_json:
         summary = {"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()}
         print_json({"sets": result.sets, **summary})

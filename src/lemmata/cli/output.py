@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from lemmata.core.types import Progress
     from lemmata.corpus.corpus import Corpus
     from lemmata.llm.chat import Preview
+    from lemmata.project import Project
 
 
-Workspace = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
+WorkspaceDir = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed; default: as configured.")]
 On = Annotated[
@@ -155,7 +156,14 @@ def _rate(done: int, seconds: float) -> str:
 
 
 @contextmanager
-def showing_progress() -> Iterator[Progress]:
+def showing_progress(project: Project) -> Iterator[Project]:
+    """Show on standard error how far the verbs of a workspace are."""
+    with progress_display() as progress, project.reporting_to(progress):
+        yield project
+
+
+@contextmanager
+def progress_display() -> Iterator[Progress]:
     """A progress bar with rate and remaining time on a terminal, elsewhere a line at once and every ten seconds."""
     from rich.console import Console
 

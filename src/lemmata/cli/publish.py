@@ -10,11 +10,12 @@ import typer
 from lemmata.cli.output import (
     HERE,
     AsJson,
-    Workspace,
+    WorkspaceDir,
     counted,
     megabytes,
     open_console,
     print_json,
+    progress_display,
     say,
     showing_progress,
 )
@@ -24,15 +25,15 @@ Place = Annotated[str, typer.Argument(help="For example s3://bucket/name, or a f
 
 def push(
     url: Place,
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     replace: Annotated[bool, typer.Option("--replace", help="Replace what was pushed from elsewhere.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy the workspace to an object store: only what changed."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).push(url, replace=replace, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.push(url, replace=replace)
     for sentence in report.out_of_date:
         say(f"pushed as it is: {sentence}")
     if as_json:
@@ -50,10 +51,11 @@ def pull(
     as_json: AsJson = False,
 ) -> None:
     """Copy a workspace from an object store: only what changed."""
-    from lemmata.project import Project
+    from lemmata.core.workspace import Workspace
+    from lemmata.maintain.publish import pull
 
-    with showing_progress() as progress:
-        report = Project.pull(url, folder, progress=progress)
+    with progress_display() as progress:
+        report = pull(Workspace(folder, progress), url)
     if as_json:
         print_json(report._asdict())
         return

@@ -13,7 +13,7 @@ from lemmata.cli.output import (
     MostTokens,
     On,
     TokenPrice,
-    Workspace,
+    WorkspaceDir,
     counted,
     megabytes,
     open_console,
@@ -37,7 +37,7 @@ _LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
 
 
 def index(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     encoder: Annotated[
         str,
         typer.Option(
@@ -112,8 +112,8 @@ def index(
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {counted(estimate.tokens, 'token')} in {counted(estimate.calls, 'call')}{expected}"
         typer.echo(f"{summary}; encoded already: {counted(estimate.cached, 'passage')}", err=True)
-    with showing_progress() as progress, computing_on(on, progress):
-        report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance, progress=progress)
+    with showing_progress(project), computing_on(on, project.progress):
+        report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance)
     if as_json:
         print_json(report)
         return
@@ -201,7 +201,7 @@ Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most 
 
 def search(
     text: Annotated[str, typer.Argument(help="The query.", metavar="TEXT")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     k: Count = 10,
     retriever: Annotated[
         str, typer.Option(help="auto, hybrid, dense, lexical, diffusion, geodesic; auto:ENCODER …", metavar="NAME")
@@ -240,7 +240,7 @@ def search(
 
 def similar(
     identity: Annotated[str, typer.Argument(help="Id of a passage.", metavar="ID")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     k: Count = 10,
     kind: Kinds = None,
     document: Documents = None,
@@ -265,7 +265,7 @@ def similar(
 def bridge(
     source: Annotated[str, typer.Argument(help="An id, the name of a concept, or a text.", metavar="A")],
     target: Annotated[str, typer.Argument(help="The same.", metavar="B")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     k: Annotated[int, typer.Option("-k", help="Number of paths.", min=1, max=100)] = 5,
     as_json: AsJson = False,
 ) -> None:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli.output import HERE, Workspace
+from lemmata.cli.output import HERE, WorkspaceDir
 
 
 def serve(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8765,
     token: Annotated[

@@ -11,11 +11,12 @@ from lemmata.cli.output import (
     HERE,
     AsJson,
     On,
-    Workspace,
+    WorkspaceDir,
     given,
     log,
     open_console,
     print_json,
+    progress_display,
     showing_progress,
     styled,
 )
@@ -33,7 +34,7 @@ def pretrain(
     name: Annotated[str, typer.Argument(help="Table [pretrain.NAME], and name of the model.", metavar="NAME")] = (
         "pretrained"
     ),
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     base: Base = "",
     epochs: Epochs = 0.0,
     rate: Rate = 0.0,
@@ -43,8 +44,8 @@ def pretrain(
     from lemmata.project import Project
 
     settings = given(base=base or None, epochs=epochs or None, rate=rate or None)
-    with showing_progress() as progress:
-        report = Project(workspace).pretrain(name, settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.pretrain(name, settings=settings)
     if not is_first_process():
         return
     if as_json:
@@ -68,7 +69,7 @@ def finetune(
     name: Annotated[
         str, typer.Argument(help="Table [finetune.NAME], and name of the model.", metavar="NAME")
     ] = "tuned",
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     base: Base = "",
     epochs: Epochs = 0.0,
     rate: Rate = 0.0,
@@ -94,13 +95,14 @@ def finetune(
     )
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")
-    with showing_progress() as progress:
-        if job is not None and out is not None:
+    if job is not None and out is not None:
+        with progress_display() as progress:
             report = _train_job(job, out, settings, progress)
-        else:
-            from lemmata.project import Project
+    else:
+        from lemmata.project import Project
 
-            report = Project(workspace).finetune(name, settings=settings, progress=progress)
+        with showing_progress(Project(workspace)) as project:
+            report = project.finetune(name, settings=settings)
     _print_encoder(report, name, as_json=as_json, out=out)
 
 
@@ -108,7 +110,7 @@ def reranker(
     name: Annotated[
         str, typer.Argument(help="Table [reranker.NAME], and name of the model.", metavar="NAME")
     ] = "reranker",
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     base: Annotated[str, typer.Option(help="An encoder or a cross-encoder to start from.", metavar="MODEL")] = "",
     records: Annotated[int, typer.Option(help="Training records to show; 0: as configured.", min=0)] = 0,
     as_json: AsJson = False,
@@ -120,8 +122,8 @@ def reranker(
     from lemmata.project import Project
 
     settings = given(base=base or None, records=records or None)
-    with showing_progress() as progress:
-        report = Project(workspace).train_reranker(name, settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.train_reranker(name, settings=settings)
     if not is_first_process():
         return
     if as_json:
@@ -153,7 +155,7 @@ def reranker(
 
 def static(
     name: Annotated[str, typer.Argument(help="Table [static.NAME], and name of the model.", metavar="NAME")] = "static",
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     base: Annotated[str, typer.Option(help="A static encoder, or any other to take token vectors from.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -164,13 +166,13 @@ def static(
     from lemmata.project import Project
 
     refuse_several("'lemmata train static' works")
-    with showing_progress() as progress:
-        report = Project(workspace).train_static(name, settings=given(base=base or None), progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.train_static(name, settings=given(base=base or None))
     _print_encoder(report, name, as_json=as_json)
 
 
 def metric(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     encoder: Annotated[str, typer.Option(help="Whose vectors to learn from; by default those of search.")] = "",
     epochs: Annotated[int, typer.Option(help="Largest number of epochs; 0: as configured.", min=0)] = 0,
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0)] = None,
@@ -183,8 +185,8 @@ def metric(
     from lemmata.project import Project
 
     settings = given(epochs=epochs or None, seed=seed)
-    with showing_progress() as progress:
-        report = Project(workspace).train_metric(encoder=encoder, settings=settings, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.train_metric(encoder=encoder, settings=settings)
     if not is_first_process():
         return
     if as_json:
@@ -261,15 +263,15 @@ def _print_training(report: dict[str, Any]) -> None:
 def prepare(
     name: Annotated[str, typer.Argument(help="The table [finetune.NAME].", metavar="NAME")],
     folder: Annotated[Path, typer.Argument(help="The folder to write.", metavar="DIR")],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
     """Write a training job that another machine can train."""
     from lemmata.project import Project
 
     refuse_several("'lemmata train prepare' works")
-    with showing_progress() as progress:
-        report = Project(workspace).prepare(name, folder, progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.prepare(name, folder)
     if as_json:
         print_json(report)
         return
@@ -282,7 +284,7 @@ def prepare(
     console.print(f"train it with: lemmata train finetune --job {folder} --out MODEL --base BASE")
 
 
-def models(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+def models(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
     """List the trained models."""
     from lemmata.core.artefacts import models as model_artefacts
     from lemmata.core.artefacts import problems
@@ -290,7 +292,7 @@ def models(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 
     project = Project(workspace)
     manifests = project.models()
-    damaged = list(problems(project.layout, model_artefacts(project.layout)))
+    damaged = list(problems(project, model_artefacts(project)))
     if as_json:
         print_json(manifests)
     else:
@@ -309,7 +311,7 @@ def _print_models(manifests: dict[str, dict[str, Any]], if_none: str) -> None:
 
 
 def run(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     profile: Annotated[
         bool, typer.Option("--profile", help="Show seconds, CPU seconds and peak memory of each stage.")
     ] = False,
@@ -339,8 +341,8 @@ def run(
             console.print(f"{stage}{': up to date' if done else ' …'}", style="dim")
 
     project = Project(workspace)
-    with showing_progress() as progress, computing_on(on, progress):
-        reports = execute(project, announce=announce, progress=progress)
+    with showing_progress(project), computing_on(on, project.progress):
+        reports = execute(project, announce=announce)
     profiled = profiler.end()
     log.stage = "run"
     if as_json:

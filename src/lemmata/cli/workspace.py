@@ -13,7 +13,7 @@ from lemmata.cli.output import (
     HERE,
     AsJson,
     On,
-    Workspace,
+    WorkspaceDir,
     counted,
     fail,
     megabytes,
@@ -41,7 +41,7 @@ _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between not
 
 def init(
     folder: Annotated[Path | None, typer.Argument(help="The same as -w.", metavar="DIR")] = None,
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
     """Create a workspace."""
@@ -51,12 +51,14 @@ def init(
         raise LemmataError("one folder at a time: DIR or -w DIR")
     place = workspace if folder is None else folder
     existing = is_workspace(place)
-    layout = Project.init(place).layout
+    layout = Project.init(place)
     if as_json:
-        print_json({"workspace": str(layout.root), "config": str(layout.config)})
+        print_json({"workspace": str(layout.root), "config": str(layout.config_file)})
     else:
         state = " exists already and stays as it is" if existing else ""
-        open_console().print(styled("workspace ", (str(layout.root), "bold"), f"{state}, settings in {layout.config}"))
+        open_console().print(
+            styled("workspace ", (str(layout.root), "bold"), f"{state}, settings in {layout.config_file}")
+        )
 
 
 def ingest(
@@ -64,7 +66,7 @@ def ingest(
         list[str],
         typer.Argument(help="Files, folders, archives, or URLs such as s3://bucket/papers.", metavar="PATHS..."),
     ],
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     reader: Annotated[
         str,
         typer.Option("--as", help="auto, papers, logs, hierarchy, passages, text or pdf.", metavar="READER"),
@@ -111,11 +113,11 @@ def ingest(
     if any(columns.values()):
         settings["columns"] = {name: column for name, column in columns.items() if column}
     project = Project(workspace)
-    with showing_progress() as progress, computing_on(on, progress):
+    with showing_progress(project), computing_on(on, project.progress):
         if remove:
-            report = project.remove(paths, progress=progress)
+            report = project.remove(paths)
         else:
-            report = project.ingest(paths, settings=settings, workers=workers, again=again, progress=progress)
+            report = project.ingest(paths, settings=settings, workers=workers, again=again)
     if as_json:
         content = asdict(report)
         content["renamed"] = [rename._asdict() for rename in report.renamed]
@@ -162,7 +164,7 @@ def _lost_columns(columns: dict[str, str]) -> str:
 
 
 def info(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     skips: Annotated[bool, typer.Option("--skips", help="List skipped input with its cause.")] = False,
     documents: Annotated[bool, typer.Option("--documents", help="Statistics of each document.")] = False,
     k: Annotated[int, typer.Option("-k", help="With --documents: number of documents to print; 0: all.", min=0)] = 50,
@@ -173,8 +175,8 @@ def info(
 
     project = Project(workspace)
     if documents:
-        with showing_progress() as progress:
-            statistics = project.document_statistics(progress=progress)
+        with showing_progress(project):
+            statistics = project.document_statistics()
         if as_json:
             print_json(statistics)
         else:
@@ -314,12 +316,12 @@ def _print_skips(notes: Sequence[Skip]) -> None:
 
 def config(
     table: Annotated[str, typer.Argument(help="Only this table, for example mine.", metavar="TABLE")] = "",
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
     """List every setting with its default and its value."""
-    from lemmata.core.config import near
-    from lemmata.project import Project, all_options, is_workspace
+    from lemmata.core.config import all_options, near
+    from lemmata.project import Project, is_workspace
 
     tables = Project(workspace).config if is_workspace(workspace) else {}
     listed = [pair for pair in all_options(tables) if not table or f"{pair[0].table}.".startswith(f"{table}.")]
@@ -349,7 +351,7 @@ def _toml(value: Any) -> str:
 
 
 def doctor(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     repair: Annotated[bool, typer.Option("--repair", help="Make damaged artefacts again, except models.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -378,8 +380,8 @@ def _repair(workspace: Path) -> list[dict[str, Any]]:
 
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        repairs = Project(workspace).repair(progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        repairs = project.repair()
     for item in repairs:
         say(f"{'removed' if item.removed else 'kept'} the damaged {item.name} ({item.path})")
     records = []
@@ -392,12 +394,12 @@ def _repair(workspace: Path) -> list[dict[str, Any]]:
     return records
 
 
-def verify(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
+def verify(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
     """Read every file of the workspace and compare it with its checksum."""
     from lemmata.project import Project
 
-    with showing_progress() as progress:
-        report = Project(workspace).verify(progress=progress)
+    with showing_progress(Project(workspace)) as project:
+        report = project.verify()
     if as_json:
         problems = [{**problem._asdict(), "path": str(problem.path)} for problem in report.problems]
         print_json({**report._asdict(), "problems": problems})
@@ -415,7 +417,7 @@ def verify(workspace: Workspace = HERE, as_json: AsJson = False) -> None:
 
 
 def gc(
-    workspace: Workspace = HERE,
+    workspace: WorkspaceDir = HERE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
     as_json: AsJson = False,
 ) -> None:

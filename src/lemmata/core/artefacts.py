@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import sha256_of
 from lemmata.core.workspace import (
-    Layout,
     VectorSet,
+    Workspace,
     open_manifest,
     read_corpus_manifest,
     read_manifest,
@@ -66,18 +66,18 @@ class FileProblem(NamedTuple):
     command: str = ""  # that makes it again
 
 
-def corpus_artefact(layout: Layout) -> Artefact:
+def corpus_artefact(workspace: Workspace) -> Artefact:
     """The corpus, which is its own source."""
-    return Artefact("corpus", layout.corpus, "lemmata ingest PATHS…", "", "", replaceable=False)
+    return Artefact("corpus", workspace.corpus_folder, "lemmata ingest PATHS…", "", "", replaceable=False)
 
 
-def artefact(layout: Layout, name: str) -> Artefact:
+def artefact(workspace: Workspace, name: str) -> Artefact:
     """One of lexical, graph, embedding and split."""
     return {
-        "lexical": Artefact("lexical index", layout.lexical, "lemmata index", "corpus", "corpus"),
-        "graph": Artefact("graph", layout.graph, "lemmata graph build", "corpus", "corpus"),
-        "embedding": Artefact("graph embedding", layout.embedding, "lemmata graph embed", "graph", "inputs"),
-        "split": Artefact("split", layout.split, "lemmata split", "corpus", "inputs", replaceable=False),
+        "lexical": Artefact("lexical index", workspace.lexical_folder, "lemmata index", "corpus", "corpus"),
+        "graph": Artefact("graph", workspace.graph_folder, "lemmata graph build", "corpus", "corpus"),
+        "embedding": Artefact("graph embedding", workspace.embedding_folder, "lemmata graph embed", "graph", "inputs"),
+        "split": Artefact("split", workspace.split_folder, "lemmata split", "corpus", "inputs", replaceable=False),
     }[name]
 
 
@@ -131,20 +131,20 @@ def _of_encoder(name: str, vectors: VectorSet) -> tuple[str, str]:
     return f"{name} of {vectors.encoder}", f"lemmata index --encoder {vectors.encoder}"
 
 
-def problems(layout: Layout, items: Iterable[Artefact] | None = None) -> Iterator[str]:
+def problems(workspace: Workspace, items: Iterable[Artefact] | None = None) -> Iterator[str]:
     """One sentence per artefact that is out of date or damaged; looks at manifests, sizes and first bytes only."""
-    for item in artefacts(layout) if items is None else items:
+    for item in artefacts(workspace) if items is None else items:
         try:
-            open_artefact(layout, item)
+            open_artefact(workspace, item)
         except WorkspaceError as error:
             if item.manifest.exists():
                 yield str(error)
 
 
-def training_set(layout: Layout, name: str) -> Artefact:
+def training_set(workspace: Workspace, name: str) -> Artefact:
     """A mined set; the manifest has the command that made it."""
-    folder = layout.training(name)
-    command = (read_manifest(layout.manifest(folder)) or {}).get("command", "lemmata mine")
+    folder = workspace.training(name)
+    command = (read_manifest(workspace.manifest(folder)) or {}).get("command", "lemmata mine")
     return Artefact(f"training set {name!r}", folder, command, "corpus", "inputs")
 
 
@@ -156,43 +156,45 @@ def model(folder: Path) -> Artefact:
     return Artefact(f"model {folder.name!r}", folder, command, "", "", other_command="" if verb else pretrain)
 
 
-def models(layout: Layout) -> list[Artefact]:
+def models(workspace: Workspace) -> list[Artefact]:
     """The trained models of a workspace; those that were brought from elsewhere may have no manifest."""
-    return [model(path.parent) for path in sorted(layout.models.glob("[!.]*/manifest.json"))]
+    return [model(path.parent) for path in sorted(workspace.models_folder.glob("[!.]*/manifest.json"))]
 
 
-def artefacts(layout: Layout) -> list[Artefact]:
+def artefacts(workspace: Workspace) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
     made = (dense_index, neighbour_index, edge_lengths, learned_metric, passage_map, summary_index, summary_neighbours)
-    indexes = [make(vectors) for vectors in vector_sets(layout) for make in made]
-    named = [artefact(layout, name) for name in ("graph", "embedding", "split")]
-    sets = [training_set(layout, folder.name) for folder in sorted(layout.training_sets.glob("[!.]*"))]
-    found = (artefact(layout, "lexical"), *indexes, *named, *sets, *models(layout))
+    indexes = [make(vectors) for vectors in vector_sets(workspace) for make in made]
+    named = [artefact(workspace, name) for name in ("graph", "embedding", "split")]
+    sets = [training_set(workspace, folder.name) for folder in sorted(workspace.training_folder.glob("[!.]*"))]
+    found = (artefact(workspace, "lexical"), *indexes, *named, *sets, *models(workspace))
     return [item for item in found if item.folder.is_dir()]
 
 
 # ---------------------------------------------------------------- the source
 
 
-def open_artefact(layout: Layout, item: Artefact, source: Any = None) -> dict[str, Any]:
+def open_artefact(workspace: Workspace, item: Artefact, source: Any = None) -> dict[str, Any]:
     """The manifest of an artefact; WorkspaceError with the cure if it is missing, damaged or out of date.
 
     `source` is the source that the manifest must name; None means the one on disk now.
     """
     manifest = _complete(item)
     try:
-        check_source(layout, item, manifest, source)
+        check_source(workspace, item, manifest, source)
         check_files(item, manifest)
     except WorkspaceError:
         if read_manifest(item.manifest) == manifest:
             raise
-        return open_artefact(layout, item, source)  # it was replaced in between
+        return open_artefact(workspace, item, source)  # it was replaced in between
     return manifest
 
 
-def read_artefact(layout: Layout, item: Artefact, source: Any, read: Callable[[dict[str, Any]], Content]) -> Content:
+def read_artefact(
+    workspace: Workspace, item: Artefact, source: Any, read: Callable[[dict[str, Any]], Content]
+) -> Content:
     """What `read` makes of the manifest and the files beside it, which all belong to one state of the artefact."""
-    manifest = open_artefact(layout, item, source)
+    manifest = open_artefact(workspace, item, source)
     try:
         content = read(manifest)
     except WorkspaceError:
@@ -201,7 +203,7 @@ def read_artefact(layout: Layout, item: Artefact, source: Any, read: Callable[[d
     else:
         if read_manifest(item.manifest) == manifest:
             return content
-    return read_artefact(layout, item, source, read)  # it was replaced in between
+    return read_artefact(workspace, item, source, read)  # it was replaced in between
 
 
 def read_undamaged(item: Artefact) -> dict[str, Any] | None:
@@ -221,57 +223,57 @@ def _complete(item: Artefact) -> dict[str, Any]:
     return manifest
 
 
-def check_source(layout: Layout, item: Artefact, manifest: Mapping[str, Any], source: Any = None) -> None:
+def check_source(workspace: Workspace, item: Artefact, manifest: Mapping[str, Any], source: Any = None) -> None:
     """WorkspaceError if an artefact was not made from `source`; None means the one on disk now."""
     if not item.source:
         return
-    expected = _present(layout, item) if source is None else source
+    expected = _present(workspace, item) if source is None else source
     if manifest.get(item.key) != expected:
         verb = "changed since" if item.source == "corpus" else "was made again after"
         raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
-    if item.folder.parent == layout.training_sets:
-        _check_split(layout, item, manifest)
-        if older := older_source(layout, item.folder.name):
+    if item.folder.parent == workspace.training_folder:
+        _check_split(workspace, item, manifest)
+        if older := older_source(workspace, item.folder.name):
             raise WorkspaceError(older)
 
 
-def _check_split(layout: Layout, item: Artefact, manifest: Mapping[str, Any]) -> None:
+def _check_split(workspace: Workspace, item: Artefact, manifest: Mapping[str, Any]) -> None:
     """WorkspaceError for a training set of another split."""
-    present = read_manifest(layout.manifest(layout.split))
+    present = read_manifest(workspace.manifest(workspace.split_folder))
     if present and not manifest["everything"] and manifest["split"] != present["digest"]:
         raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
 
 
-def set_digest(layout: Layout, name: str) -> str:
+def set_digest(workspace: Workspace, name: str) -> str:
     """The hash of the records of a training set; empty where there is none."""
-    manifest = read_manifest(layout.manifest(layout.training(name)))
-    return str(manifest["files"][layout.training_file(name).name]["sha256"]) if manifest else ""
+    manifest = read_manifest(workspace.manifest(workspace.training(name)))
+    return str(manifest["files"][workspace.training_file(name).name]["sha256"]) if manifest else ""
 
 
-def older_source(layout: Layout, name: str, of: tuple[str, ...] = ()) -> str:
+def older_source(workspace: Workspace, name: str, of: tuple[str, ...] = ()) -> str:
     """Why a training set that was made from others is out of date, with the cure; empty where it is not.
 
     `of` are the sets that lead to this one.
     """
-    item = training_set(layout, name)
+    item = training_set(workspace, name)
     sources: Mapping[str, str] = (read_manifest(item.manifest) or {}).get("made_from", {})
     for source, digest in sources.items():
         if source in (name, *of):
             continue
-        cause = "was mined again since" if set_digest(layout, source) not in (digest, "") else ""
-        if cause or older_source(layout, source, (*of, name)):
+        cause = "was mined again since" if set_digest(workspace, source) not in (digest, "") else ""
+        if cause or older_source(workspace, source, (*of, name)):
             return f"the {item.name} was made from {source!r}, which {cause or 'is out of date itself'}: {item.cure}"
     return ""
 
 
-def _present(layout: Layout, item: Artefact) -> Any:
+def _present(workspace: Workspace, item: Artefact) -> Any:
     """The source that the manifest of an artefact would name if it were made now."""
     if item.vectors is not None:
         return open_manifest(item.vectors, item.cure) or ""
     if item.source == "graph":
-        graph = artefact(layout, "graph")
+        graph = artefact(workspace, "graph")
         return (open_manifest(graph.manifest, graph.cure) or {}).get("inputs", "")
-    return (read_corpus_manifest(layout) or {}).get("inputs", "")
+    return (read_corpus_manifest(workspace) or {}).get("inputs", "")
 
 
 # ---------------------------------------------------------------- the files
@@ -347,11 +349,11 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
             yield FileProblem(path, "foreign", f"{path} was not written by lemmata, or is left over")
 
 
-def checksums(layout: Layout) -> dict[Path, str]:
+def checksums(workspace: Workspace) -> dict[Path, str]:
     """The SHA-256 of each file that a manifest names; WorkspaceError for a damaged manifest."""
     return {
         item.folder / name: facts["sha256"]
-        for item in (corpus_artefact(layout), *artefacts(layout))
+        for item in (corpus_artefact(workspace), *artefacts(workspace))
         if (manifest := open_manifest(item.manifest, item.repair))
         for name, facts in _written(item, manifest)
     }

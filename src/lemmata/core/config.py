@@ -27,6 +27,30 @@ _MOST_COMPARED = 10_000  # known words that an unknown one is compared with, whi
 _LONGEST_COMPARED = 200  # characters of an unknown word
 
 
+# every table of a settings file and the record that checks it, loaded only where the file has keys for it
+TABLES = {
+    "ingest": "lemmata.ingest.sources:IngestOptions",
+    "index": "lemmata.search.index:IndexOptions",
+    "graph": "lemmata.graph.build:GraphOptions",
+    "extract": "lemmata.graph.extract:ExtractOptions",
+    "link": "lemmata.plant.link:LinkOptions",
+    "embed": "lemmata.mine.embedding:EmbedStageOptions",
+    "llm": "lemmata.llm.endpoint:EndpointOptions",
+    "ask": "lemmata.search.ask:AnswerOptions",
+    "split": "lemmata.mine.splits:SplitOptions",
+    "mine": "lemmata.mine.mine:MineOptions",
+    "audit": "lemmata.mine.training_sets:AuditOptions",
+    "mixtures.*": "lemmata.mine.export:Mixture",
+    "pretrain.*": "lemmata.train.pretrain:PretrainOptions",
+    "finetune.*": "lemmata.train.finetune:FinetuneOptions",
+    "reranker.*": "lemmata.train.reranker:RerankerOptions",
+    "static.*": "lemmata.train.static:StaticOptions",
+    "metric": "lemmata.train.learn_metric:MetricStageOptions",
+    "evaluate": "lemmata.evaluate.evaluate:EvaluateOptions",
+    "run": "lemmata.run:RunOptions",
+}
+
+
 class Option(NamedTuple):
     """One key of a settings file."""
 
@@ -42,7 +66,7 @@ def load_options(path: str) -> type[Any]:
     return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
 
 
-def read_toml(path: Path, tables: Mapping[str, str]) -> dict[str, Any]:
+def read_toml(path: Path, tables: Mapping[str, str] = TABLES) -> dict[str, Any]:
     """The tables of a settings file, each checked against its option record.
 
     `tables` maps a table to `module:class`, loaded only where the file has keys for it. `name.*` allows any number
@@ -181,3 +205,22 @@ def _field_comments(kind: type[Any]) -> dict[str, str]:
         for node in record.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
     }
+
+
+def all_options(config: Mapping[str, Any] | None = None) -> list[tuple[Option, Any]]:
+    """Every key that `lemmata.toml` may have, with its value in `config`.
+
+    A table NAME.* is listed once for each table of that kind in `config`, or as it is where there is none.
+    """
+    config = config or {}
+    listed = []
+    for table, path in TABLES.items():
+        group, _, repeated = table.partition(".")
+        names = [f"{group}.{name}" for name in config.get(group, {})] if repeated else []
+        for name in names or [table]:
+            for option in options_of(load_options(path), name):
+                values: Any = config
+                for part in option.table.split("."):
+                    values = values.get(part, {})
+                listed.append((option, values.get(option.key, option.default)))
+    return listed

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lemmata.core.errors import WorkspaceBusy, WorkspaceError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The file names of a workspace, and its manifests.
+"""A workspace: its file names, settings, lock and manifests.
 
 A manifest is written last, so its existence means that its stage is complete.
 """
@@ -8,167 +8,136 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lemmata.core.errors import WorkspaceError
+from lemmata.core.config import build, merged, read_toml
+from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.files import explain_failed_write, lock_file, write_atomically
 
+if TYPE_CHECKING:
+    from lemmata.core.types import Progress
+
 Manifest = dict[str, Any]
+Settings = Mapping[str, Any]
+Options = TypeVar("Options")
 FORMAT = 1  # of manifests
 # where only lemmata writes, and what `lemmata push` copies
 FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The file names of a workspace."""
+class _Below:
+    """A file or folder at a fixed path below the root of a workspace."""
 
-    root: Path
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, workspace: Workspace, _owner: type[Workspace]) -> Path:
+        return workspace.root / self._path
+
+
+def silent(_what: str, _done: int, _total: int | None) -> None:
+    """Report no progress."""
+
+
+class Workspace:
+    """A folder with a corpus and all that is made from it: its file names, settings, lock, and who is told of progress.
+
+    Every verb is a function of one: `verb(workspace, …) -> report`.
+    """
+
+    config_file = _Below("lemmata.toml")
+    lock = _Below(".lock")
+    published = _Below(".published.json")  # what was last pushed or pulled, and the state of the files then
+    pulling = _Below(".pull")  # where a pull puts files until it has all of them
+    corpus_folder = _Below("corpus")
+    database = _Below("corpus/corpus.sqlite")
+    incoming = _Below("corpus/incoming.sqlite")
+    dense_folder = _Below("index/dense")  # folders of encoders, each with vectors, neighbour index and fusion
+    default_encoder_file = _Below("index/default_encoder.json")
+    indexing = _Below("index/indexing.json")  # how far new vectors are; a run that was killed leaves it
+    milvus = _Below("index/milvus.json")  # where in Milvus the vectors are
+    lexical_folder = _Below("index/lexical")
+    lexical_summaries = _Below("index/lexical/summaries")
+    summary_bindings = _Below("index/summaries.npy")  # which text of a passage each summary was first taken for
+    rerank = _Below("index/rerank.json")
+    graph_records = _Below("graph/records.sqlite")
+    graph_records_note = _Below("graph/records.json")  # the checksum of the records when they were last complete
+    graph_folder = _Below("graph/compressed")
+    embedding_folder = _Below("graph/embedding")
+    split_folder = _Below("split")
+    training_folder = _Below("training")
+    models_folder = _Below("models")
+    run_folder = _Below("run")
+    inspection = _Below("inspect")  # the last report of `lemmata inspect`
+    encodings = _Below("cache/encodings.sqlite")
+    answers = _Below("cache/answers.sqlite")
+    evidence = _Below("cache/evidence.sqlite")  # what each passage says about concepts by itself
+    fetched = _Below("cache/sources")  # copies of sources that were ingested from object stores
+
+    def __init__(self, root: str | Path, progress: Progress = silent) -> None:
+        self.root = Path(root)
+        self.progress = progress
 
     @property
-    def config(self) -> Path:
-        return self.root / "lemmata.toml"
+    def key(self) -> str:
+        """The API key for remote encoders and language models."""
+        return os.environ.get("OPENAI_API_KEY", "")
 
-    @property
-    def lock(self) -> Path:
-        return self.root / ".lock"
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The tables of `lemmata.toml`, checked."""
+        return read_toml(self.config_file) if self.config_file.is_file() else {}
 
-    @property
-    def published(self) -> Path:
-        """What was last pushed or pulled, and the state of the files then."""
-        return self.root / ".published.json"
+    def options(self, kind: type[Options], table: str, settings: Settings | None = None) -> Options:
+        """The options of a verb: `settings` over the table of `lemmata.toml`."""
+        return build(kind, merged(self.config.get(table, {}), settings or {}), f"[{table}]")
 
-    @property
-    def pulling(self) -> Path:
-        """Where a pull puts files until it has all of them."""
-        return self.root / ".pull"
+    def named_options(
+        self, kind: type[Options], group: str, name: str, settings: Settings | None = None, *, required: bool = False
+    ) -> Options:
+        """The options of the table [group.name]; without any such table, the defaults unless `required`."""
+        tables = self.config.get(group, {})
+        if name not in tables and (tables or required):
+            names = ", ".join(tables) or "none yet"
+            raise ConfigError(f"{self.config_file} has no table [{group}.{name}] (there are: {names})")
+        return build(kind, merged(tables.get(name, {}), settings or {}), f"[{group}.{name}]")
 
-    @property
-    def corpus(self) -> Path:
-        return self.root / "corpus"
-
-    @property
-    def database(self) -> Path:
-        return self.corpus / "corpus.sqlite"
-
-    @property
-    def incoming(self) -> Path:
-        return self.corpus / "incoming.sqlite"
-
-    @property
-    def dense(self) -> Path:
-        """Folders of encoders, each with vectors, neighbour index and fusion."""
-        return self.root / "index" / "dense"
+    @contextlib.contextmanager
+    def reporting_to(self, progress: Progress) -> Iterator[None]:
+        """Tell another one of progress meanwhile."""
+        before, self.progress = self.progress, progress
+        try:
+            yield
+        finally:
+            self.progress = before
 
     def encoder_folder(self, encoder: str) -> Path:
-        return self.dense / _folder_name(encoder)
-
-    @property
-    def default_encoder(self) -> Path:
-        return self.root / "index" / "default_encoder.json"
-
-    @property
-    def indexing(self) -> Path:
-        """How far the vectors are that are being made; a run that was killed leaves it."""
-        return self.root / "index" / "indexing.json"
-
-    @property
-    def milvus(self) -> Path:
-        """Where in Milvus the vectors are."""
-        return self.root / "index" / "milvus.json"
+        return self.dense_folder / _folder_name(encoder)
 
     def milvus_uri(self, uri: str) -> str:
         """A URI of Milvus for its client: a file of milvus-lite lies below the workspace."""
         return uri if "://" in uri else str(self.root / uri)
 
-    @property
-    def encodings(self) -> Path:
-        return self.root / "cache" / "encodings.sqlite"
-
-    @property
-    def fetched(self) -> Path:
-        """Copies of sources that were ingested from object stores."""
-        return self.root / "cache" / "sources"
-
-    @property
-    def lexical(self) -> Path:
-        return self.root / "index" / "lexical"
-
-    @property
-    def lexical_summaries(self) -> Path:
-        return self.lexical / "summaries"
-
-    @property
-    def summary_bindings(self) -> Path:
-        """Which text of a passage each summary was first taken for."""
-        return self.root / "index" / "summaries.npy"
-
     def ann_graph(self, ann: Path) -> Path:
         return ann / "graph.faiss"
 
-    @property
-    def rerank(self) -> Path:
-        return self.root / "index" / "rerank.json"
-
-    @property
-    def graph_records(self) -> Path:
-        return self.root / "graph" / "records.sqlite"
-
-    @property
-    def graph_records_note(self) -> Path:
-        """The checksum of the records when they were last complete."""
-        return self.root / "graph" / "records.json"
-
-    @property
-    def graph(self) -> Path:
-        return self.root / "graph" / "compressed"
-
-    @property
-    def embedding(self) -> Path:
-        return self.root / "graph" / "embedding"
-
-    @property
-    def training_sets(self) -> Path:
-        return self.root / "training"
-
     def training(self, name: str) -> Path:
-        return self.training_sets / name
+        return self.training_folder / name
 
     def training_file(self, name: str) -> Path:
         return self.training(name) / "data.parquet"
 
-    @property
-    def models(self) -> Path:
-        return self.root / "models"
-
     def model(self, name: str) -> Path:
-        return self.models / name
+        return self.models_folder / name
 
     def model_work(self, name: str) -> Path:
-        return self.models / f".{name}"
-
-    @property
-    def inspection(self) -> Path:
-        """The last report of `lemmata inspect`."""
-        return self.root / "inspect"
-
-    @property
-    def split(self) -> Path:
-        return self.root / "split"
-
-    @property
-    def answers(self) -> Path:
-        return self.root / "cache" / "answers.sqlite"
-
-    @property
-    def evidence(self) -> Path:
-        """What each passage says about concepts by itself."""
-        return self.root / "cache" / "evidence.sqlite"
+        return self.models_folder / f".{name}"
 
     def manifest(self, artefact: Path) -> Path:
         return artefact / "manifest.json"
@@ -239,9 +208,9 @@ def open_manifest(path: Path, cure: str) -> Manifest | None:
     return manifest
 
 
-def read_corpus_manifest(layout: Layout) -> Manifest | None:
+def read_corpus_manifest(workspace: Workspace) -> Manifest | None:
     """That of the corpus; None where no ingest is complete, WorkspaceError where it is damaged."""
-    return open_manifest(layout.manifest(layout.corpus), "run the last 'lemmata ingest' again")
+    return open_manifest(workspace.manifest(workspace.corpus_folder), "run the last 'lemmata ingest' again")
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
@@ -293,40 +262,42 @@ class VectorSet(NamedTuple):
         return self.ann.with_name("metric")
 
 
-def default_encoder(layout: Layout) -> str:
+def default_encoder(workspace: Workspace) -> str:
     """The encoder that search uses; empty where there are no vectors yet, WorkspaceError where the note is damaged."""
-    chosen = open_manifest(layout.default_encoder, "run 'lemmata index --encoder NAME' with the encoder to search with")
+    chosen = open_manifest(
+        workspace.default_encoder_file, "run 'lemmata index --encoder NAME' with the encoder to search with"
+    )
     return str(chosen["encoder"]) if chosen else ""
 
 
-def _default_if_readable(layout: Layout) -> str:
+def _default_if_readable(workspace: Workspace) -> str:
     try:
-        return default_encoder(layout)
+        return default_encoder(workspace)
     except WorkspaceError:
         return ""
 
 
-def set_default_encoder(layout: Layout, encoder: str) -> None:
+def set_default_encoder(workspace: Workspace, encoder: str) -> None:
     """Let search use the vectors of this encoder."""
-    if (read_manifest(layout.default_encoder) or {}).get("encoder") != encoder:
-        write_manifest(layout.default_encoder, {"verb": "index", "encoder": encoder})
+    if (read_manifest(workspace.default_encoder_file) or {}).get("encoder") != encoder:
+        write_manifest(workspace.default_encoder_file, {"verb": "index", "encoder": encoder})
 
 
-def vector_set(layout: Layout, encoder: str = "") -> VectorSet | None:
+def vector_set(workspace: Workspace, encoder: str = "") -> VectorSet | None:
     """The set of an encoder, whether it exists or not; without a name the default one, or None."""
-    default = _default_if_readable(layout) if encoder else default_encoder(layout)
+    default = _default_if_readable(workspace) if encoder else default_encoder(workspace)
     encoder = encoder or default
-    return _in_folder(layout.encoder_folder(encoder), encoder, default) if encoder else None
+    return _in_folder(workspace.encoder_folder(encoder), encoder, default) if encoder else None
 
 
-def vector_sets(layout: Layout) -> list[VectorSet]:
+def vector_sets(workspace: Workspace) -> list[VectorSet]:
     """All sets that exist, complete or not, the default one first."""
-    default = _default_if_readable(layout)
+    default = _default_if_readable(workspace)
     sets = []
-    for folder in layout.dense.glob("[!.]*") if layout.dense.is_dir() else ():
+    for folder in workspace.dense_folder.glob("[!.]*") if workspace.dense_folder.is_dir() else ():
         if (folder / "vectors").is_dir():
             manifest = read_manifest(folder / "vectors" / "manifest.json")
-            known = default if folder == layout.encoder_folder(default) else folder.name
+            known = default if folder == workspace.encoder_folder(default) else folder.name
             sets.append(_in_folder(folder, str(manifest["encoder"]) if manifest else known, default))
     return sorted(sets, key=lambda item: (not item.is_default, item.encoder))
 
@@ -350,10 +321,10 @@ def _bytes(*places: Path) -> int:
     return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
 
-def remove_vectors(layout: Layout, removed: VectorSet) -> None:
+def remove_vectors(workspace: Workspace, removed: VectorSet) -> None:
     """Delete a set with what was made from it; call it while holding the workspace."""
     if removed.is_default:
-        layout.default_encoder.unlink(missing_ok=True)
+        workspace.default_encoder_file.unlink(missing_ok=True)
     folder = removed.vectors.parent
     retired = folder.with_name(f".{folder.name}.old")  # a half-deleted set must not look like one
     shutil.rmtree(retired, ignore_errors=True)

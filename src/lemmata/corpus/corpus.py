@@ -19,7 +19,7 @@ from lemmata.core.artefacts import check_files, corpus_artefact
 from lemmata.core.database import Connection
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import INSERTED, Document, Integers, Link, Mask, Passage, Skip, titled, without_references
-from lemmata.core.workspace import Layout, read_corpus_manifest, read_manifest
+from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
 from lemmata.corpus.schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
 
 _ATTEMPTS = 40  # to open a corpus that is being replaced
@@ -50,38 +50,38 @@ class IngestedSource(NamedTuple):
     skips: int
 
 
-def _open(layout: Layout) -> tuple[dict[str, Any], Connection]:
+def _open(workspace: Workspace) -> tuple[dict[str, Any], Connection]:
     """The manifest of the corpus and a connection to the file that it describes.
 
     While an ingest puts its copy in place there is no manifest for a moment, or one of the file before.
     """
     for attempt in range(_ATTEMPTS):
-        manifest = read_corpus_manifest(layout)
-        if manifest is None and layout.database.is_file() and attempt < _ATTEMPTS - 1 and layout.is_held():
+        manifest = read_corpus_manifest(workspace)
+        if manifest is None and workspace.database.is_file() and attempt < _ATTEMPTS - 1 and workspace.is_held():
             time.sleep(_PAUSE)
             continue
-        if manifest is None and (layout.database.is_file() or layout.incoming.is_file()):
-            raise WorkspaceError(f"the last ingest into {layout.root} did not finish: run the same command again")
+        if manifest is None and (workspace.database.is_file() or workspace.incoming.is_file()):
+            raise WorkspaceError(f"the last ingest into {workspace.root} did not finish: run the same command again")
         if manifest is None:
-            raise WorkspaceError(f"{layout.root} has no corpus yet: run 'lemmata ingest PATHS…' first")
+            raise WorkspaceError(f"{workspace.root} has no corpus yet: run 'lemmata ingest PATHS…' first")
         try:
-            check_files(corpus_artefact(layout), manifest)
-            connection = open_database(layout.database, create=False)
+            check_files(corpus_artefact(workspace), manifest)
+            connection = open_database(workspace.database, create=False)
         except WorkspaceError:
-            if read_manifest(layout.manifest(layout.corpus)) == manifest:
+            if read_manifest(workspace.manifest(workspace.corpus_folder)) == manifest:
                 raise
             continue
-        if read_manifest(layout.manifest(layout.corpus)) == manifest:
+        if read_manifest(workspace.manifest(workspace.corpus_folder)) == manifest:
             return manifest, connection
         connection.close()
-    raise WorkspaceError(f"{layout.root} changes all the time: try again later")
+    raise WorkspaceError(f"{workspace.root} changes all the time: try again later")
 
 
 class Corpus(Sequence[Passage]):
     """The passages of a workspace in fixed order, read from disk on demand; safe to share between threads."""
 
-    def __init__(self, layout: Layout) -> None:
-        manifest, self._connection = _open(layout)
+    def __init__(self, workspace: Workspace) -> None:
+        manifest, self._connection = _open(workspace)
         self.inputs: str = manifest["inputs"]  # changes whenever the corpus does
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
         self._connection.create_function("words", 1, _count_words, deterministic=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lemmata.core.artefacts import Artefact, artefact, check_files, open_artefact, seal
 from lemmata.core.files import read_array, read_json, writing
 from lemmata.core.types import Mask
-from lemmata.core.workspace import Layout, open_manifest
+from lemmata.core.workspace import Workspace, open_manifest
 
 Parts = npt.NDArray[np.int8]
 Keys = npt.NDArray[np.uint64]
@@ -80,7 +80,7 @@ class Split:
         return {"train": train, **table, "left_out": {"rows": int((self.part == LEFT_OUT).sum())}}
 
 
-def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> None:
+def write_split(workspace: Workspace, split: Split, manifest: Mapping[str, Any]) -> None:
     """Replace the split of a workspace; `manifest["inputs"]` names the corpus that it splits."""
     own = {
         "method": split.method,
@@ -91,7 +91,7 @@ def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> No
         "digest": split.digest(),
         "counts": split.counts(),
     }
-    with writing(layout.split) as folder:
+    with writing(workspace.split_folder) as folder:
         folder.mkdir()
         np.save(folder / "part.npy", split.part)
         np.save(folder / "unseen.npy", split.unseen)
@@ -102,18 +102,18 @@ def write_split(layout: Layout, split: Split, manifest: Mapping[str, Any]) -> No
         seal(folder, {**manifest, **own})
 
 
-def open_split(layout: Layout, inputs: str) -> Split:
+def open_split(workspace: Workspace, inputs: str) -> Split:
     """The split of the corpus with these `inputs`; WorkspaceError where there is none."""
-    item = artefact(layout, "split")
-    return _read_split(item, open_artefact(layout, item, inputs))
+    item = artefact(workspace, "split")
+    return _read_split(item, open_artefact(workspace, item, inputs))
 
 
-def earlier_split(layout: Layout, options: Mapping[str, Any]) -> Split | None:
+def earlier_split(workspace: Workspace, options: Mapping[str, Any]) -> Split | None:
     """The stored split, if it was made with these options; the corpus may have changed since.
 
     WorkspaceError for a damaged one: without it, a new split could move passages.
     """
-    item = artefact(layout, "split")
+    item = artefact(workspace, "split")
     manifest = open_manifest(item.manifest, item.repair)
     if manifest is None or {**manifest["options"], "answers": options["answers"]} != options:
         return None

@@ -9,31 +9,31 @@ from typing import Any
 from lemmata.core.artefacts import check_files, training_set
 from lemmata.core.errors import InputError, WorkspaceError, require
 from lemmata.core.files import fingerprint
-from lemmata.core.workspace import Layout, open_manifest, read_manifest, read_manifests
+from lemmata.core.workspace import Workspace, open_manifest, read_manifest, read_manifests
 
 # ---------------------------------------------------------------- list and read
 
 
-def sets(layout: Layout) -> dict[str, dict[str, Any]]:
+def sets(workspace: Workspace) -> dict[str, dict[str, Any]]:
     """The manifest of every mined set, by name."""
-    return read_manifests(layout.training_sets)
+    return read_manifests(workspace.training_folder)
 
 
-def set_file(layout: Layout, name: str) -> Path:
+def set_file(workspace: Workspace, name: str) -> Path:
     """The Parquet file of a set; WorkspaceError where there is no such set, or a damaged one."""
-    path = layout.training_file(name)
+    path = workspace.training_file(name)
     if not path.exists():
-        names = ", ".join(sets(layout)) or "none yet"
+        names = ", ".join(sets(workspace)) or "none yet"
         raise WorkspaceError(f"there is no training set {name!r} (there are: {names})")
-    item = training_set(layout, name)
+    item = training_set(workspace, name)
     if (manifest := open_manifest(item.manifest, item.cure)) is not None:  # there is none while the set is written
         check_files(item, manifest)
     return path
 
 
-def split_key(layout: Layout) -> str:
+def split_key(workspace: Workspace) -> str:
     """A hash of the split; it changes when the corpus is split in another way."""
-    manifest = read_manifest(layout.manifest(layout.split))
+    manifest = read_manifest(workspace.manifest(workspace.split_folder))
     return str(manifest["digest"]) if manifest else fingerprint(None)
 
 

@@ -20,7 +20,7 @@ from lemmata.core.database import copy_to, transaction
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import explain_failed_write, sync, writing
 from lemmata.core.types import Document, Label, Reading, Reference, Skip
-from lemmata.core.workspace import Layout, read_manifest, write_manifest
+from lemmata.core.workspace import Workspace, read_manifest, write_manifest
 from lemmata.corpus.schema import (
     OWNED,
     PASSAGE_COLUMNS,
@@ -103,11 +103,11 @@ class _Ids:
         return used + identity[len(document) :] if used != document and identity.startswith(document) else identity
 
 
-def stored_columns(layout: Layout) -> dict[str, dict[str, str]]:
+def stored_columns(workspace: Workspace) -> dict[str, dict[str, str]]:
     """For each source the columns that were named for its tables, by option."""
-    if not layout.database.is_file():
+    if not workspace.database.is_file():
         return {}
-    with contextlib.closing(open_database(layout.database, create=False)) as connection:
+    with contextlib.closing(open_database(workspace.database, create=False)) as connection:
         return read_columns(connection)
 
 
@@ -118,17 +118,17 @@ class CorpusWriter:
     after a failure. A copy left by a stopped run is continued; a copy that filled the disk is removed.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
         self.connection: sqlite3.Connection
         self.resumed = False  # whether a stopped run had begun to write
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> CorpusWriter:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self.layout.hold())
+            stack.enter_context(self.workspace.hold())
             stack.push(self._leave)
-            stack.enter_context(explain_failed_write(self.layout.incoming))
+            stack.enter_context(explain_failed_write(self.workspace.incoming))
             self._begin()
             self._stack = stack.pop_all()
         return self
@@ -138,7 +138,7 @@ class CorpusWriter:
 
     def _begin(self) -> None:
         """Open the copy of a stopped run, or make one."""
-        layout = self.layout
+        layout = self.workspace
         self.resumed = layout.incoming.is_file()
         if layout.database.is_file() and not self.resumed:
             with (
@@ -146,40 +146,40 @@ class CorpusWriter:
                 writing(layout.incoming, durable=False) as temporary,
             ):
                 copy_to(connection, temporary)
-        layout.corpus.mkdir(parents=True, exist_ok=True)
+        layout.corpus_folder.mkdir(parents=True, exist_ok=True)
         self.connection = open_database(layout.incoming, create=True)
         self.connection.execute("PRAGMA journal_mode = WAL")  # many small transactions, without waiting for the disk
 
     def _leave(self, kind: type[BaseException] | None, error: BaseException | None, _trace: Any) -> None:
         opened = hasattr(self, "connection")
         useless = isinstance(error, WorkspaceError)  # the copy could not be written
-        if opened and self.layout.incoming.exists() and not self.resumed and not self.connection.total_changes:
-            useless = useless or self.layout.database.is_file()  # it is the same corpus
+        if opened and self.workspace.incoming.exists() and not self.resumed and not self.connection.total_changes:
+            useless = useless or self.workspace.database.is_file()  # it is the same corpus
         if kind is None and not useless:
             self.publish()
         elif opened:
             self.connection.close()
         if useless:
             for suffix in ("", "-wal", "-shm"):
-                self.layout.incoming.with_name(self.layout.incoming.name + suffix).unlink(missing_ok=True)
+                self.workspace.incoming.with_name(self.workspace.incoming.name + suffix).unlink(missing_ok=True)
 
     def publish(self, manifest: Mapping[str, Any] | None = None) -> None:
         """Replace the corpus by the copy, and its manifest if one is given. Nothing can be written afterwards."""
-        layout = self.layout
+        layout = self.workspace
         if not layout.incoming.exists():
             return  # already published
         self.connection.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read without writing
         self.connection.close()
         sync(layout.incoming)
         if manifest is None:
-            manifest = read_manifest(layout.manifest(layout.corpus))
+            manifest = read_manifest(layout.manifest(layout.corpus_folder))
         if manifest is not None:
             manifest = {**manifest, "files": {layout.database.name: file_facts(layout.incoming)}}
-            layout.manifest(layout.corpus).unlink(missing_ok=True)
+            layout.manifest(layout.corpus_folder).unlink(missing_ok=True)
         layout.incoming.replace(layout.database)
-        sync(layout.corpus)
+        sync(layout.corpus_folder)
         if manifest is not None:
-            write_manifest(layout.manifest(layout.corpus), manifest)
+            write_manifest(layout.manifest(layout.corpus_folder), manifest)
 
     def units(self, root: str) -> dict[str, StoredUnit]:
         """The units of a root as they were last read, by unit id."""

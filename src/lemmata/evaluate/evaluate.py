@@ -17,7 +17,7 @@ import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.core.types import Floats, Integers, Mask, Progress
-from lemmata.core.workspace import Layout, VectorSet, read_manifest, vector_set, write_manifest
+from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example, audit, examples, normalise, repeats
 from lemmata.corpus.split import PARTS, Keys, Split, id_keys, open_split
@@ -77,7 +77,7 @@ class TaskOptions:
 # ---------------------------------------------------------------- tasks
 
 
-def corpus_task(layout: Layout, name: str, options: TaskOptions) -> Task:
+def corpus_task(workspace: Workspace, name: str, options: TaskOptions) -> Task:
     """A task made from the corpus itself: `references`, `documents`, `concepts` or `descriptions`.
 
     With a part of the split, queries from seen and unseen documents are reported apart.
@@ -89,10 +89,10 @@ def corpus_task(layout: Layout, name: str, options: TaskOptions) -> Task:
     if options.protocol not in ("passage", "seed"):
         raise LemmataError(f"the protocol is passage or seed, not {options.protocol!r}")
     generator = np.random.default_rng(options.seed)
-    with contextlib.closing(Corpus(layout)) as corpus:
-        split = open_split(layout, corpus.inputs) if options.part else None
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        split = open_split(workspace, corpus.inputs) if options.part else None
         if name in ("concepts", "descriptions"):
-            task = _concept_task(layout, corpus, name, split, options, generator)
+            task = _concept_task(workspace, corpus, name, split, options, generator)
         else:
             task = _passage_task(corpus, name, split, options, generator)
     if not task.queries:
@@ -119,7 +119,7 @@ def read_asked(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
 
 
 def table_task(
-    layout: Layout,
+    workspace: Workspace,
     name: str,
     queries: Mapping[str, str],
     qrels: Mapping[str, Mapping[str, int]],
@@ -132,13 +132,13 @@ def table_task(
     `allow_missing` keeps answers that are not in the corpus, which `evaluate` counts.
     """
     task = task_from(name, queries, qrels)
-    with contextlib.closing(Corpus(layout)) as corpus:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         is_prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
         row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     answers = [identity for grades in qrels.values() for identity in grades]
     missing = _find_missing(qrels, row_of)
     if missing and not allow_missing:
-        raise InputError(f"{missing.sentence()}; the corpus is that of {layout.root}", file=str(file))
+        raise InputError(f"{missing.sentence()}; the corpus is that of {workspace.root}", file=str(file))
     prose_answers = any(is_prose[row_of[identity]] for identity in answers if identity in row_of)
     return replace(task, candidates=None if prose_answers else ~is_prose)
 
@@ -152,7 +152,7 @@ def judgments_of(folder: Path) -> tuple[Path, str]:
     return folder, files[0].stem if len(files) == 1 else "test"
 
 
-def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
+def beir_task(workspace: Workspace, folder: Path, *, name: str) -> Task:
     """The task of a BEIR folder, by the judgments that `judgments_of` says.
 
     Where its passages were stored under other ids, the judgments get these. A query that is a passage, with its id and
@@ -164,9 +164,9 @@ def beir_task(layout: Layout, folder: Path, *, name: str) -> Task:
     check_judgments(queries, qrels, queries_file=folder / "queries.jsonl", qrels_file=judgments)
     judged_ids = {identity for grades in qrels.values() for identity in grades}
     stored: dict[str, str] = {}
-    with contextlib.closing(Corpus(layout)) as corpus:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         for path in sorted(folder.glob("corpus.jsonl*")):
-            file = os.path.relpath(path.parent.resolve() / path.name, layout.root.resolve())
+            file = os.path.relpath(path.parent.resolve() / path.name, workspace.root.resolve())
             stored = stored or corpus.stored_ids(file, {*judged_ids, *queries})
         itself = _queries_that_are_passages(corpus, queries, stored)
     renamed = {
@@ -209,14 +209,14 @@ def _passage_task(
 
 
 def _concept_task(
-    layout: Layout,
+    workspace: Workspace,
     corpus: Corpus,
     name: str,
     split: Split | None,
     options: TaskOptions,
     generator: np.random.Generator,
 ) -> Task:
-    stored = open_graph(layout)
+    stored = open_graph(workspace)
     mentioning, defining = concept_passages(stored)
     if split is None:
         chosen = held_out(list(stored.concepts), options.share, generator)
@@ -288,10 +288,9 @@ def _rows_of_judged(corpus: Corpus, task: Task, *, allow_missing: bool) -> tuple
 
 
 def evaluate(
-    layout: Layout,
+    workspace: Workspace,
     task: Task,
     options: EvaluateOptions,
-    progress: Progress,
     *,
     retrievers: Sequence[str],
     train: Sequence[Example] = (),
@@ -299,7 +298,6 @@ def evaluate(
     allow_missing: bool = False,
     command: str = "",
     trec: Path | None = None,
-    key: str = "",
     index: IndexOptions | None = None,
     allowance: Allowance | None = None,
 ) -> Report:
@@ -319,7 +317,7 @@ def evaluate(
     if len(parsed) > 1 and baseline not in parsed:  # said before anything is searched; one retriever needs none
         raise ConfigError(f"there is no retriever {baseline!r} to compare with; there are {', '.join(parsed)}")
     notes = list(task.notes)
-    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
+    with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
         corpus = retriever.corpus
         missing, row_of = _rows_of_judged(corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
@@ -337,12 +335,10 @@ def evaluate(
             _ = retriever.lexical  # refuse an old one before anything long starts
         named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
         update_vectors(
-            layout,
+            workspace,
             named,
             index or IndexOptions(),
-            progress,
             queries=list(task.queries.values()),
-            key=key,
             allowance=allowance,
         )
         used_encoders = {encoder for kind, encoder in parsed.values() if kind != "lexical"}
@@ -351,13 +347,13 @@ def evaluate(
         encoder = retriever.vectors.encoder if any(is_unnamed_dense) else ""
         trained_on: dict[str, int] = {}
         for each in dict.fromkeys(filter(None, (encoder, *named))) if task.part else ():
-            counts, warnings = _trained_on(layout, corpus, task, each)
+            counts, warnings = _trained_on(workspace, corpus, task, each)
             trained_on = {count: max(value, trained_on.get(count, 0)) for count, value in counts.items()} or trained_on
             notes += warnings
         rerankers = [split_reranker(name) for name in retrievers]
         for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
             if task.part:
-                notes += _trained_on(layout, corpus, task, model)[1]
+                notes += _trained_on(workspace, corpus, task, model)[1]
         notes += _fitted_to(retriever, task, retrievers)
         notes += filter(None, (retriever.missing_part(encoder) for kind, encoder in parsed.values() if kind == "auto"))
         documents = corpus.document_numbers() if options.level != "passage" else None
@@ -374,7 +370,7 @@ def evaluate(
         if trec is not None:
             write_trec_qrels(trec.with_name(f"{trec.stem}.qrels"), task.qrels)
         for name, (_, used) in parsed.items():
-            ranked, scores = _rank(retriever, task, name, min(depth, len(corpus)), progress)
+            ranked, scores = _rank(retriever, task, name, min(depth, len(corpus)), workspace.progress)
             if trec is not None:
                 word = re.sub(r"[^\w.-]+", "-", name)  # an encoder may be a path
                 path = trec if len(retrievers) == 1 else trec.with_name(f"{trec.stem}.{word}{trec.suffix}")
@@ -431,13 +427,13 @@ def _hide_summaries(
             rows = np.asarray(side.summaries.rows)
             notes[_about_summaries(retriever.corpus, task, side.summaries.sources, rows, hidden)] = None
     cure = "run 'lemmata index --rebuild'"
-    if lexical and (summaries := read_texts(retriever.layout.lexical_summaries, cure)):
-        manifest = read_manifest(retriever.layout.manifest(retriever.layout.lexical)) or {}
+    if lexical and (summaries := read_texts(retriever.workspace.lexical_summaries, cure)):
+        manifest = read_manifest(retriever.workspace.manifest(retriever.workspace.lexical_folder)) or {}
         hidden = repeats([summary.text for summary in summaries], queries)
         rows = np.array([summary.row for summary in summaries])
         notes[_about_summaries(retriever.corpus, task, manifest["summaries"], rows, hidden)] = None
         if hidden.any():
-            corpus = indexed_corpus(retriever.layout, retriever.corpus)
+            corpus = indexed_corpus(retriever.workspace, retriever.corpus)
             kept = Summarised(corpus, (summary for summary, hide in zip(summaries, hidden, strict=True) if not hide))
             tokenizer = retriever.lexical.tokenizer
             LexicalIndex.build(kept.contents(), scratch / "lexical", headings=kept.headings(), tokenizer=tokenizer)
@@ -476,10 +472,10 @@ def _count_queries_about(corpus: Corpus, task: Task, rows: Integers) -> int:
     return sum(any(grade > 0 and is_chosen(name) for name, grade in grades.items()) for grades in task.qrels.values())
 
 
-def _trained_on(layout: Layout, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
+def _trained_on(workspace: Workspace, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
     """Queries of a part that the encoder knows from its training under another split, counted, and the warning."""
-    folder = model_folder(encoder, layout.models)
-    split = split_key(layout)
+    folder = model_folder(encoder, workspace.models_folder)
+    split = split_key(workspace)
     corpus_keys = id_keys(corpus.ids())
     others = [
         record
@@ -593,14 +589,14 @@ def _check_tunable(task: Task) -> None:
         raise LeakageError("weights are not fitted to the test part of the split: fit them to --part validation")
 
 
-def _places(layout: Layout, encoder: str) -> VectorSet | None:
+def _places(workspace: Workspace, encoder: str) -> VectorSet | None:
     """Where the vectors of an encoder and their fusion are; without a name, those that search uses."""
-    return vector_set(layout, encoder_id(encoder, layout.models) if encoder else "")
+    return vector_set(workspace, encoder_id(encoder, workspace.models_folder) if encoder else "")
 
 
-def _check_enough(layout: Layout, task: Task, encoder: str) -> None:
+def _check_enough(workspace: Workspace, task: Task, encoder: str) -> None:
     """Refuse to replace weights by those of queries that are too few to tell."""
-    vectors = _places(layout, encoder)
+    vectors = _places(workspace, encoder)
     if vectors is None or len(task.qrels) >= FEWEST:
         return
     before = int((read_manifest(vectors.fusion) or {}).get("queries", 0))
@@ -624,7 +620,7 @@ def _fitted_to(retriever: Retriever, task: Task, retrievers: Sequence[str]) -> l
     for name in retrievers:
         base, number, model = split_reranker(name)
         kind, encoder = parse_retriever(base)
-        vectors = _places(retriever.layout, encoder)
+        vectors = _places(retriever.workspace, encoder)
         if kind == "auto" and vectors is not None:
             asked[base] = (read_manifest(vectors.fusion) or {}).get("asked", [])
         if number and (weight := retriever.stored_rerank_weight(base, model)):
@@ -639,13 +635,11 @@ def _fitted_to(retriever: Retriever, task: Task, retrievers: Sequence[str]) -> l
 
 
 def tune(
-    layout: Layout,
+    workspace: Workspace,
     task: Task,
     measure_name: str,
-    progress: Progress,
     *,
     encoder: str = "",
-    key: str = "",
     allow_missing: bool = False,
     index: IndexOptions | None = None,
     allowance: Allowance | None = None,
@@ -657,26 +651,24 @@ def tune(
     of the split always.
     """
     _check_tunable(task)
-    _check_enough(layout, task, encoder)
-    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
+    _check_enough(workspace, task, encoder)
+    with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
         update_vectors(
-            layout,
+            workspace,
             filter(None, [encoder]),
             index or IndexOptions(),
-            progress,
             queries=list(task.queries.values()),
-            key=key,
             allowance=allowance,
         )
         _hide_summaries(retriever, task, [encoder], scratch)
         values, graph = fusion_values(
-            retriever, task, measure_name, progress, encoder=encoder, allow_missing=allow_missing
+            retriever, task, measure_name, workspace.progress, encoder=encoder, allow_missing=allow_missing
         )
         learned = retriever.dense(encoder).metric is not None
-    progress("fitting the fusion", 0, None)
-    vectors = _places(layout, encoder)
+    workspace.progress("fitting the fusion", 0, None)
+    vectors = _places(workspace, encoder)
     assert vectors is not None  # the dense ranking came from them
-    static = is_static_encoder(vectors.encoder, layout.models)
+    static = is_static_encoder(vectors.encoder, workspace.models_folder)
     default = default_fusion(static=static)
     fit = fit_fusion(values, default, graph=graph, learned=learned)
     named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
@@ -726,13 +718,11 @@ def fusion_values(
 
 
 def tune_rerank(
-    layout: Layout,
+    workspace: Workspace,
     task: Task,
     name: str,
     measure_name: str,
-    progress: Progress,
     *,
-    key: str = "",
     allow_missing: bool = False,
     allowance: Allowance | None = None,
 ) -> dict[str, Any]:
@@ -744,17 +734,17 @@ def tune_rerank(
     _check_tunable(task)
     chosen_measure = parse_measure(measure_name)
     base, number, model = split_reranker(name)
-    with _scratch() as scratch, contextlib.closing(Retriever(layout, key=key, allowance=allowance)) as retriever:
+    with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
         _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
         judgments = judged(task.qrels, row_of)
         kind, encoder = parse_retriever(base)
         _hide_summaries(retriever, task, [encoder] if kind != "lexical" else [], scratch, lexical=kind != "dense")
         depth = min(max(number, chosen_measure.cutoff), len(retriever.corpus))
-        rows, scores = _rank(retriever, task, base, depth, progress)
+        rows, scores = _rank(retriever, task, base, depth, workspace.progress)
         cross = np.full((len(rows), min(number, depth)), -np.inf, np.float32)
         texts = [task.queries[query] for query in task.qrels]
         for start in range(0, len(rows), _RERANK_BATCH):
-            progress("reranking", start, len(rows))
+            workspace.progress("reranking", start, len(rows))
             batch = slice(start, start + _RERANK_BATCH)
             cross[batch] = retriever.cross_scores(texts[batch], rows[batch, : cross.shape[1]], model)
         reranker = retriever.cross_encoder(model).name
@@ -775,8 +765,8 @@ def tune_rerank(
         "tried": table,
     }
     place = f"{base}+rerank:{reranker}"
-    weights = (read_manifest(layout.rerank) or {}).get("weights", {})
+    weights = (read_manifest(workspace.rerank) or {}).get("weights", {})
     weights.pop(place, None)  # the one that was chosen last is the last
     weights[place] = {**report, "asked": _keys_of(task)}
-    write_manifest(layout.rerank, {"verb": "tune", "weights": weights})
+    write_manifest(workspace.rerank, {"verb": "tune", "weights": weights})
     return report

@@ -13,8 +13,7 @@ import numpy as np
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import writing
 from lemmata.core.objects import ObjectStore
-from lemmata.core.types import Progress
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.evaluate.tasks import Task
 from lemmata.ingest.beir import passage_record, write_beir
@@ -22,13 +21,13 @@ from lemmata.ingest.beir import passage_record, write_beir
 _BEIR_FILES = frozenset(("corpus.jsonl", "queries.jsonl", "qrels"))
 
 
-def export_corpus(layout: Layout, path: Path, progress: Progress) -> dict[str, Any]:
+def export_corpus(workspace: Workspace, path: Path) -> dict[str, Any]:
     """Write the cleaned passages as JSON lines, in the order of the rows, each with title and authors of its document.
 
     Ingested again, they have the same ids, texts, kinds, titles and resolved links. Not in the file: the LaTeX source
     of a passage, its place in it, the bibliographies, and the tree of locations, which has a table of its own.
     """
-    with contextlib.closing(Corpus(layout)) as corpus, writing(path) as temporary:
+    with contextlib.closing(Corpus(workspace)) as corpus, writing(path) as temporary:
         documents = {document.id: document for document in corpus.documents() if document.kind != "location"}
 
         def is_id(name: str) -> bool:
@@ -39,25 +38,25 @@ def export_corpus(layout: Layout, path: Path, progress: Progress) -> dict[str, A
         with temporary.open("w", encoding="utf-8", newline="\n") as stream:
             for row, passage in enumerate(corpus):
                 if row % 1000 == 0:
-                    progress("writing passages", row, len(corpus))
+                    workspace.progress("writing passages", row, len(corpus))
                 record = passage_record(passage, documents.get(passage.document), is_id=is_id)
                 stream.write(json.dumps(record, ensure_ascii=False) + "\n")
         return {"file": str(path), "passages": len(corpus), "documents": len(corpus.document_ids())}
 
 
-def export_corpus_to_store(layout: Layout, url: str, progress: Progress) -> dict[str, Any]:
+def export_corpus_to_store(workspace: Workspace, url: str) -> dict[str, Any]:
     """The same as `export_corpus` for an object, which appears when it is complete."""
     store = ObjectStore(url)
-    layout.fetched.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=layout.fetched.parent) as folder:
+    workspace.fetched.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=workspace.fetched.parent) as folder:
         path = Path(folder) / "corpus.jsonl"
-        report = export_corpus(layout, path, progress)
-        progress("sending", 0, None)
+        report = export_corpus(workspace, path)
+        workspace.progress("sending", 0, None)
         store.upload(path)
     return {**report, "file": store.url}
 
 
-def export_beir(layout: Layout, task: Task, folder: Path, progress: Progress) -> dict[str, Any]:
+def export_beir(workspace: Workspace, task: Task, folder: Path) -> dict[str, Any]:
     """Write a task as a BEIR folder: its candidates as `corpus.jsonl`, `queries.jsonl`, and `qrels/test.tsv`.
 
     A folder that holds anything else is refused. BEIR has no word for a passage that is no result for one query:
@@ -65,9 +64,11 @@ def export_beir(layout: Layout, task: Task, folder: Path, progress: Progress) ->
     """
     if folder.exists() and not (folder.is_dir() and _BEIR_FILES.issuperset(path.name for path in folder.iterdir())):
         raise WorkspaceError(f"{folder} holds other files, which would be lost: name a new folder")
-    with contextlib.closing(Corpus(layout)) as corpus, writing(folder) as temporary:
+    with contextlib.closing(Corpus(workspace)) as corpus, writing(folder) as temporary:
         rows = range(len(corpus)) if task.candidates is None else np.flatnonzero(task.candidates).tolist()
-        counts = write_beir(temporary, corpus.in_rows(rows), task.queries, task.qrels, progress, total=len(rows))
+        counts = write_beir(
+            temporary, corpus.in_rows(rows), task.queries, task.qrels, workspace.progress, total=len(rows)
+        )
     same = sum(query == passage for query, passage in task.itself.items())
     notes = list(task.notes)
     if same:

@@ -16,7 +16,7 @@ from lemmata.core.artefacts import seal
 from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.core.files import writing
 from lemmata.core.types import CrossEncoder, Integers, Pair, Progress
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import LEFT_OUT, PARTS, open_split
@@ -74,32 +74,38 @@ class JudgedQuery(NamedTuple):
 
 
 @contextlib.contextmanager
-def _open_part(layout: Layout, part: str) -> Iterator[Material]:
+def _open_part(workspace: Workspace, part: str) -> Iterator[Material]:
     if part not in _FILES:
         raise LemmataError(f"queries come from the parts {' and '.join(_FILES)}, not from {part!r}")
-    with contextlib.closing(Corpus(layout)) as corpus:
-        yield material(corpus, open_split(layout, corpus.inputs), part)
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        yield material(corpus, open_split(workspace, corpus.inputs), part)
 
 
-def ruled(layout: Layout, options: PoolOptions, rules: QueryOptions) -> list[JudgedQuery]:
+def ruled(workspace: Workspace, options: PoolOptions, rules: QueryOptions) -> list[JudgedQuery]:
     """Queries by rules from a random sample of the passages of a part."""
-    with _open_part(layout, options.part) as part:
+    with _open_part(workspace, options.part) as part:
         return _one_of_each(rule_queries(part, rules), options)
 
 
 def preview_written(
-    layout: Layout, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions, key: str
+    workspace: Workspace, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions
 ) -> Preview:
     """Calls, tokens and cost of letting a model write the queries; nothing is sent."""
-    with _open_part(layout, options.part) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
+    with (
+        _open_part(workspace, options.part) as part,
+        contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
+    ):
         return chat.preview(query_requests(_sampled(part, options), how))
 
 
 def written(
-    layout: Layout, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions, limits: Limits, key: str
+    workspace: Workspace, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions, limits: Limits
 ) -> list[JudgedQuery]:
     """Queries by a language model from a random sample of the passages of a part; answers are stored and reused."""
-    with _open_part(layout, options.part) as part, contextlib.closing(Chat(endpoint, layout.answers, key)) as chat:
+    with (
+        _open_part(workspace, options.part) as part,
+        contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
+    ):
         spent = chat.spent()
         budget = limits.budget(spent, spent)
         pairs: list[Pair] = []
@@ -150,15 +156,13 @@ def _one_of_each(pairs: Iterable[Pair], options: PoolOptions) -> list[JudgedQuer
 
 
 def judge(
-    layout: Layout,
+    workspace: Workspace,
     out: Path,
     queries: Sequence[JudgedQuery],
     by: CrossEncoder,
     options: PoolOptions,
-    progress: Progress,
     *,
     made_by: str = "rules",
-    key: str = "",
 ) -> dict[str, Any]:
     """Write `queries.jsonl`, `qrels/test.tsv` (or `dev.tsv`) and `pool.tsv` to the folder `out`; returns its manifest.
 
@@ -176,18 +180,20 @@ def judge(
     sources = [query.sources for query in queries]
     if options.thresholds is None and not any(sources):  # said before everything is searched and scored
         raise InputError(NO_SOURCES)
-    with contextlib.closing(Retriever(layout, key=key)) as retriever:
+    with contextlib.closing(Retriever(workspace)) as retriever:
         corpus = retriever.corpus
-        rankings = {name: _rank(retriever, texts, options.depth, name, progress) for name in options.retrievers}
+        rankings = {
+            name: _rank(retriever, texts, options.depth, name, workspace.progress) for name in options.retrievers
+        }
         candidates = pool(rankings, sources)
         generator = np.random.default_rng(options.seed)
         each = -(-_RANDOM_PAIRS // len(queries)) if options.thresholds is None else 0
         drawn = generator.integers(0, len(corpus), (len(queries), each))
         text_of = _contents(corpus, {*candidates.rows.tolist(), *drawn.ravel().tolist()})
         ids = corpus.ids()
-        parts = _parts(layout, corpus)
+        parts = _parts(workspace, corpus)
     pairs = list(zip(candidates.queries.tolist(), candidates.rows.tolist(), strict=True))
-    scores = score_pairs([(texts[query], text_of[row]) for query, row in pairs], by.score, progress)
+    scores = score_pairs([(texts[query], text_of[row]) for query, row in pairs], by.score, workspace.progress)
     is_source = source_repeats(candidates, sources, text_of)
     thresholds = options.thresholds
     if thresholds is None:
@@ -197,7 +203,7 @@ def judge(
             for row in rows
             if row not in sources[query]
         ]
-        random_scores = score_pairs(others, by.score, progress, what="calibrating")
+        random_scores = score_pairs(others, by.score, workspace.progress, what="calibrating")
         thresholds = calibrate(scores[is_source], random_scores)
     grades = np.where(is_source, HIGHEST, grade(scores, thresholds))
     width = len(str(len(queries)))
@@ -237,7 +243,7 @@ def judge(
         lines = zip(rows, scores.tolist(), grades.tolist(), finders, strict=True)
         head = "query-id\tcorpus-id\tscore\tgrade\tretrievers\n"
         _write(folder / "pool.tsv", (head, *(f"{q}\t{p}\t{s:.4f}\t{g}\t{f}\n" for (q, p), s, g, f in lines)))
-        content = {**report, "inputs": corpus.inputs, "split": split_key(layout), "seed": options.seed}
+        content = {**report, "inputs": corpus.inputs, "split": split_key(workspace), "seed": options.seed}
         seal(folder, content)
     return report
 
@@ -254,11 +260,11 @@ def _contents(corpus: Corpus, rows: Iterable[int]) -> dict[int, str]:
     return {row: passage.content for row, passage in in_batches(corpus.passages, sorted(rows))}
 
 
-def _parts(layout: Layout, corpus: Corpus) -> list[str]:
+def _parts(workspace: Workspace, corpus: Corpus) -> list[str]:
     """The part of each row; none where there is no split."""
-    if not layout.manifest(layout.split).exists():
+    if not workspace.manifest(workspace.split_folder).exists():
         return []
-    numbers = open_split(layout, corpus.inputs).part.tolist()
+    numbers = open_split(workspace, corpus.inputs).part.tolist()
     return ["no part" if number == LEFT_OUT else PARTS[number] for number in numbers]
 
 

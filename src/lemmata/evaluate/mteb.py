@@ -18,7 +18,7 @@ import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, LemmataError, require
 from lemmata.core.types import Encoder, Floats, Progress
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.encode.load import load_encoder
 from lemmata.evaluate.runs import strictly_falling
 from lemmata.ingest.beir import read_corpus, read_judged
@@ -215,13 +215,7 @@ RETRIEVERS = ("dense", "lexical")
 
 
 def run_mteb(
-    layout: Layout,
-    tasks: Sequence[str],
-    encoder: str,
-    progress: Progress,
-    *,
-    retrievers: Sequence[str] = ("dense",),
-    key: str = "",
+    workspace: Workspace, tasks: Sequence[str], encoder: str, *, retrievers: Sequence[str] = ("dense",)
 ) -> list[dict[str, Any]]:
     """The scores of each task and retriever, as mteb computes them.
 
@@ -237,12 +231,14 @@ def run_mteb(
         models = {}
         for name in retrievers:
             if name == "dense":
-                loaded = load_encoder(encoder, key=key, cache=layout.encodings, models=layout.models)
-                models[encoder] = mteb_encoder(_ReportingEncoder(loaded, progress))
+                loaded = load_encoder(
+                    encoder, key=workspace.key, cache=workspace.encodings, models=workspace.models_folder
+                )
+                models[encoder] = mteb_encoder(_ReportingEncoder(loaded, workspace.progress))
             else:
                 models["BM25"] = mteb_search(_lexical(Path(folder)), name="BM25")
         for spec in tasks:
-            progress(f"reading {spec}", 0, None)
+            workspace.progress(f"reading {spec}", 0, None)
             task = _task(spec)
             for name, model in models.items():
                 records += [{"retriever": name, **record} for record in evaluate_task(model, task)]

@@ -21,8 +21,8 @@ import numpy as np
 from lemmata.core.config import near, suggest
 from lemmata.core.database import Memo
 from lemmata.core.errors import LemmataError
-from lemmata.core.types import Concept, Edge, Encoder, Graph, Passage, Progress
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.types import Concept, Edge, Encoder, Graph, Passage
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.concepts.build import ConceptOptions, build_concepts
 from lemmata.graph.concepts.evidence import Evidence, code_digest, evidence_key, from_json, read_evidence, to_json
@@ -49,26 +49,24 @@ class GraphOptions:
 # ---------------------------------------------------------------- build
 
 
-def build(layout: Layout, options: GraphOptions, progress: Progress) -> dict[str, Any]:
+def build(workspace: Workspace, options: GraphOptions) -> dict[str, Any]:
     """Build the graph by rules: links, concepts with their relations, and mentions.
 
     Concepts are built again only if the corpus or the options have changed.
     """
     begin = time.perf_counter()
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         source: dict[str, Any] = {"inputs": corpus.inputs, "options": asdict(options.concepts)}
         if records.sources().get(SOURCE) != source:
-            _apply_rules(layout, corpus, records, source, progress)
-        report = compress(layout, corpus, records, progress)
+            _apply_rules(workspace, corpus, records, source)
+        report = compress(workspace, corpus, records)
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-def _apply_rules(
-    layout: Layout, corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any], progress: Progress
-) -> None:
+def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any]) -> None:
     """Replace the records made by rules; `source` names the corpus and the options. Only new passages are read."""
-    with Memo(layout.evidence, code_digest()) as memo:
+    with Memo(workspace.evidence, code_digest()) as memo:
 
         def read(passage: Passage, title: str | None) -> Evidence:
             key = evidence_key(passage, title)
@@ -79,23 +77,23 @@ def _apply_rules(
             return evidence
 
         options = ConceptOptions(**source["options"])
-        graph = build_concepts(corpus, corpus.documents(), options, read=read, progress=progress)
+        graph = build_concepts(corpus, corpus.documents(), options, read=read, progress=workspace.progress)
     records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
 
 
-def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress: Progress) -> dict[str, Any]:
+def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) -> dict[str, Any]:
     """Write the records of all sources as one graph, with concepts merged; returns its counts.
 
     Records made by rules from another corpus are made again, with the same options: that asks nobody and costs little.
     Those of a language model and of link prediction stay as they are, and the report names them as `stale`.
     """
     if SOURCE in records.stale(corpus.inputs):
-        _apply_rules(layout, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.inputs}, progress)
-    progress("merging concepts", 0, None)
+        _apply_rules(workspace, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.inputs})
+    workspace.progress("merging concepts", 0, None)
     concepts, edges = _distinct_concepts(records), list(records.edges())
     decided = decide(propose(concepts, edges), records.verdicts())
     concepts, edges, merged = apply(concepts, edges, decided)
-    progress("compressing the graph", 0, None)
+    workspace.progress("compressing the graph", 0, None)
     kinds = _node_kinds(corpus, records, concepts)
     present = (edge for edge in edges if edge.source in kinds and edge.target in kinds)  # passages may be gone by now
     graph = build_graph(itertools.chain(link_edges(corpus, corpus.documents(links=True)), present), kinds)
@@ -118,8 +116,8 @@ def compress(layout: Layout, corpus: Corpus, records: GraphRecordStore, progress
         "report": report,
     }
     records.seal()  # first: the manifest of the graph says that this stage is done
-    write_compressed(layout, graph, rows, concepts, merged, manifest)
-    measure_new_graph(layout, progress)
+    write_compressed(workspace, graph, rows, concepts, merged, manifest)
+    measure_new_graph(workspace)
     return report
 
 
@@ -152,11 +150,10 @@ def _digest(graph: Graph) -> str:
 
 
 def import_graph(
-    layout: Layout,
+    workspace: Workspace,
     paths: Sequence[Path],
-    progress: Progress,
     *,
-    format: str,  # noqa: A002
+    format: str,  # noqa: A002 - the word that users know
     name: str,
     strict: bool,
 ) -> dict[str, Any]:
@@ -170,7 +167,7 @@ def import_graph(
         for concept, documents in graph.papers.items()
         for document in documents
     ]
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         records.replace(
             _IMPORT + name,
             concepts=graph.concepts,
@@ -183,7 +180,7 @@ def import_graph(
         own = {concept.id for concept in graph.concepts}
         occurrences = Counter(concept.id for concept in records.concepts())  # one for each source
         known = {identity for identity, sources in occurrences.items() if sources > (identity in own)}
-        report = compress(layout, corpus, records, progress)
+        report = compress(workspace, corpus, records)
     nodes = {*graph.kinds, *(end for edge in graph.edges for end in (edge.source, edge.target))}
     described = in_corpus | known
     unknown = [node for node, kind in graph.kinds.items() if kind == "unknown" and node not in described]
@@ -201,22 +198,22 @@ def import_graph(
     return report
 
 
-def remove_import(layout: Layout, name: str, progress: Progress) -> dict[str, Any]:
+def remove_import(workspace: Workspace, name: str) -> dict[str, Any]:
     """Delete the records of an import and compress the graph again; LemmataError where there is no such import."""
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         imports = [source.removeprefix(_IMPORT) for source in records.sources() if source.startswith(_IMPORT)]
         if name not in imports:
             raise LemmataError(f"there is no import {name!r}{suggest(name, imports)}")
         with records.transaction():
             records.remove(_IMPORT + name)
-        return compress(layout, corpus, records, progress)
+        return compress(workspace, corpus, records)
 
 
-def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
+def export_graph(workspace: Workspace, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
     """Write the whole graph, with the first evidence of each edge, to a file or folder."""
-    stored = open_graph(layout)
+    stored = open_graph(workspace)
     distinct: dict[tuple[str, str, str], Edge] = {}
-    with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+    with contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         links = link_edges(corpus, corpus.documents(links=True))
         for edge in itertools.chain(links, records.merged_edges(stored.merged)):
             first = distinct.get(edge[:3], edge._replace(weight=0.0))
@@ -231,17 +228,17 @@ def export_graph(layout: Layout, path: Path, *, format: str) -> dict[str, int]: 
 # ---------------------------------------------------------------- concepts and their merges
 
 
-def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
+def describe_concept(workspace: Workspace, identity: str) -> dict[str, Any]:
     """A concept's names, its relations to other concepts with their makers, and the passages that mention it.
 
     A concept that was merged away is described by the one that was kept. Raises LemmataError for an unknown id.
     """
-    stored = open_graph(layout)
+    stored = open_graph(workspace)
     identity = stored.merged.get(identity, identity)
     concept = stored.concepts.get(identity)
     if concept is None:
         raise LemmataError(f"there is no concept {identity!r}{near(identity, stored.concepts)}")
-    with GraphRecordStore(layout) as records:
+    with GraphRecordStore(workspace) as records:
         edges = {
             edge
             for edge in records.merged_edges(stored.merged)
@@ -259,19 +256,19 @@ def describe_concept(layout: Layout, identity: str) -> dict[str, Any]:
     }
 
 
-def merges(layout: Layout, encoder: Encoder | None = None) -> list[Merge]:
+def merges(workspace: Workspace, encoder: Encoder | None = None) -> list[Merge]:
     """Every merge that was proposed or decided, with its reason and status.
 
     With an encoder, concepts with similar names become candidates too. WorkspaceError where there is no graph yet.
     """
-    open_graph(layout)  # refuses records of another corpus
-    with GraphRecordStore(layout) as records:
+    open_graph(workspace)  # refuses records of another corpus
+    with GraphRecordStore(workspace) as records:
         concepts = _distinct_concepts(records)
         vectors = None if encoder is None else encoder.encode([concept.name for concept in concepts], role="query")
         return decide(propose(concepts, list(records.edges()), vectors=vectors), records.verdicts())
 
 
-def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, progress: Progress) -> dict[str, Any]:
+def decide_merge(workspace: Workspace, kept: str, gone: str, verdict: str | None) -> dict[str, Any]:
     """Accept or reject a merge, or withdraw a verdict with None, and compress the graph again.
 
     Replaces an earlier verdict on the two concepts, in either order. A verdict can be withdrawn while the graph has it,
@@ -281,16 +278,16 @@ def decide_merge(layout: Layout, kept: str, gone: str, verdict: str | None, prog
         raise LemmataError(f"a verdict is accept or reject, not {verdict!r}")
     if kept == gone:
         raise LemmataError(f"a verdict needs two concepts, not {kept} twice")
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         ids = {concept.id for concept in records.concepts()}
         for identity in (kept, gone):
             if identity not in ids:
                 raise LemmataError(f"there is no concept {identity!r}{near(identity, ids)}")
-        in_graph = (read_manifest(layout.manifest(layout.graph)) or {}).get("verdicts", ())
+        in_graph = (read_manifest(workspace.manifest(workspace.graph_folder)) or {}).get("verdicts", ())
         verdicts = {*records.verdicts(), *map(tuple, in_graph)}
         if verdict is None and verdicts.isdisjoint([(kept, gone), (gone, kept)]):
             raise LemmataError(f"there is no verdict on {kept} and {gone}")
         with records.transaction():
             records.decide(gone, kept, None)
             records.decide(kept, gone, verdict)
-        return compress(layout, corpus, records, progress)
+        return compress(workspace, corpus, records)

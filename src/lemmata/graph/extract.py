@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from lemmata.core.errors import LemmataError
-from lemmata.core.types import Document, Passage, Progress, Skip
-from lemmata.core.workspace import Layout
+from lemmata.core.types import Document, Passage, Skip
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import compress
 from lemmata.graph.concepts.extract import (
@@ -34,18 +34,18 @@ from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 SOURCE = "llm"  # the name of these records in the store
 
 
-def preview_extraction(layout: Layout, options: ExtractOptions, model: EndpointOptions, key: str) -> Preview:
+def preview_extraction(workspace: Workspace, options: ExtractOptions, model: EndpointOptions) -> Preview:
     """Calls, tokens and cost that an extraction would still need; nothing is sent."""
-    with contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+    with contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         done = records.done(SOURCE) if _can_resume(records, corpus, options, model) else set()
         documents = _documents(corpus, done)
         requests = (_request(prompt) for _, passages in documents for prompt in extraction_prompts(passages, options))
-        with contextlib.closing(Chat(model, layout.answers, key)) as chat:
+        with contextlib.closing(Chat(model, workspace.answers, workspace.key)) as chat:
             return chat.preview(requests)
 
 
 def extract_concepts(
-    layout: Layout, options: ExtractOptions, model: EndpointOptions, limits: Limits, key: str, progress: Progress
+    workspace: Workspace, options: ExtractOptions, model: EndpointOptions, limits: Limits
 ) -> dict[str, Any]:
     """Ask a language model for the concepts and relations of every document; never asks twice for an answer.
 
@@ -55,8 +55,8 @@ def extract_concepts(
     reason.
     """
     begin = time.perf_counter()
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
-        with contextlib.closing(Chat(model, layout.answers, key)) as chat:
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
+        with contextlib.closing(Chat(model, workspace.answers, workspace.key)) as chat:
             if not _can_resume(records, corpus, options, model):
                 with records.transaction():
                     records.remove(SOURCE)
@@ -86,7 +86,7 @@ def extract_concepts(
                     number += 1
                 else:
                     unanswered += extraction.skips
-                progress("extracting", number, total)
+                workspace.progress("extracting", number, total)
                 if chat.down:
                     break
             down, spent, json_mode = chat.down, chat.spent(), chat.json_mode
@@ -96,7 +96,7 @@ def extract_concepts(
         kept = records.counts(SOURCE)
         skips = dict.fromkeys(records.skips(SOURCE))  # several prompts of a document may say the same, kept or not
         dropped = dict(Counter(filter(None, map(reason_of, skips))).most_common())
-        report = compress(layout, corpus, records, progress)
+        report = compress(workspace, corpus, records)
     report |= {"extracted": number, "documents": total, "unanswered": [skip.cause for skip in unanswered]}
     del causes[""]  # answers
     report |= {"cause": causes.most_common(1)[0][0] if causes else budget.reached, "json_mode": json_mode}

@@ -18,7 +18,7 @@ from lemmata.core.artefacts import artefact, dense_index, edge_lengths, open_art
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, read_array, writing
 from lemmata.core.types import Floats, Graph, Integers, MeasuredGraph, Progress
-from lemmata.core.workspace import Layout, VectorSet, read_corpus_manifest, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import VectorSet, Workspace, read_corpus_manifest, read_manifest, vector_set, vector_sets
 from lemmata.graph.store import open_graph
 from lemmata.vectors.store import open_vectors
 
@@ -145,31 +145,31 @@ def _sort_block(graph: Graph, forward: Floats, backward: Floats, result: Measure
     result.edges[block], result.targets[block], result.lengths[block] = edges[order], targets[order], lengths[order]
 
 
-def open_lengths(layout: Layout, encoder: str = "") -> MeasuredGraph:
+def open_lengths(workspace: Workspace, encoder: str = "") -> MeasuredGraph:
     """The edges of the graph with their lengths by an encoder, by default by the one that search uses.
 
     WorkspaceError where there are none, or where they are those of another graph or of other vectors.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     if vectors is None:
         raise WorkspaceError("paths need vectors: run 'lemmata index'")
     item = edge_lengths(vectors)
-    manifest = open_artefact(layout, item)
-    if manifest["graph"] != graph_inputs(layout):
+    manifest = open_artefact(workspace, item)
+    if manifest["graph"] != graph_inputs(workspace):
         raise WorkspaceError(f"the graph was made again after the {item.name} was made: {item.cure}")
     return MeasuredGraph(*(read_array(item.folder / f"{name}.npy", item.cure) for name in MeasuredGraph._fields))
 
 
-def lengths_are_up_to_date(layout: Layout, vectors: VectorSet) -> bool:
+def lengths_are_up_to_date(workspace: Workspace, vectors: VectorSet) -> bool:
     """Whether the lengths of a set of vectors are those of the present graph and vectors."""
     manifest = read_undamaged(edge_lengths(vectors)) or {}
-    wanted = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(layout)}
+    wanted = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
     return {name: manifest.get(name) for name in wanted} == wanted
 
 
-def graph_inputs(layout: Layout) -> Any:
+def graph_inputs(workspace: Workspace) -> Any:
     """What changes whenever the graph does; empty without one."""
-    return (read_manifest(layout.manifest(layout.graph)) or {}).get("inputs", "")
+    return (read_manifest(workspace.manifest(workspace.graph_folder)) or {}).get("inputs", "")
 
 
 def measured_arrays(folder: Path, nodes: int, edges: int) -> MeasuredGraph:
@@ -190,7 +190,7 @@ def measured_arrays(folder: Path, nodes: int, edges: int) -> MeasuredGraph:
 
 @contextlib.contextmanager
 def writing_lengths(
-    layout: Layout, vectors: VectorSet, nodes: int, edges: int
+    workspace: Workspace, vectors: VectorSet, nodes: int, edges: int
 ) -> Iterator[tuple[MeasuredGraph, Floats]]:
     """Arrays on the disk to fill in, for both directions and (edges,) for one; they replace the lengths at the end."""
     with writing(vectors.lengths) as folder:
@@ -202,42 +202,42 @@ def writing_lengths(
             assert isinstance(array, np.memmap)
             array.flush()
         along.unlink()
-        source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(layout)}
+        source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
         seal(folder, {"verb": "index", **source})
 
 
-def measure_edges(layout: Layout, encoder: str, progress: Progress) -> int:
+def measure_edges(workspace: Workspace, encoder: str) -> int:
     """Bring the lengths of all edges by an encoder up to date; returns how many were measured.
 
     Without a graph of this corpus there are none, and old ones are deleted. Call it while holding the workspace.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     if vectors is None:
         return 0
-    corpus = (read_corpus_manifest(layout) or {}).get("inputs")
-    sources = (read_undamaged(dense_index(vectors)), read_undamaged(artefact(layout, "graph")))
+    corpus = (read_corpus_manifest(workspace) or {}).get("inputs")
+    sources = (read_undamaged(dense_index(vectors)), read_undamaged(artefact(workspace, "graph")))
     if any(source is None or source.get("corpus") != corpus for source in sources):
         shutil.rmtree(vectors.lengths, ignore_errors=True)
         return 0
-    if lengths_are_up_to_date(layout, vectors):
+    if lengths_are_up_to_date(workspace, vectors):
         return 0
-    stored = open_graph(layout)
+    stored = open_graph(workspace)
     graph, rows = stored.graph, np.asarray(stored.rows)
-    matrix = open_vectors(layout, corpus, encoder).matrix
-    with writing_lengths(layout, vectors, len(graph.nodes), len(graph.indices)) as (result, lengths):
-        measure_by_text(graph, rows, matrix, lengths, progress)
-        progress("sorting edges", 0, None)
+    matrix = open_vectors(workspace, corpus, encoder).matrix
+    with writing_lengths(workspace, vectors, len(graph.nodes), len(graph.indices)) as (result, lengths):
+        measure_by_text(graph, rows, matrix, lengths, workspace.progress)
+        workspace.progress("sorting edges", 0, None)
         sort_edges(graph, lengths, lengths, result)
     return len(graph.indices)
 
 
-def measure_new_graph(layout: Layout, progress: Progress) -> None:
+def measure_new_graph(workspace: Workspace) -> None:
     """Measure the edges by the encoder that search uses, and delete old lengths by others.
 
     `lemmata index --encoder` measures by others.
     """
-    for vectors in vector_sets(layout):
+    for vectors in vector_sets(workspace):
         if vectors.is_default:
-            measure_edges(layout, vectors.encoder, progress)
-        elif not lengths_are_up_to_date(layout, vectors):
+            measure_edges(workspace, vectors.encoder)
+        elif not lengths_are_up_to_date(workspace, vectors):
             shutil.rmtree(vectors.lengths, ignore_errors=True)

@@ -22,7 +22,7 @@ from lemmata.core.artefacts import check_source, learned_metric, open_artefact, 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, read_array, writing
 from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress
-from lemmata.core.workspace import Layout, VectorSet, open_manifest, read_manifest, vector_set
+from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set
 from lemmata.graph.lengths import graph_inputs
 from lemmata.vectors.fill import match_rows
 from lemmata.vectors.store import open_vectors
@@ -155,20 +155,20 @@ class StoredMetric(NamedTuple):
     query_weight: float
 
 
-def open_metric(layout: Layout, encoder: str = "") -> StoredMetric | None:
+def open_metric(workspace: Workspace, encoder: str = "") -> StoredMetric | None:
     """The metric of an encoder; None where there is none, where it did not help, or where it is out of date.
 
     `metric_report` says which. WorkspaceError where it is damaged.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     if vectors is None:
         return None
     item = learned_metric(vectors)
     open_manifest(item.manifest, item.repair)  # a damaged manifest would look like none
-    report = metric_report(layout, vectors)
+    report = metric_report(workspace, vectors)
     if report is None or not (report["kept"] and report["up_to_date"]):
         return None
-    manifest = open_artefact(layout, item)
+    manifest = open_artefact(workspace, item)
     graph = None
     if report["geodesic"]:
         graph = MeasuredGraph(*(read_array(item.folder / f"{name}.npy", item.cure) for name in MeasuredGraph._fields))
@@ -183,7 +183,7 @@ def open_metric(layout: Layout, encoder: str = "") -> StoredMetric | None:
     )
 
 
-def metric_report(layout: Layout, vectors: VectorSet) -> dict[str, Any] | None:
+def metric_report(workspace: Workspace, vectors: VectorSet) -> dict[str, Any] | None:
     """What training the metric found, whether it is `kept`, and whether it is `up_to_date`; None without one.
 
     A damaged one may be up to date: `open_metric` checks the files.
@@ -195,10 +195,10 @@ def metric_report(layout: Layout, vectors: VectorSet) -> dict[str, Any] | None:
         return None
     up_to_date = True
     try:
-        check_source(layout, learned_metric(vectors), manifest)
+        check_source(workspace, learned_metric(vectors), manifest)
     except WorkspaceError:
         up_to_date = False
-    geodesic = up_to_date and manifest["report"]["kept"] and manifest["graph"] == graph_inputs(layout)
+    geodesic = up_to_date and manifest["report"]["kept"] and manifest["graph"] == graph_inputs(workspace)
     from_text = manifest.get("from_text", 0)
     return {**manifest["report"], "up_to_date": up_to_date, "geodesic": geodesic, "from_text": from_text}
 
@@ -211,12 +211,12 @@ def metric_checkpoint(vectors: VectorSet, manifest: Mapping[str, Any]) -> Path:
 
 
 @contextlib.contextmanager
-def writing_metric(layout: Layout, vectors: VectorSet, content: Mapping[str, Any]) -> Iterator[Path]:
+def writing_metric(workspace: Workspace, vectors: VectorSet, content: Mapping[str, Any]) -> Iterator[Path]:
     """A folder to fill, which replaces the metric at the end; `content` may name another graph than the present one."""
     with writing(vectors.metric) as folder:
         folder.mkdir()
         yield folder
-        source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(layout)}
+        source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
         seal(folder, {"verb": "metric", **source, **content})
 
 
@@ -226,13 +226,13 @@ _ROWS_AT_ONCE = 256  # passages whose embeddings are made at once
 # ---------------------------------------------------------------- passages that come later
 
 
-def extend_metric(layout: Layout, encoder: str, progress: Progress) -> int:
+def extend_metric(workspace: Workspace, encoder: str) -> int:
     """Bring the embeddings of a metric up to date with the vectors; returns how many were made from text alone.
 
     Lengths of links are not measured again: `geodesic` goes by text until the metric is learned again. Call it while
     holding the workspace.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     before = read_undamaged(learned_metric(vectors)) if vectors else None
     if vectors is None or before is None or not before["report"]["kept"]:
         return 0
@@ -242,7 +242,7 @@ def extend_metric(layout: Layout, encoder: str, progress: Progress) -> int:
         return 0
     from lemmata.encode.onnx import open_network  # loads onnxruntime
 
-    stored = open_vectors(layout, encoder=encoder)
+    stored = open_vectors(workspace, encoder=encoder)
     read = partial(read_array, cure="run 'lemmata train metric' again")
     h, hashes = (read(vectors.metric / name) for name in ("h.npy", HASHES))
     matches = match_rows(np.asarray(hashes), np.asarray(stored.hashes))
@@ -253,12 +253,12 @@ def extend_metric(layout: Layout, encoder: str, progress: Progress) -> int:
     content = {name: before[name] for name in ("options", "split", "report", "search")}
     content |= {"graph": None, "from_text": int(from_text.sum())}
     head = open_network(vectors.metric / HEAD)
-    with writing_metric(layout, vectors, content) as folder:
+    with writing_metric(workspace, vectors, content) as folder:
         extended = create_array(folder / "h.npy", h.dtype, (len(matches), h.shape[1]))
         for start in range(0, len(matches), _ROWS_AT_ONCE):
             extended[start : start + _ROWS_AT_ONCE] = h[np.maximum(matches[start : start + _ROWS_AT_ONCE], 0)]
         for start in range(0, len(new_rows), _ROWS_AT_ONCE):
-            progress("embedding by the learned metric", start, len(new_rows))
+            workspace.progress("embedding by the learned metric", start, len(new_rows))
             rows = new_rows[start : start + _ROWS_AT_ONCE]
             extended[rows] = head(np.asarray(stored.matrix[rows], np.float32))[0]
         np.save(folder / HASHES, stored.hashes)

@@ -19,7 +19,7 @@ from lemmata.core.database import change_counter, check_integrity, connect, tran
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import is_writable, read_array, read_json, sha256_of, writing
 from lemmata.core.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
-from lemmata.core.workspace import Layout, open_manifest, read_manifest, write_manifest
+from lemmata.core.workspace import Workspace, open_manifest, read_manifest, write_manifest
 
 _FORMAT = 1  # raised when the tables change
 _SCHEMA = """
@@ -48,15 +48,15 @@ CREATE INDEX concepts_of_id ON concepts(id);
 class GraphRecordStore:
     """Concepts, edges and verdicts as their sources gave them; use as a context manager."""
 
-    def __init__(self, layout: Layout) -> None:
-        path = layout.graph_records
-        if is_writable(layout.root):
+    def __init__(self, workspace: Workspace) -> None:
+        path = workspace.graph_records
+        if is_writable(workspace.root):
             path.parent.mkdir(parents=True, exist_ok=True)
         cure = "delete it, run 'lemmata graph build', then extract, link and import again"
-        if layout.manifest(layout.graph).exists() and path.exists() and not path.stat().st_size:
+        if workspace.manifest(workspace.graph_folder).exists() and path.exists() and not path.stat().st_size:
             raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")  # SQLite would take it for a new file
         self.connection = connect(path, _SCHEMA, _FORMAT, cure=cure, create=True)
-        self._note = layout.graph_records_note
+        self._note = workspace.graph_records_note
 
     def __enter__(self) -> GraphRecordStore:
         return self
@@ -270,7 +270,7 @@ CITING = ("refers_to", "proof_uses", "cites", "related_to")  # relations by whic
 
 
 def write_graph(
-    layout: Layout,
+    workspace: Workspace,
     graph: Graph,
     rows: Integers,
     concepts: Iterable[Concept],
@@ -285,7 +285,7 @@ def write_graph(
         "kind": kind.tolist(),
         "relations": list(graph.relations),
     }
-    with writing(layout.graph) as folder:
+    with writing(workspace.graph_folder) as folder:
         folder.mkdir()
         for name in _ARRAYS:
             np.save(folder / f"{name}.npy", getattr(graph, name))
@@ -298,10 +298,10 @@ def write_graph(
         seal(folder, manifest)
 
 
-def open_graph(layout: Layout) -> StoredGraph:
+def open_graph(workspace: Workspace) -> StoredGraph:
     """The compressed graph of a workspace; WorkspaceError where none was built, or for another corpus."""
-    item = artefact(layout, "graph")
-    manifest = open_artefact(layout, item)
+    item = artefact(workspace, "graph")
+    manifest = open_artefact(workspace, item)
     arrays = {name: read_array(item.folder / f"{name}.npy", item.cure) for name in (*_ARRAYS, "rows")}
     rows = arrays.pop("rows")
     content = read_json(item.folder / "nodes.json", item.cure)
@@ -319,9 +319,9 @@ def open_graph(layout: Layout) -> StoredGraph:
     return StoredGraph(graph, rows, concepts, merged, manifest["inputs"])
 
 
-def open_graph_if_built(layout: Layout) -> StoredGraph | None:
+def open_graph_if_built(workspace: Workspace) -> StoredGraph | None:
     """The graph of a workspace, or None where there is none yet."""
-    return open_graph(layout) if layout.manifest(layout.graph).exists() else None
+    return open_graph(workspace) if workspace.manifest(workspace.graph_folder).exists() else None
 
 
 def citations_between(graph: Graph, rows: Integers, passages: int) -> Citations:
@@ -338,13 +338,13 @@ def citations_between(graph: Graph, rows: Integers, passages: int) -> Citations:
     return Citations(indptr, targets, np.bincount(targets, minlength=passages).astype(np.int64))
 
 
-def open_citations(layout: Layout, corpus: str) -> Citations | None:
+def open_citations(workspace: Workspace, corpus: str) -> Citations | None:
     """The links between passages, memory-mapped; None without a graph, or with one of another corpus.
 
     Search goes on without them, and `lemmata info` tells that the graph is out of date. WorkspaceError where it is
     damaged.
     """
-    item = artefact(layout, "graph")
+    item = artefact(workspace, "graph")
     manifest = open_manifest(item.manifest, item.cure)
     if manifest is None or manifest["corpus"] != corpus:
         return None
@@ -371,17 +371,17 @@ def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[st
     return {concept: sorted(set(passages)) for concept, passages in mentioning.items()}, defining
 
 
-def write_embedding(layout: Layout, vectors: Floats, manifest: Mapping[str, Any]) -> None:
+def write_embedding(workspace: Workspace, vectors: Floats, manifest: Mapping[str, Any]) -> None:
     """Replace the embedding of the compressed graph: one vector per node."""
-    with writing(layout.embedding) as folder:
+    with writing(workspace.embedding_folder) as folder:
         folder.mkdir()
         np.save(folder / "matrix.npy", vectors)
         seal(folder, manifest)
 
 
-def open_embedding(layout: Layout) -> Vectors:
+def open_embedding(workspace: Workspace) -> Vectors:
     """The embedding of the present graph; WorkspaceError where there is none, or one of another graph."""
-    open_artefact(layout, artefact(layout, "graph"))
-    item = artefact(layout, "embedding")
-    manifest = open_artefact(layout, item)
+    open_artefact(workspace, artefact(workspace, "graph"))
+    item = artefact(workspace, "embedding")
+    manifest = open_artefact(workspace, item)
     return Vectors(read_array(item.folder / "matrix.npy", item.cure), manifest["maker"])

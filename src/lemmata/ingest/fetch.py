@@ -13,31 +13,30 @@ from pathlib import Path
 from lemmata.core.errors import InputError
 from lemmata.core.files import remove, writing
 from lemmata.core.objects import Entry, ObjectStore, Transfers, is_safe_name, shown
-from lemmata.core.types import Progress
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 
 
-def place_of(layout: Layout, url: str) -> Path:
+def place_of(workspace: Workspace, url: str) -> Path:
     """Where the copy of a source lies."""
     name = shown(url).replace("://", "/", 1).replace("//", "/").rstrip("/")
     if not is_safe_name(name):
         raise InputError("a name in this URL is hidden, or cannot be that of a file", file=shown(url))
-    return layout.fetched / name
+    return workspace.fetched / name
 
 
-def fetch(layout: Layout, url: str, *, progress: Progress) -> Path:
+def fetch(workspace: Workspace, url: str) -> Path:
     """Bring the copy of a source up to date: objects with another size or time are fetched, deleted ones removed.
 
     Returns its place. Hidden objects are left out, as hidden files are. InputError for names that are no paths.
     """
-    place, store = place_of(layout, url), ObjectStore(url)
+    place, store = place_of(workspace, url), ObjectStore(url)
     listed = {name: entry for name, entry in store.entries().items() if "/." not in f"/{name}" or "/.." in f"/{name}"}
     if not listed:
         raise InputError("there are no objects", file=store.url)
     if unsafe := [name for name in listed if name and not is_safe_name(name)]:
         raise InputError(f"these objects cannot be files: {', '.join(map(repr, unsafe[:5]))}", file=store.url)
     wanted = {place / name if name else place: (name, entry) for name, entry in listed.items()}
-    with layout.hold():
+    with workspace.hold():
         for path in place.rglob("*"):
             if path.is_file() and path not in wanted:
                 remove(path)
@@ -46,7 +45,7 @@ def fetch(layout: Layout, url: str, *, progress: Progress) -> Path:
         def count(_: None) -> None:
             nonlocal done
             done += 1
-            progress("fetching", done, len(wanted))
+            workspace.progress("fetching", done, len(wanted))
 
         with Transfers() as transfers:
             for path, (name, entry) in wanted.items():

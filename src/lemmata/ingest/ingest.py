@@ -20,7 +20,7 @@ from lemmata.core.archives import printable
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.core.types import Progress, Reading, Skip
 from lemmata.core.workers import WorkerDied, parallel_map
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.writer import CorpusWriter, IdTaken, Rename, StoredUnit, stored_columns
 from lemmata.ingest.logs import derive_hierarchy
@@ -68,26 +68,24 @@ class IngestReport:
 class _Run:
     """What one call of `ingest` shares between its sources."""
 
-    layout: Layout
+    workspace: Workspace
     writer: CorpusWriter
     options: IngestOptions  # of the source that is being read
     columns: Mapping[str, Mapping[str, str]]  # that were named before, by source and option
     workers: int | None
     again: bool
-    progress: Progress
     report: IngestReport
     counts: Counter[str] = field(default_factory=Counter)  # of rows read so far
 
 
 def ingest(
-    layout: Layout,
+    workspace: Workspace,
     paths: Sequence[Path],
     options: IngestOptions,
     *,
     named: Mapping[str, str],
     workers: int | None,
     again: bool,
-    progress: Progress,
 ) -> IngestReport:
     """Read sources; `again` also reads unchanged ones. The same call resumes a stopped run.
 
@@ -100,41 +98,41 @@ def ingest(
     """
     begin = time.perf_counter()
     report = IngestReport()
-    reading_options = with_preamble(options, layout.root)
-    columns = stored_columns(layout)
+    reading_options = with_preamble(options, workspace.root)
+    columns = stored_columns(workspace)
     before = {} if named else columns
-    roots = [_root_of(layout, path) for path in paths]
+    roots = [_root_of(workspace, path) for path in paths]
     options_of = {root: _with_columns(reading_options, before.get(root, {})) for root in roots}
-    sources = _find_all(layout, paths, options_of, report, progress)
-    with CorpusWriter(layout) as writer:
-        run = _Run(layout, writer, reading_options, columns, workers, again, progress, report)
+    sources = _find_all(workspace, paths, options_of, report)
+    with CorpusWriter(workspace) as writer:
+        run = _Run(workspace, writer, reading_options, columns, workers, again, report)
         with writer.transaction():
             for name, cause in report.failures.items():
                 note = Skip(Path(name).name, 0, f"could not be read: {cause}")
-                writer.replace(_root_of(layout, Path(name)), "", "", [Reading(skips=[note])])
+                writer.replace(_root_of(workspace, Path(name)), "", "", [Reading(skips=[note])])
         for path, source in sources.items():
-            _ingest_source(replace(run, options=options_of[_root_of(layout, path)]), path, source)
+            _ingest_source(replace(run, options=options_of[_root_of(workspace, path)]), path, source)
         changed = report.added or report.changed or report.removed or writer.resumed
-        if changed or read_manifest(layout.manifest(layout.corpus)) is None:
-            _finish(writer, asdict(options), progress)
-    _count(layout, report)
+        if changed or read_manifest(workspace.manifest(workspace.corpus_folder)) is None:
+            _finish(writer, asdict(options), workspace.progress)
+    _count(workspace, report)
     report.failed = len(report.failures)
     report.seconds = time.perf_counter() - begin
     return report
 
 
-def remove(layout: Layout, paths: Sequence[Path], *, progress: Progress) -> IngestReport:
+def remove(workspace: Workspace, paths: Sequence[Path]) -> IngestReport:
     """Remove sources from the corpus, whether they still exist or not. InputError lists the known ones."""
     begin = time.perf_counter()
     report = IngestReport()
-    if not layout.database.is_file():
+    if not workspace.database.is_file():
         raise InputError(f"{', '.join(map(str, paths))} was not ingested; there are no sources yet")
-    manifest = read_manifest(layout.manifest(layout.corpus)) or {}
-    with CorpusWriter(layout) as writer:
-        known = {_resolved(layout, root): root for root in writer.roots()}
+    manifest = read_manifest(workspace.manifest(workspace.corpus_folder)) or {}
+    with CorpusWriter(workspace) as writer:
+        known = {_resolved(workspace, root): root for root in writer.roots()}
         unknown = [path for path in paths if os.path.realpath(path) not in known]
         if unknown:
-            names = ", ".join(_shown(layout, root, "") for root in known.values()) or "there are none"
+            names = ", ".join(_shown(workspace, root, "") for root in known.values()) or "there are none"
             raise InputError(f"{', '.join(map(str, unknown))} was not ingested; the sources are: {names}")
         for path in paths:
             root = known[os.path.realpath(path)]
@@ -143,10 +141,10 @@ def remove(layout: Layout, paths: Sequence[Path], *, progress: Progress) -> Inge
                     writer.remove(unit.number)
                     if name:
                         report.removed += 1
-                        report.files["removed"].append(_shown(layout, root, name))
+                        report.files["removed"].append(_shown(workspace, root, name))
                 writer.store_columns(root, {})
-        _finish(writer, manifest.get("options", {}), progress)
-    _count(layout, report)
+        _finish(writer, manifest.get("options", {}), workspace.progress)
+    _count(workspace, report)
     report.seconds = time.perf_counter() - begin
     return report
 
@@ -160,8 +158,8 @@ def _finish(writer: CorpusWriter, options: Mapping[str, Any], progress: Progress
     writer.publish({**content, "versions": _versions()})
 
 
-def _count(layout: Layout, report: IngestReport) -> None:
-    with contextlib.closing(Corpus(layout)) as corpus:
+def _count(workspace: Workspace, report: IngestReport) -> None:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         counts = corpus.counts()
     report.locations = counts["documents"].get("location", 0)
     report.documents = sum(counts["documents"].values()) - report.locations
@@ -174,37 +172,33 @@ def _count(layout: Layout, report: IngestReport) -> None:
 # ---------------------------------------------------------------- paths
 
 
-def _root_of(layout: Layout, path: Path) -> str:
-    return os.path.relpath(path, layout.root)
+def _root_of(workspace: Workspace, path: Path) -> str:
+    return os.path.relpath(path, workspace.root)
 
 
-def _resolved(layout: Layout, root: str) -> str:
-    return os.path.realpath(layout.root / root)
+def _resolved(workspace: Workspace, root: str) -> str:
+    return os.path.realpath(workspace.root / root)
 
 
-def _shown(layout: Layout, root: str, unit: str) -> str:
+def _shown(workspace: Workspace, root: str, unit: str) -> str:
     """The path of a stored unit or root, relative to the current folder if it is below it."""
-    path = Path(os.path.normpath((layout.root / root).absolute()))
+    path = Path(os.path.normpath((workspace.root / root).absolute()))
     if unit and (path.name != unit or path.is_dir()):  # a file is its own only unit
         path /= unit
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _find_all(
-    layout: Layout,
-    paths: Sequence[Path],
-    options_of: Mapping[str, IngestOptions],
-    report: IngestReport,
-    progress: Progress,
+    workspace: Workspace, paths: Sequence[Path], options_of: Mapping[str, IngestOptions], report: IngestReport
 ) -> dict[Path, Source]:
     """The units of all paths, each path once; those without anything to read are failures."""
     missing = [str(InputError("there is no such file or folder", file=printable(str(p)))) for p in paths if _is_gone(p)]
     if missing:
-        raise InputError("; ".join(missing) + _advice(layout, paths))
+        raise InputError("; ".join(missing) + _advice(workspace, paths))
     sources: dict[str, tuple[Path, Source]] = {}
     for number, path in enumerate(paths):
-        progress("looking for sources", number, len(paths))
-        root = _root_of(layout, path)
+        workspace.progress("looking for sources", number, len(paths))
+        root = _root_of(workspace, path)
         try:
             sources.setdefault(root, (path, find_units(path, options_of[root])))
         except InputError as error:
@@ -213,7 +207,7 @@ def _find_all(
             report.failures[printable(str(path))] = error.strerror or str(error)
     if report.failures and not sources:
         problems = "; ".join(f"{path}: {cause}" for path, cause in report.failures.items())
-        raise InputError(problems + _advice(layout, paths))
+        raise InputError(problems + _advice(workspace, paths))
     return dict(sources.values())
 
 
@@ -224,12 +218,12 @@ def _is_gone(path: Path) -> bool:
         return False  # it exists, but cannot be read
 
 
-def _advice(layout: Layout, paths: Iterable[Path]) -> str:
+def _advice(workspace: Workspace, paths: Iterable[Path]) -> str:
     """How to remove what was read from these paths before; "" if nothing was."""
-    if not layout.database.is_file():
+    if not workspace.database.is_file():
         return ""
-    with contextlib.closing(Corpus(layout)) as corpus:
-        known = {_resolved(layout, source.root) for source in corpus.sources()}
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        known = {_resolved(workspace, source.root) for source in corpus.sources()}
     read_before = [str(path) for path in paths if os.path.realpath(path) in known]
     return f"; to remove what was read before: lemmata ingest --remove {' '.join(read_before)}" if read_before else ""
 
@@ -250,22 +244,22 @@ def _keep_columns(run: _Run, root: str) -> None:
             run.writer.store_columns(root, columns)
     lost = {option: column for option, column in before.items() if option not in columns}
     if lost:
-        run.report.no_longer_read[_shown(run.layout, root, "")] = lost
+        run.report.no_longer_read[_shown(run.workspace, root, "")] = lost
 
 
 def _ingest_source(run: _Run, path: Path, source: Source) -> None:
-    layout, writer, report = run.layout, run.writer, run.report
-    root = _root_of(layout, path)
-    folder = os.path.relpath(source.base.resolve(), layout.root.resolve())
+    workspace, writer, report = run.workspace, run.writer, run.report
+    root = _root_of(workspace, path)
+    folder = os.path.relpath(source.base.resolve(), workspace.root.resolve())
     stored = writer.units(root)
     deleted = stored.keys() - {unit.path for unit in source.units} - {""}
     with writer.transaction():  # first: their ids are free again
         for name in sorted(deleted):
             writer.remove(stored[name].number)
             report.removed += 1
-            report.files["removed"].append(_shown(layout, root, name))
+            report.files["removed"].append(_shown(workspace, root, name))
     notes = list(source.skips)
-    names = _Names(writer, source.base, root, layout)
+    names = _Names(writer, source.base, root, workspace)
     todo: list[tuple[Unit, str]] = []
     hashes: dict[str, str] = {}
     for found in sorted(source.units, key=lambda unit: unit.reader != "paper"):  # papers choose their ids first
@@ -273,10 +267,10 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
         file = os.path.normpath(Path(folder, found.path))
         other = writer.reader_of_file(file, root) if old is None else None
         if other is not None:
-            reader = _shown(layout, other, "")
+            reader = _shown(workspace, other, "")
             cause = f"it was already read, with {reader}: 'lemmata ingest {reader}' updates it"
             notes.append(Skip(found.path, 0, cause))
-            report.read_before[_shown(layout, root, found.path)] = cause
+            report.read_before[_shown(workspace, root, found.path)] = cause
             continue
         unit = names.choose(found, old)
         same = old is not None and old.fingerprint == fingerprint(unit, run.options)
@@ -287,8 +281,8 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
     units = sorted((unit for unit, _ in todo), key=lambda unit: unit.path)
     files = {unit.path: file for unit, file in todo}
     for number, (unit, readings) in enumerate(_read_all(run, source.base, units)):
-        run.progress("reading", number, len(todo))
-        shown = _shown(layout, root, unit.path)
+        run.workspace.progress("reading", number, len(todo))
+        shown = _shown(workspace, root, unit.path)
         try:
             _write_unit(run, source.base, root, unit, readings, names, files[unit.path])
         except _Unreadable as error:
@@ -300,9 +294,11 @@ def _ingest_source(run: _Run, path: Path, source: Source) -> None:
         setattr(report, change, getattr(report, change) + 1)
         report.files[change].append(shown)
     if todo:
-        run.progress("reading", len(todo), len(todo))
+        run.workspace.progress("reading", len(todo), len(todo))
     # columns that no table has, as after a slip of the pen, are not kept
-    if any(unit.reader == "logs" and _shown(layout, root, unit.path) not in report.failures for unit in source.units):
+    if any(
+        unit.reader == "logs" and _shown(workspace, root, unit.path) not in report.failures for unit in source.units
+    ):
         _keep_columns(run, root)
     with writer.transaction():  # notes on what was not read belong to the source itself
         writer.replace(root, "", "", [Reading(skips=notes)])
@@ -340,7 +336,7 @@ def _write_unit(
             unit = names.choose_again(unit, clash)
             (_, readings) = next(_read_all(run, base, [unit]))
     run.report.renamed += names.renames.pop(unit.path, [])
-    run.report.renamed += (rename._replace(file=_shown(run.layout, root, unit.path)) for rename in renames)
+    run.report.renamed += (rename._replace(file=_shown(run.workspace, root, unit.path)) for rename in renames)
 
 
 def _with_note(readings: Iterable[Reading], unit: Unit, found: Unit) -> Iterator[Reading]:
@@ -366,7 +362,7 @@ def _checked(run: _Run, unit: Unit, readings: Iterable[Reading]) -> Iterator[Rea
         yield reading
         if unit.reader in _STREAMED:
             run.counts["rows"] += len(reading.passages)
-            run.progress("rows", run.counts["rows"], None)
+            run.workspace.progress("rows", run.counts["rows"], None)
     if skips and not (passages if unit.reader in _STREAMED else documents):
         more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
         raise _Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
@@ -380,13 +376,13 @@ def _checked(run: _Run, unit: Unit, readings: Iterable[Reading]) -> Iterator[Rea
 class _Names:
     """Chooses the ids of the units of one source: those they had, else those they ask for, else others."""
 
-    def __init__(self, writer: CorpusWriter, base: Path, root: str, layout: Layout) -> None:
+    def __init__(self, writer: CorpusWriter, base: Path, root: str, workspace: Workspace) -> None:
         self.found: dict[str, Unit] = {}  # by path, with the ids they ask for
         self.renames: dict[str, list[Rename]] = {}  # by path
         self._writer = writer
         self._base = base
         self._root = root
-        self._layout = layout
+        self._workspace = workspace
         self._given: dict[str, str] = {}  # id: path of the unit that is about to get it
         self._tried: dict[str, set[str]] = {}  # by path
 
@@ -435,8 +431,8 @@ class _Names:
         return self._writer.owner_of_document(document)
 
     def _note(self, unit: Unit, what: str, wanted: str, identity: str, clash: IdTaken) -> None:
-        file = _shown(self._layout, self._root, unit.path)
-        owner = _shown(self._layout, clash.root, clash.unit)
+        file = _shown(self._workspace, self._root, unit.path)
+        owner = _shown(self._workspace, clash.root, clash.unit)
         others = [rename for rename in self.renames.get(unit.path, []) if rename.what != what]
         self.renames[unit.path] = [*others, Rename(file, what, wanted, identity, owner)]
 
@@ -455,8 +451,8 @@ def _read_all(run: _Run, base: Path, units: Sequence[Unit]) -> Iterator[tuple[Un
     done = 0
 
     def waiting(steps: int) -> None:
-        run.progress("reading", done, len(units))
-        run.progress("documents", steps, None)
+        run.workspace.progress("reading", done, len(units))
+        run.workspace.progress("documents", steps, None)
 
     alone = len(tasks) < 3 and not any(_size(base / unit.path) > _LARGE for _, unit, _ in tasks)
     workers = 1 if alone else run.workers

@@ -18,7 +18,7 @@ from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingEx
 from lemmata.core.files import is_writable, writing
 from lemmata.core.types import Encoder, Floats, Integers, Passage, Progress
 from lemmata.core.workers import one_torch_thread
-from lemmata.core.workspace import Layout, default_encoder, read_manifest
+from lemmata.core.workspace import Workspace, default_encoder, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.bert import max_tokens, read_json
 from lemmata.encode.load import encoder_id, encoder_kind, load_encoder, model_folder
@@ -66,37 +66,30 @@ class InspectOptions:
     seed: int = 0
 
 
-def inspect(
-    layout: Layout,
-    encoders: Sequence[str],
-    out: Path | None,
-    options: InspectOptions,
-    progress: Progress,
-    key: str = "",
-) -> dict[str, Any]:
+def inspect(workspace: Workspace, encoders: Sequence[str], out: Path | None, options: InspectOptions) -> dict[str, Any]:
     """Write `report.html`, `numbers.json` and `figures/` to a folder, by default `inspect` in the workspace.
 
     The first encoder is compared with each other one. Without names, it is the one of the index, after the model that
     it was trained from where it is one of the workspace. What cannot be seen of an encoder is a note in the report.
     """
-    out = out if out is not None else layout.inspection
+    out = out if out is not None else workspace.inspection
     is_inspection = (read_manifest(out / "manifest.json") or {}).get("verb") == "inspect"
     if out.exists() and (not out.is_dir() or any(out.iterdir())) and not is_inspection:
         raise InputError("exists and is no inspection, so it is not replaced", file=str(out))
-    names = list(encoders) or _default_encoders(layout)
+    names = list(encoders) or _default_encoders(workspace)
     if len(set(names)) < len(names):
         raise LemmataError("each encoder can be named once only")
-    kinds = [encoder_kind(name, layout.models) for name in names]
+    kinds = [encoder_kind(name, workspace.models_folder) for name in names]
     if options.sample < _FEWEST:
         raise ConfigError(f"a sample has {_FEWEST} passages or more, not {options.sample}")
-    with contextlib.closing(Corpus(layout)) as corpus:
-        chosen = _choose(layout, corpus, options)
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        chosen = _choose(workspace, corpus, options)
         labels = _labels(names)
         with tempfile.TemporaryDirectory() as scratch:
-            inspector = _Inspector(layout, corpus.inputs, chosen, options.seed, Path(scratch), progress, key)
+            inspector = _Inspector(workspace, corpus.inputs, chosen, options.seed, Path(scratch))
             looked = [inspector.look(*named) for named in zip(names, labels, kinds, strict=True)]
-        inspection = _compared(len(corpus), chosen, looked, options.seed, progress)
-    progress("drawing", 0, None)
+        inspection = _compared(len(corpus), chosen, looked, options.seed, workspace.progress)
+    workspace.progress("drawing", 0, None)
     figures = draw(inspection)
     numbers = to_json(inspection)
     with writing(out) as folder:
@@ -109,18 +102,18 @@ def inspect(
     return {"report": str(out / "report.html"), "figures": [f"{name}.svg" for name in figures], **numbers}
 
 
-def _default_encoders(layout: Layout) -> list[str]:
+def _default_encoders(workspace: Workspace) -> list[str]:
     """The encoder of the index; before it, the base of a model that was trained here."""
-    encoder = default_encoder(layout)
+    encoder = default_encoder(workspace)
     if not encoder:
         raise WorkspaceError("there is no index yet: name an encoder, such as lemmata-mini, or run 'lemmata index'")
-    base = _base(layout, encoder)
+    base = _base(workspace, encoder)
     return [base, encoder] if base and base != encoder else [encoder]
 
 
-def _base(layout: Layout, encoder: str) -> str:
+def _base(workspace: Workspace, encoder: str) -> str:
     """The encoder that one was trained from here; "" where it was not."""
-    own = "/" not in encoder and read_manifest(layout.manifest(layout.model(encoder)))
+    own = "/" not in encoder and read_manifest(workspace.manifest(workspace.model(encoder)))
     return str((own or {}).get("options", {}).get("base", "")) if own else ""
 
 
@@ -151,13 +144,13 @@ class _Chosen(NamedTuple):
     notes: Sequence[str]
 
 
-def _choose(layout: Layout, corpus: Corpus, options: InspectOptions) -> _Chosen:
+def _choose(workspace: Workspace, corpus: Corpus, options: InspectOptions) -> _Chosen:
     """Draw passages, links and documents; only the passages that were drawn are read."""
     if len(corpus) < _FEWEST:
         raise LemmataError(f"an inspection needs {_FEWEST} passages or more, and the corpus has {len(corpus)}")
     generator = np.random.default_rng(options.seed)
     sample = np.sort(generator.choice(len(corpus), min(options.sample, len(corpus)), replace=False))
-    citations = open_citations(layout, corpus.inputs)
+    citations = open_citations(workspace, corpus.inputs)
     links = _draw_links(citations, generator)
     groups, points, group_of = _draw_documents(corpus, options.documents, sample, generator)
     given = _rows_of(corpus, options.passages)
@@ -296,11 +289,9 @@ class _Looked(NamedTuple):
 class _Inspector:
     """Looks at encoders one after another; `scratch` is a folder for restored weights."""
 
-    def __init__(
-        self, layout: Layout, corpus: str, chosen: _Chosen, seed: int, scratch: Path, progress: Progress, key: str
-    ) -> None:
-        self._layout, self._corpus, self._chosen, self._scratch = layout, corpus, chosen, scratch
-        self._progress, self._key = progress, key
+    def __init__(self, workspace: Workspace, corpus: str, chosen: _Chosen, seed: int, scratch: Path) -> None:
+        self._workspace, self._corpus, self._chosen, self._scratch = workspace, corpus, chosen, scratch
+        self._progress, self._key = workspace.progress, workspace.key
         self._pairs = random_pairs(len(chosen.sample), _PAIRS, np.random.default_rng(seed))
 
     def look(self, name: str, label: str, kind: str) -> _Looked:
@@ -321,12 +312,12 @@ class _Inspector:
             purity = neighbour_purity(nearest(vectors[chosen.points], _NEIGHBOURS), chosen.group_of)
         space = measure_space(vectors[chosen.sample], self._pairs, linked)
         view = EncoderView(name, label, kind, dimension, space, purity, notes=notes, **parts)
-        return _Looked(view, vectors, _base(self._layout, name))
+        return _Looked(view, vectors, _base(self._workspace, name))
 
     def _vectors(self, name: str, label: str) -> tuple[Floats, int]:
         """The vectors of all passages, from the index where it has those of this encoder."""
-        cache = self._layout.encodings if is_writable(self._layout.root) else None
-        encoder = load_encoder(name, key=self._key, cache=cache, models=self._layout.models)
+        cache = self._workspace.encodings if is_writable(self._workspace.root) else None
+        encoder = load_encoder(name, key=self._key, cache=cache, models=self._workspace.models_folder)
         stored = self._stored(name, encoder)
         if stored is not None:
             return stored, encoder.dimension
@@ -342,12 +333,12 @@ class _Inspector:
 
     def _stored(self, name: str, encoder: Encoder) -> Floats | None:
         """The vectors of the index, if they are those of the bare texts by this very encoder."""
-        spec = encoder_id(name, self._layout.models)
-        manifest = vectors_manifest(self._layout, spec)
+        spec = encoder_id(name, self._workspace.models_folder)
+        manifest = vectors_manifest(self._workspace, spec)
         if manifest is None or manifest["made_by"] != encoder.name or manifest["cut"] or manifest["expansion"]:
             return None
         try:
-            return np.asarray(open_vectors(self._layout, self._corpus, spec).matrix[self._chosen.rows], np.float32)
+            return np.asarray(open_vectors(self._workspace, self._corpus, spec).matrix[self._chosen.rows], np.float32)
         except WorkspaceError:
             return None  # of an older corpus, or damaged
 
@@ -355,7 +346,7 @@ class _Inspector:
         if kind in ("remote", "hashing"):
             cause = "runs elsewhere" if kind == "remote" else "hashes words"
             raise _UnseenError(f"{label} {cause}: it has no tokens, layers or attention to look at.")
-        folder = model_folder(name, self._layout.models)
+        folder = model_folder(name, self._workspace.models_folder)
         if kind == "transformer":
             folder = self._weights(name)
             if not (folder / "tokenizer.json").is_file():
@@ -394,7 +385,7 @@ class _Inspector:
         }
 
     def _inside_static(self, name: str, texts: Sequence[str], parts: Mapping[str, Any]) -> dict[str, Any]:
-        vectors = read_static(model_folder(name, self._layout.models))
+        vectors = read_static(model_folder(name, self._workspace.models_folder))
         tokens = parts.get("tokens")
         if tokens is None:
             return {}
@@ -412,7 +403,7 @@ class _Inspector:
             raise _UnseenError(f"{label}: attention and norms are not shown, {error}.") from error
 
     def _weights(self, name: str) -> Path:
-        return base_folder(self._layout, encoder_id(name, self._layout.models), self._scratch)
+        return base_folder(self._workspace, encoder_id(name, self._workspace.models_folder), self._scratch)
 
 
 class _UnseenError(LemmataError):

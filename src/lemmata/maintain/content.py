@@ -13,7 +13,7 @@ from typing import Any
 from lemmata.core.config import near, suggest
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import Document, Passage
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import describe_concept
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
@@ -26,7 +26,7 @@ _MENTIONS = ("mentions", "defines")
 # ---------------------------------------------------------------- lists
 
 
-def list_content(layout: Layout, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
+def list_content(workspace: Workspace, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
     """One record for each item of a list in LISTED, restricted to a document or a kind where it has them."""
     if what not in LISTED:
         raise LemmataError(f"cannot list {what!r} (there are: {', '.join(LISTED)})")
@@ -35,9 +35,9 @@ def list_content(layout: Layout, what: str, *, document: str = "", kind: str = "
     if kind and what not in ("documents", "passages", "concepts"):
         raise LemmataError(f"--kind restricts documents, passages and concepts, not {what}")
     if what == "concepts":
-        yield from _concepts(layout, kind)
+        yield from _concepts(workspace, kind)
         return
-    with contextlib.closing(Corpus(layout)) as corpus:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         if document:
             _document(corpus, document)
         if kind:
@@ -52,13 +52,13 @@ def list_content(layout: Layout, what: str, *, document: str = "", kind: str = "
             yield from _locations(corpus)
         else:
             for source in corpus.sources():
-                path = os.path.relpath(layout.root / source.root)
+                path = os.path.relpath(workspace.root / source.root)
                 yield {"path": path, **{name: value for name, value in source._asdict().items() if name != "root"}}
 
 
-def _concepts(layout: Layout, kind: str) -> Iterator[dict[str, Any]]:
+def _concepts(workspace: Workspace, kind: str) -> Iterator[dict[str, Any]]:
     """The concepts of the graph, the most mentioned first."""
-    stored = open_graph(layout)
+    stored = open_graph(workspace)
     if kind:
         _check_kind(kind, {concept.kind for concept in stored.concepts.values()})
     mentions, _ = concept_passages(stored)
@@ -91,18 +91,18 @@ def _locations(corpus: Corpus) -> Iterator[dict[str, Any]]:
 # ---------------------------------------------------------------- one id
 
 
-def describe(layout: Layout, identity: str) -> dict[str, Any]:
+def describe(workspace: Workspace, identity: str) -> dict[str, Any]:
     """Everything about a passage, document, location or concept; `type` says which of them it is.
 
     Raises LemmataError for an unknown id, with the ids that look like it.
     """
     if identity.startswith("concept:"):
-        return {"type": "concept", **describe_concept(layout, identity)}
-    with contextlib.closing(Corpus(layout)) as corpus:
+        return {"type": "concept", **describe_concept(workspace, identity)}
+    with contextlib.closing(Corpus(workspace)) as corpus:
         with contextlib.suppress(KeyError):
-            return _describe_passage(layout, corpus, corpus[corpus.row(identity)])
+            return _describe_passage(workspace, corpus, corpus[corpus.row(identity)])
         document = _document(corpus, identity)
-        return _describe_document(layout, corpus, document)
+        return _describe_document(workspace, corpus, document)
 
 
 def _document(corpus: Corpus, identity: str) -> Document:
@@ -114,31 +114,31 @@ def _document(corpus: Corpus, identity: str) -> Document:
         raise LemmataError(f"there is no passage, document or location {identity!r}{hint}") from None
 
 
-def _describe_passage(layout: Layout, corpus: Corpus, passage: Passage) -> dict[str, Any]:
+def _describe_passage(workspace: Workspace, corpus: Corpus, passage: Passage) -> dict[str, Any]:
     return {
         "type": "passage",
         **asdict(passage),
         "document_title": corpus.document(passage.document).title,
-        **_links(layout, corpus, passage.id),
+        **_links(workspace, corpus, passage.id),
         "links": [link._asdict() for link in passage.links],
-        **_summaries(layout, corpus, passage.id),
+        **_summaries(workspace, corpus, passage.id),
     }
 
 
-def _summaries(layout: Layout, corpus: Corpus, identity: str) -> dict[str, Any]:
+def _summaries(workspace: Workspace, corpus: Corpus, identity: str) -> dict[str, Any]:
     """The short texts by which search also finds a passage, each with its author."""
     try:
-        stored = open_summaries(layout, corpus.inputs)
+        stored = open_summaries(workspace, corpus.inputs)
     except WorkspaceError as error:  # of another corpus, or damaged: the passage itself can be shown
         return {"summaries": [], "problem": str(error)}
     return {"summaries": stored.of_row(corpus.row(identity)) if stored else []}
 
 
-def _describe_document(layout: Layout, corpus: Corpus, document: Document) -> dict[str, Any]:
+def _describe_document(workspace: Workspace, corpus: Corpus, document: Document) -> dict[str, Any]:
     described = {
         "type": "location" if document.kind == "location" else "document",
         **asdict(document),
-        **_links(layout, corpus, document.id),
+        **_links(workspace, corpus, document.id),
         "links": [link._asdict() for link in document.links],
     }
     if document.kind == "location":
@@ -148,17 +148,17 @@ def _describe_document(layout: Layout, corpus: Corpus, document: Document) -> di
     return described
 
 
-def _links(layout: Layout, corpus: Corpus, identity: str) -> dict[str, Any]:
+def _links(workspace: Workspace, corpus: Corpus, identity: str) -> dict[str, Any]:
     """What links to an id, the concepts that it mentions, and the other edges that the graph has for it."""
     referred_by = [{"source": source, "relation": relation} for source, relation in corpus.referring(identity)]
     described: dict[str, Any] = {"referred_by": referred_by, "concepts": [], "edges": []}
     try:
-        stored = open_graph_if_built(layout)
+        stored = open_graph_if_built(workspace)
     except WorkspaceError as error:  # of another corpus, or damaged: the passage itself can be shown
         return {**described, "problem": str(error)}
     if stored is None:
         return described
-    with GraphRecordStore(layout) as records:
+    with GraphRecordStore(workspace) as records:
         for edge in sorted(set(records.edges_of(identity))):
             concept = stored.concepts.get(stored.merged.get(edge.target, edge.target))
             if edge.relation in _MENTIONS and concept is not None:

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 from lemmata.core.artefacts import Artefact, artefacts, check_source, corpus_artefact, dense_index, problems, verify
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.types import Progress
 from lemmata.core.workspace import (
-    Layout,
     VectorSet,
+    Workspace,
     default_encoder,
     open_manifest,
     read_manifest,
@@ -56,39 +55,39 @@ class Check(NamedTuple):
     damaged: bool = False  # not as it was written, so that it must be made again
 
 
-def info(layout: Layout) -> dict[str, Any]:
+def info(workspace: Workspace) -> dict[str, Any]:
     """Counts of documents, passages, links, nodes and edges; models and indexes; what is damaged or out of date."""
-    with contextlib.closing(Corpus(layout)) as corpus:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         counts = corpus.counts()
     locations = counts["documents"].get("location", 0)
     documents = sum(counts["documents"].values()) - locations
     passages = sum(counts["passages"].values())
-    sets = vector_sets(layout)
+    sets = vector_sets(workspace)
     manifests = [manifest for vectors in sets if (manifest := read_manifest(vectors.manifest))]
     default = [vectors for vectors in sets if vectors.is_default]
-    indexes = [("lexical", layout.lexical)]
+    indexes = [("lexical", workspace.lexical_folder)]
     for vectors in default:
-        neighbours = "milvus" if "milvus" in (read_manifest(layout.manifest(vectors.ann)) or {}) else "ann"
+        neighbours = "milvus" if "milvus" in (read_manifest(workspace.manifest(vectors.ann)) or {}) else "ann"
         indexes += [("dense", vectors.vectors), (neighbours, vectors.ann)]
     return {
-        "workspace": str(layout.root),
+        "workspace": str(workspace.root),
         "documents": documents,
         "documents_by_kind": counts["documents"],
         "passages": counts["passages"],
         "passages_in_all": passages,
-        **_graph_counts(layout, counts, documents, passages, locations),
+        **_graph_counts(workspace, counts, documents, passages, locations),
         "links": counts["links"],
         "labels": counts["labels"],
         "bibliography": counts["bibliography"],
         "skips": counts["skips"],
-        "models": sorted({*read_manifests(layout.models), *(manifest["made_by"] for manifest in manifests)}),
-        "indexes": [name for name, folder in indexes if read_manifest(layout.manifest(folder))],
-        "vectors": [_describe_vectors(layout, vectors) for vectors in sets],
-        "problems": [*_note_problems(layout), *problems(layout)],
+        "models": sorted({*read_manifests(workspace.models_folder), *(manifest["made_by"] for manifest in manifests)}),
+        "indexes": [name for name, folder in indexes if read_manifest(workspace.manifest(folder))],
+        "vectors": [_describe_vectors(workspace, vectors) for vectors in sets],
+        "problems": [*_note_problems(workspace), *problems(workspace)],
     }
 
 
-def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
+def _describe_vectors(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]:
     """The vectors of one encoder: size on disk in bytes, and whether search can use them as they are."""
     manifest = read_manifest(vectors.manifest) or {}
     return {
@@ -98,10 +97,10 @@ def _describe_vectors(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
         "bytes": size_on_disk(vectors),
         "milvus": (read_manifest(vectors.ann / "manifest.json") or {}).get("milvus", {}).get("uri", ""),
         "summaries": _describe_summaries(vectors),
-        "up_to_date": not list(problems(layout, [dense_index(vectors)])) and bool(manifest),
+        "up_to_date": not list(problems(workspace, [dense_index(vectors)])) and bool(manifest),
         "default": vectors.is_default,
-        "fusion": _describe_fusion(layout, vectors),
-        "metric": metric_report(layout, vectors),
+        "fusion": _describe_fusion(workspace, vectors),
+        "metric": metric_report(workspace, vectors),
     }
 
 
@@ -112,31 +111,31 @@ def _describe_summaries(vectors: VectorSet) -> dict[str, Any]:
     return {**none, **counts, "bytes": summaries_on_disk(vectors)}
 
 
-def _describe_fusion(layout: Layout, vectors: VectorSet) -> dict[str, Any]:
+def _describe_fusion(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]:
     """The weights of `auto`, and what they were fitted to; nothing of that for the default ones."""
     fitted = read_manifest(vectors.fusion) or {}
-    default = default_fusion(static=is_static_encoder(vectors.encoder, layout.models))
+    default = default_fusion(static=is_static_encoder(vectors.encoder, workspace.models_folder))
     fusion = Fusion(**fitted["fusion"]) if fitted else default
     facts = {name: fitted[name] for name in ("task", "queries", "measure", "values")} if fitted else None
     return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": facts}
 
 
-def _note_problems(layout: Layout) -> list[str]:
+def _note_problems(workspace: Workspace) -> list[str]:
     """What is wrong with the note on the default encoder."""
     try:
-        default_encoder(layout)
+        default_encoder(workspace)
     except WorkspaceError as error:
         return [str(error)]
     return []
 
 
-def document_statistics(layout: Layout, progress: Progress) -> dict[str, Any]:
+def document_statistics(workspace: Workspace) -> dict[str, Any]:
     """Statistics of every document, by id, and the sum, mean, median and largest value of each number."""
     documents: list[dict[str, Any]] = []
-    with contextlib.closing(Corpus(layout)) as corpus:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         for record in corpus.document_statistics():
             if len(documents) % 1000 == 0:
-                progress("reading documents", len(documents), None)
+                workspace.progress("reading documents", len(documents), None)
             documents.append(record)
     numbers = {
         "passages": [record["passages"] for record in documents],
@@ -158,12 +157,12 @@ def document_statistics(layout: Layout, progress: Progress) -> dict[str, Any]:
 
 
 def _graph_counts(
-    layout: Layout, counts: Mapping[str, Any], documents: int, passages: int, locations: int
+    workspace: Workspace, counts: Mapping[str, Any], documents: int, passages: int, locations: int
 ) -> dict[str, Any]:
     """Nodes and edges of the graph; before it is built, those that the corpus alone has."""
-    graph = read_manifest(layout.manifest(layout.graph))
+    graph = read_manifest(workspace.manifest(workspace.graph_folder))
     if graph is not None:
-        embedding = read_manifest(layout.manifest(layout.embedding))
+        embedding = read_manifest(workspace.manifest(workspace.embedding_folder))
         embedded = embedding is not None and embedding["inputs"] == graph["inputs"]
         report = {name: graph["report"][name] for name in ("nodes", "edges", "concepts", "merges")}
         return {**report, "graph": {"sources": graph["report"]["sources"], "embedded": embedded}}
@@ -174,7 +173,7 @@ def _graph_counts(
     }
 
 
-def check_installation(layout: Layout) -> list[Check]:
+def check_installation(workspace: Workspace) -> list[Check]:
     """Python, SQLite, the optional libraries and the disk, each with its cure."""
     checks = [
         Check("python", sys.version_info >= (3, 11), platform.python_version()),
@@ -184,47 +183,47 @@ def check_installation(layout: Layout) -> list[Check]:
         installed = importlib.util.find_spec(module) is not None
         finding = "installed" if installed else f"not installed: pip install 'lemmata[{extra}]'"
         checks.append(Check(f"extra {extra}", installed, finding))
-    free = shutil.disk_usage(layout.root if layout.root.is_dir() else ".").free
+    free = shutil.disk_usage(workspace.root if workspace.root.is_dir() else ".").free
     return [*checks, Check("disk", free > 2**30, f"{free / 2**30:.1f} GiB free")]
 
 
-def check_workspace(layout: Layout) -> list[Check]:
+def check_workspace(workspace: Workspace) -> list[Check]:
     """Whether everything in a workspace is as it was written, and made from the present corpus; reads all of it."""
-    checks = [Check("workspace", True, str(layout.root))]
+    checks = [Check("workspace", True, str(workspace.root))]
     corpus = ""  # its digest
     try:
-        with contextlib.closing(Corpus(layout)) as opened:
-            verify(corpus_artefact(layout))
+        with contextlib.closing(Corpus(workspace)) as opened:
+            verify(corpus_artefact(workspace))
             corpus = opened.inputs
             checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
     except WorkspaceError as error:
-        unfinished = not layout.manifest(layout.corpus).exists()  # it is written last
-        checks.append(Check("corpus", False, str(error), layout.corpus.is_dir() and not unfinished))
-    if layout.incoming.is_file():
+        unfinished = not workspace.manifest(workspace.corpus_folder).exists()  # it is written last
+        checks.append(Check("corpus", False, str(error), workspace.corpus_folder.is_dir() and not unfinished))
+    if workspace.incoming.is_file():
         checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))
-    if corpus and not layout.lexical.is_dir():
+    if corpus and not workspace.lexical_folder.is_dir():
         checks.append(Check("lexical index", False, "there is none: run 'lemmata index'"))
-    if layout.graph_records.is_file() and not layout.graph.is_dir():
+    if workspace.graph_records.is_file() and not workspace.graph_folder.is_dir():
         checks.append(Check("graph", False, "there is none of its records: run 'lemmata graph build'"))
-    checks += [_check_artefact(layout, item, corpus) for item in artefacts(layout)]
-    checks += _check_milvus(layout)
-    if layout.graph_records.is_file():
-        checks += _check_records(layout, corpus)
-    for vectors in vector_sets(layout):
+    checks += [_check_artefact(workspace, item, corpus) for item in artefacts(workspace)]
+    checks += _check_milvus(workspace)
+    if workspace.graph_records.is_file():
+        checks += _check_records(workspace, corpus)
+    for vectors in vector_sets(workspace):
         if vectors.fusion.is_file() and read_manifest(vectors.fusion) is None:
             cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
             checks.append(Check("fusion", False, f"{vectors.fusion} is damaged: {cure}", damaged=True))
-    return checks + [Check("default encoder", False, problem, damaged=True) for problem in _note_problems(layout)]
+    return checks + [Check("default encoder", False, problem, damaged=True) for problem in _note_problems(workspace)]
 
 
-def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
+def _check_artefact(workspace: Workspace, item: Artefact, corpus: str) -> Check:
     try:
         manifest = verify(item)
     except WorkspaceError as error:
         return Check(item.name, False, str(error), damaged=item.manifest.exists())
     try:
         if corpus:
-            check_source(layout, item, manifest)
+            check_source(workspace, item, manifest)
     except WorkspaceError as error:
         return Check(item.name, False, str(error))
     return Check(
@@ -234,16 +233,16 @@ def _check_artefact(layout: Layout, item: Artefact, corpus: str) -> Check:
     )
 
 
-def _check_milvus(layout: Layout) -> list[Check]:
+def _check_milvus(workspace: Workspace) -> list[Check]:
     """Whether Milvus answers and has all vectors that were sent to it."""
     checks = []
-    for item in artefacts(layout):
+    for item in artefacts(workspace):
         manifest = read_manifest(item.manifest) or {}
         if "milvus" not in manifest:
             continue
         stored, name = manifest["milvus"], f"{item.name} in Milvus"
         try:
-            there = count_vectors(layout.milvus_uri(stored["uri"]), stored["alias"])
+            there = count_vectors(workspace.milvus_uri(stored["uri"]), stored["alias"])
         except LemmataError as error:
             checks.append(Check(name, False, str(error)))
             continue
@@ -253,10 +252,10 @@ def _check_milvus(layout: Layout) -> list[Check]:
     return checks
 
 
-def _check_records(layout: Layout, corpus: str) -> list[Check]:
+def _check_records(workspace: Workspace, corpus: str) -> list[Check]:
     try:
-        open_manifest(layout.graph_records_note, "delete it and run 'lemmata graph build'")
-        with GraphRecordStore(layout) as records:
+        open_manifest(workspace.graph_records_note, "delete it and run 'lemmata graph build'")
+        with GraphRecordStore(workspace) as records:
             records.verify()
             stale = records.stale(corpus) if corpus else {}
     except WorkspaceError as error:

@@ -19,8 +19,7 @@ from lemmata.core.database import settle
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import explain_failed_write, is_leftover, remove, replace_folder, sync
 from lemmata.core.objects import Entry, ObjectStore, Transfers, shown
-from lemmata.core.types import Progress
-from lemmata.core.workspace import FOLDERS, Layout, read_manifest, write_manifest
+from lemmata.core.workspace import FOLDERS, Workspace, read_manifest, write_manifest
 from lemmata.maintain.generations import (
     Files,
     Generation,
@@ -65,13 +64,16 @@ class PullReport(NamedTuple):
 # ---------------------------------------------------------------- the state of the files
 
 
-def _files(layout: Layout) -> Iterator[str]:
+def _files(workspace: Workspace) -> Iterator[str]:
     """The files of a workspace, by path below it; those that `is_published` refuses are unfinished work.
 
     Left out is what anybody may lose: replaced folders, what a killed command left, and logs of SQLite without content.
     """
-    for path in [layout.config, *(path for folder in FOLDERS for path in sorted((layout.root / folder).rglob("*")))]:
-        name = path.relative_to(layout.root).as_posix()
+    for path in [
+        workspace.config_file,
+        *(path for folder in FOLDERS for path in sorted((workspace.root / folder).rglob("*"))),
+    ]:
+        name = path.relative_to(workspace.root).as_posix()
         garbage = any(_is_replaced(part) or is_leftover(Path(part)) for part in name.split("/"))
         empty_log = name.endswith("-shm") or (name.endswith(_LOGS) and not path.stat().st_size)
         if path.is_file() and not garbage and not empty_log:
@@ -90,23 +92,23 @@ class _Note:
     files: dict[str, tuple[list[int], list[Part]]] = field(default_factory=dict)  # state and parts
 
     @classmethod
-    def read(cls, layout: Layout) -> _Note:
+    def read(cls, workspace: Workspace) -> _Note:
         """What is known; nothing where the note is missing or damaged."""
-        content = read_manifest(layout.published) or {"generations": {}, "files": {}}
+        content = read_manifest(workspace.published) or {"generations": {}, "files": {}}
         files = {name: (state, [Part(*part) for part in parts]) for name, (state, parts) in content["files"].items()}
         return cls(content["generations"], files)
 
-    def write(self, layout: Layout) -> None:
-        write_manifest(layout.published, {"generations": self.generations, "files": self.files})
+    def write(self, workspace: Workspace) -> None:
+        write_manifest(workspace.published, {"generations": self.generations, "files": self.files})
 
     def keep(self, files: Files, states: Mapping[str, list[int]]) -> None:
         """Remember files with these parts in these states."""
         self.files = {name: (states[name], parts) for name, parts in files.items()}
 
-    def parts(self, layout: Layout, name: str) -> list[Part] | None:
+    def parts(self, workspace: Workspace, name: str) -> list[Part] | None:
         """The parts of a file that was not touched since; None for any other."""
         state, parts = self.files.get(name, ([], []))
-        return parts if state and state == _state(layout.root / name) else None
+        return parts if state and state == _state(workspace.root / name) else None
 
 
 def _state(path: Path) -> list[int]:
@@ -144,9 +146,7 @@ def _open(url: str) -> ObjectStore:
 # ---------------------------------------------------------------- push
 
 
-def push(
-    layout: Layout, url: str, *, replace: bool = False, kept_for: float = _KEPT_FOR, progress: Progress
-) -> PushReport:
+def push(workspace: Workspace, url: str, *, replace: bool = False, kept_for: float = _KEPT_FOR) -> PushReport:
     """Copy a workspace to a store: first the parts that it does not have, then the generation that names all.
 
     WorkspaceError for a damaged file among those that changed since the last push. And where somebody else pushed to
@@ -154,26 +154,26 @@ def push(
     that the last two generations do not name are removed when they are `kept_for` seconds old.
     """
     store = _open(url)
-    with layout.hold(), explain_failed_write(Path(store.url)):  # a disk can be full, a store cannot
-        note = _Note.read(layout)
+    with workspace.hold(), explain_failed_write(Path(store.url)):  # a disk can be full, a store cannot
+        note = _Note.read(workspace)
         entries = store.entries()
         newest = newest_generation(store, entries)
         known = note.generations.get(store.url, [])
         if newest and newest[0] not in known and not replace:
             raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {_COMPARE}")
-        older = list(problems(layout))
-        files, states, sent = _send(layout, note, store, entries, progress)
+        older = list(problems(workspace))
+        files, states, sent = _send(workspace, note, store, entries)
         note.keep(files, states)
         if newest and newest[1].files == files:
             note.generations[store.url] = [newest[0]]
-            note.write(layout)
+            note.write(workspace)
             return PushReport(store.url, newest[1].number, len(files), _size(files), sent, 0, False, older)
         _check_sent(store, store.entries(), files)
         generation = Generation(newest[1].number + 1 if newest else 1, files)
         name, data = generation.encoded()
         # before it is written: a push that was killed or failed, however often, must know its own and the one before
         note.generations[store.url] = [*(newest[:1] if newest and newest[0] in known else ()), name]
-        note.write(layout)
+        note.write(workspace)
         store.write(name, data)
         present = store.entries()
         others = {*generation_names(present)} - {*generation_names(entries), name}
@@ -188,16 +188,16 @@ def push(
 
 
 def _send(
-    layout: Layout, note: _Note, store: ObjectStore, entries: Mapping[str, Entry], progress: Progress
+    workspace: Workspace, note: _Note, store: ObjectStore, entries: Mapping[str, Entry]
 ) -> tuple[Files, dict[str, list[int]], int]:
     """Write the parts that the store does not have.
 
     Returns all parts, the states of the files before they were read (lemmata.toml may be edited at any time), and the
     bytes that were sent.
     """
-    names = [name for name in _files(layout) if is_published(name)]
-    expected = checksums(layout)
-    total = sum((layout.root / name).stat().st_size for name in names)
+    names = [name for name in _files(workspace) if is_published(name)]
+    expected = checksums(workspace)
+    total = sum((workspace.root / name).stat().st_size for name in names)
     files: Files = {name: [] for name in names}
     states: dict[str, list[int]] = {}
     sent = done = 0
@@ -218,15 +218,15 @@ def _send(
         part, size = result
         files[name].append(part)
         sent, done = sent + size, done + part.size
-        progress("sending (MB)", done >> 20, max(total >> 20, 1))
+        workspace.progress("sending (MB)", done >> 20, max(total >> 20, 1))
 
     with Transfers() as transfers:
         for name in names:
-            path = layout.root / name
+            path = workspace.root / name
             if any((log := path.with_name(path.name + end)).exists() and log.stat().st_size for end in _LOGS):
                 settle(path, "restore it from a copy")
             states[name] = _state(path)
-            parts = note.parts(layout, name)
+            parts = note.parts(workspace, name)
             if parts is not None and all(map(is_there, parts)):
                 files[name] = list(parts)
                 done += sum(part.size for part in parts)
@@ -260,43 +260,43 @@ def _garbage(entries: Mapping[str, Entry], kept: Mapping[str, Files], now: float
 # ---------------------------------------------------------------- pull
 
 
-def pull(layout: Layout, url: str, *, progress: Progress) -> PullReport:
+def pull(workspace: Workspace, url: str) -> PullReport:
     """Bring a folder to the newest generation of a URL; parts that it has already are not fetched again.
 
     All files are fetched and checked before the first one is replaced. WorkspaceError where the folder has files that
     were changed since it was last pushed or pulled, which would be lost.
     """
     store = _open(url)
-    if layout.root.exists() and not layout.root.is_dir():
-        raise WorkspaceError(f"{layout.root} is a file: name a folder")
+    if workspace.root.exists() and not workspace.root.is_dir():
+        raise WorkspaceError(f"{workspace.root} is a file: name a folder")
     newest = newest_generation(store, store.entries())
     if newest is None:
         raise WorkspaceError(f"{store.url} holds no workspace: 'lemmata push {store.url}' puts one there")
     name, generation = newest
-    with layout.hold():
-        note = _Note.read(layout)
-        settings = _state(layout.config)  # the only file that somebody may change now
-        present = _present(layout, note, generation.files)
+    with workspace.hold():
+        note = _Note.read(workspace)
+        settings = _state(workspace.config_file)  # the only file that somebody may change now
+        present = _present(workspace, note, generation.files)
         changed = {file: parts for file, parts in generation.files.items() if present.get(file) != parts}
         gone = present.keys() - generation.files.keys()
-        received = _receive(layout, note, store, changed, progress)
-        if _state(layout.config) != settings:
-            raise _would_be_lost(layout.config)
-        _switch(layout, generation.files, changed, gone)
-        note.keep(generation.files, {file: _state(layout.root / file) for file in generation.files})
+        received = _receive(workspace, note, store, changed)
+        if _state(workspace.config_file) != settings:
+            raise _would_be_lost(workspace.config_file)
+        _switch(workspace, generation.files, changed, gone)
+        note.keep(generation.files, {file: _state(workspace.root / file) for file in generation.files})
         note.generations[store.url] = [name]
-        note.write(layout)
-        remove(layout.pulling)
+        note.write(workspace)
+        remove(workspace.pulling)
     size = _size(generation.files)
     return PullReport(store.url, generation.number, len(generation.files), size, received, len(changed) + len(gone))
 
 
-def _present(layout: Layout, note: _Note, new: Files) -> Files:
+def _present(workspace: Workspace, note: _Note, new: Files) -> Files:
     """The files that the folder has; WorkspaceError for one that is neither as it was nor as it will be."""
     present: Files = {}
-    for name in _files(layout):
-        path = layout.root / name
-        parts = note.parts(layout, name)
+    for name in _files(workspace):
+        path = workspace.root / name
+        parts = note.parts(workspace, name)
         if parts is None:
             candidates = [new.get(name), note.files.get(name, ([], None))[1]]
             parts = next((known for known in candidates if known is not None and _has_parts(path, known)), None)
@@ -310,21 +310,21 @@ def _would_be_lost(path: Path, advice: str = "push it") -> WorkspaceError:
     return WorkspaceError(f"{path} is not as it was pulled, and would be lost: {advice}, or pull into another folder")
 
 
-def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, progress: Progress) -> int:
+def _receive(workspace: Workspace, note: _Note, store: ObjectStore, changed: Files) -> int:
     """Put the changed files beside the present ones; returns the bytes that were fetched.
 
     Parts come from files that the folder has, from an earlier pull that was stopped, or from the store.
     """
     total = _size(changed)
-    layout.root.mkdir(parents=True, exist_ok=True)
-    begun = _begun(layout, changed)
-    free = shutil.disk_usage(layout.root).free + sum(path.stat().st_blocks * 512 for path in begun)
+    workspace.root.mkdir(parents=True, exist_ok=True)
+    begun = _begun(workspace, changed)
+    free = shutil.disk_usage(workspace.root).free + sum(path.stat().st_blocks * 512 for path in begun)
     if total > free:
-        raise WorkspaceError(f"{store.url} needs {total:,} bytes, and {layout.root} has {free:,}")
+        raise WorkspaceError(f"{store.url} needs {total:,} bytes, and {workspace.root} has {free:,}")
     local = {
-        part: (layout.root / name, offset)
+        part: (workspace.root / name, offset)
         for name in note.files
-        for part, offset in _offsets(note.parts(layout, name) or [])
+        for part, offset in _offsets(note.parts(workspace, name) or [])
     }
     received = done = 0
 
@@ -346,18 +346,18 @@ def _receive(layout: Layout, note: _Note, store: ObjectStore, changed: Files, pr
     def count(result: tuple[int, int]) -> None:
         nonlocal received, done
         done, received = done + result[0], received + result[1]
-        progress("receiving (MB)", done >> 20, max(total >> 20, 1))
+        workspace.progress("receiving (MB)", done >> 20, max(total >> 20, 1))
 
-    with explain_failed_write(layout.pulling), Transfers() as transfers:
+    with explain_failed_write(workspace.pulling), Transfers() as transfers:
         for name, parts in changed.items():
-            path = layout.pulling / name
+            path = workspace.pulling / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as stream:
                 stream.truncate(sum(part.size for part in parts))
             for part, offset in _offsets(parts):
                 transfers.add(count, receive, path, offset, part, path in begun)
     for name in changed:
-        sync(layout.pulling / name)  # now, so that the renames of all folders follow each other at once
+        sync(workspace.pulling / name)  # now, so that the renames of all folders follow each other at once
     return received
 
 
@@ -366,11 +366,11 @@ def _read(path: Path, offset: int, size: int) -> bytes:
         return os.pread(stream.fileno(), size, offset)
 
 
-def _begun(layout: Layout, changed: Files) -> set[Path]:
+def _begun(workspace: Workspace, changed: Files) -> set[Path]:
     """The files that an earlier pull began; those that are of no use now, or shared with the folder, are removed."""
-    begun = {path for path in layout.pulling.rglob("*") if path.is_file()}
+    begun = {path for path in workspace.pulling.rglob("*") if path.is_file()}
     for path in list(begun):
-        if path.relative_to(layout.pulling).as_posix() not in changed or path.stat().st_nlink > 1:
+        if path.relative_to(workspace.pulling).as_posix() not in changed or path.stat().st_nlink > 1:
             path.unlink()
             begun.remove(path)
     return begun
@@ -383,7 +383,7 @@ def _offsets(parts: Iterable[Part]) -> Iterator[tuple[Part, int]]:
         offset += part.size
 
 
-def _switch(layout: Layout, new: Files, changed: Files, gone: Iterable[str]) -> None:
+def _switch(workspace: Workspace, new: Files, changed: Files, gone: Iterable[str]) -> None:
     """Let the fetched files take their places: a folder of the workspace in one step, the settings last."""
     for folder in FOLDERS:
         if not any(name.startswith(f"{folder}/") for name in (*changed, *gone)):
@@ -391,16 +391,16 @@ def _switch(layout: Layout, new: Files, changed: Files, gone: Iterable[str]) -> 
         names = [name for name in new if name.startswith(f"{folder}/")]
         for name in names:
             if name not in changed:
-                target = layout.pulling / name
+                target = workspace.pulling / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _link(layout.root / name, target)
+                _link(workspace.root / name, target)
         if names:
-            replace_folder(layout.pulling / folder, layout.root / folder)
+            replace_folder(workspace.pulling / folder, workspace.root / folder)
         else:
-            remove(layout.root / folder)
-    if layout.config.name in changed:
-        (layout.pulling / layout.config.name).replace(layout.config)
-        sync(layout.root)
+            remove(workspace.root / folder)
+    if workspace.config_file.name in changed:
+        (workspace.pulling / workspace.config_file.name).replace(workspace.config_file)
+        sync(workspace.root)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 from lemmata.core.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, learned_metric, model
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import is_leftover, remove, sync
-from lemmata.core.types import Progress
 from lemmata.core.workers import available_cores
 from lemmata.core.workspace import (
     FOLDERS,
-    Layout,
+    Workspace,
     default_encoder,
     open_manifest,
     read_corpus_manifest,
@@ -67,27 +66,27 @@ class Garbage(NamedTuple):
 # ---------------------------------------------------------------- verify
 
 
-def verify(layout: Layout, progress: Progress) -> Verification:
+def verify(workspace: Workspace) -> Verification:
     """Read every file of a workspace and compare it with the checksum that was written with it."""
     begin = time.perf_counter()
-    reader = _Reader(layout, progress)
-    problems = [*_corpus_problems(layout, reader), *_record_problems(layout, reader)]
+    reader = _Reader(workspace)
+    problems = [*_corpus_problems(workspace, reader), *_record_problems(workspace, reader)]
     with ThreadPoolExecutor(available_cores()) as pool:  # hashing leaves the interpreter to other threads
-        for found in pool.map(lambda item: list(file_problems(item, reader.read)), artefacts(layout)):
+        for found in pool.map(lambda item: list(file_problems(item, reader.read)), artefacts(workspace)):
             problems += found
-    problems += _note_problems(layout)
-    problems += _foreign(layout)
+    problems += _note_problems(workspace)
+    problems += _foreign(workspace)
     return Verification(reader.files, reader.bytes, time.perf_counter() - begin, problems)
 
 
 class _Reader:
     """Counts what is read."""
 
-    def __init__(self, layout: Layout, progress: Progress) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self.files, self.bytes = 0, 0
         self._lock = threading.Lock()
-        self._progress = progress
-        self._total = sum(path.stat().st_size for path in _managed(layout)) >> 20
+        self._progress = workspace.progress
+        self._total = sum(path.stat().st_size for path in _managed(workspace)) >> 20
 
     def read(self, size: int) -> None:
         """Note that a file of so many bytes was read."""
@@ -97,67 +96,72 @@ class _Reader:
             self._progress("reading files (MB)", self.bytes >> 20, max(self._total, 1))
 
 
-def _managed(layout: Layout) -> Iterator[Path]:
+def _managed(workspace: Workspace) -> Iterator[Path]:
     for folder in FOLDERS:
-        yield from (path for path in sorted((layout.root / folder).rglob("*")) if path.is_file())
+        yield from (path for path in sorted((workspace.root / folder).rglob("*")) if path.is_file())
 
 
-def _corpus_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
+def _corpus_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProblem]:
     try:
-        manifest = read_corpus_manifest(layout)
+        manifest = read_corpus_manifest(workspace)
     except WorkspaceError as error:
-        yield FileProblem(layout.manifest(layout.corpus), "damaged", str(error))
+        yield FileProblem(workspace.manifest(workspace.corpus_folder), "damaged", str(error))
         return
     if manifest is None:
         return  # no ingest is complete
-    yield from file_problems(corpus_artefact(layout), reader.read)
+    yield from file_problems(corpus_artefact(workspace), reader.read)
 
 
-def _record_problems(layout: Layout, reader: _Reader) -> Iterator[FileProblem]:
-    if not layout.graph_records.is_file():
+def _record_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProblem]:
+    if not workspace.graph_records.is_file():
         return
     try:
-        with GraphRecordStore(layout) as records:
+        with GraphRecordStore(workspace) as records:
             records.verify()
     except WorkspaceError as error:
-        yield FileProblem(layout.graph_records, "damaged", str(error))
-    reader.read(layout.graph_records.stat().st_size)
+        yield FileProblem(workspace.graph_records, "damaged", str(error))
+    reader.read(workspace.graph_records.stat().st_size)
 
 
-def _notes(layout: Layout) -> Iterator[tuple[Path, str]]:
+def _notes(workspace: Workspace) -> Iterator[tuple[Path, str]]:
     """Small files with a checksum of their own, and the cure of each."""
-    yield layout.default_encoder, "lemmata index --encoder NAME"
-    yield layout.rerank, "lemmata evaluate --tune"
-    yield from ((vectors.fusion, "lemmata evaluate --tune") for vectors in vector_sets(layout))
-    yield layout.indexing, "lemmata index"
-    yield layout.milvus, "lemmata index --milvus URI"
-    yield layout.graph_records_note, "lemmata graph build"
-    for path in sorted((layout.root / "run").rglob("*.json")):
+    yield workspace.default_encoder_file, "lemmata index --encoder NAME"
+    yield workspace.rerank, "lemmata evaluate --tune"
+    yield from ((vectors.fusion, "lemmata evaluate --tune") for vectors in vector_sets(workspace))
+    yield workspace.indexing, "lemmata index"
+    yield workspace.milvus, "lemmata index --milvus URI"
+    yield workspace.graph_records_note, "lemmata graph build"
+    for path in sorted((workspace.root / "run").rglob("*.json")):
         if path.name != "report.json":
             yield path, "lemmata run"
 
 
-def _note_problems(layout: Layout) -> Iterator[FileProblem]:
-    for path, command in _notes(layout):
+def _note_problems(workspace: Workspace) -> Iterator[FileProblem]:
+    for path, command in _notes(workspace):
         try:
             open_manifest(path, f"delete it and run '{command}'")
         except WorkspaceError as error:
             yield FileProblem(path, "damaged", str(error), command)
 
 
-def _foreign(layout: Layout) -> Iterator[FileProblem]:
+def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
     """Files that no manifest names and that lemmata did not leave for a reason."""
-    sealed = {item.folder for item in artefacts(layout)}
-    expected = {path for path, _ in _notes(layout)}
-    expected |= {layout.database, layout.incoming, layout.graph_records, layout.manifest(layout.corpus)}
-    expected.add(layout.summary_bindings)
-    for path in _managed(layout):
-        parts = path.relative_to(layout.root).parts
+    sealed = {item.folder for item in artefacts(workspace)}
+    expected = {path for path, _ in _notes(workspace)}
+    expected |= {
+        workspace.database,
+        workspace.incoming,
+        workspace.graph_records,
+        workspace.manifest(workspace.corpus_folder),
+    }
+    expected.add(workspace.summary_bindings)
+    for path in _managed(workspace):
+        parts = path.relative_to(workspace.root).parts
         if any(part.startswith(".") or ".partial" in part for part in parts):
             continue  # temporary: a matter of `gc`
         if path in expected or any(folder in sealed for folder in path.parents):
             continue
-        if parts[0] == "models" and not (layout.models / parts[1] / "manifest.json").exists():
+        if parts[0] == "models" and not (workspace.models_folder / parts[1] / "manifest.json").exists():
             continue  # a model that was brought from elsewhere
         if parts[0] == "run" or path.name.endswith(("-wal", "-shm", "-journal")):
             continue
@@ -167,20 +171,20 @@ def _foreign(layout: Layout) -> Iterator[FileProblem]:
 # ---------------------------------------------------------------- repair
 
 
-def repair(layout: Layout, progress: Progress) -> list[Repair]:
+def repair(workspace: Workspace) -> list[Repair]:
     """Remove every damaged artefact; returns them with the commands that make them again, in the order to run them.
 
     Models stay, and so do the corpus and the records of the graph, which no command can make again by itself.
     """
     repairs: list[Repair] = []
-    with layout.hold():
-        for item in artefacts(layout):
-            progress(f"reading the {item.name}", 0, None)
+    with workspace.hold():
+        for item in artefacts(workspace):
+            workspace.progress(f"reading the {item.name}", 0, None)
             if any(problem.what != "foreign" for problem in file_problems(item)):
                 repairs.append(Repair(item.name, str(item.folder), item.command, removed=bool(item.source)))
                 if item.source:
                     _retire(item.folder)
-        for problem in _note_problems(layout):
+        for problem in _note_problems(workspace):
             problem.path.unlink()
             repairs.append(Repair(problem.path.name, str(problem.path), problem.command, removed=True))
     order = ("graph build", "graph embed", "split", "mine", "train", "index", "evaluate", "run")
@@ -198,13 +202,13 @@ def _retire(folder: Path) -> None:
 # ---------------------------------------------------------------- gc
 
 
-def collect_garbage(layout: Layout, *, dry_run: bool = False) -> list[Garbage]:
+def collect_garbage(workspace: Workspace, *, dry_run: bool = False) -> list[Garbage]:
     """Remove files of killed runs, checkpoints of finished trainings and vectors that nothing can use any more."""
-    with layout.hold():
+    with workspace.hold():
         if not dry_run:
-            for retired in list(layout.root.rglob(".*.old")):
+            for retired in list(workspace.root.rglob(".*.old")):
                 _restore(retired)
-        garbage = [Garbage(str(path), _size(path), why) for path, why in dict(_garbage(layout)).items()]
+        garbage = [Garbage(str(path), _size(path), why) for path, why in dict(_garbage(workspace)).items()]
         if not dry_run:
             for item in garbage:
                 remove(Path(item.path))
@@ -219,51 +223,51 @@ def _restore(retired: Path) -> None:
         sync(place.parent)
 
 
-def _garbage(layout: Layout) -> Iterator[tuple[Path, str]]:
+def _garbage(workspace: Workspace) -> Iterator[tuple[Path, str]]:
     for folder in FOLDERS:
-        for path in sorted((layout.root / folder).rglob("*")):
+        for path in sorted((workspace.root / folder).rglob("*")):
             if path.name.startswith(".") and path.name.endswith(".old"):
                 yield path, "replaced"
             elif is_leftover(path):
                 yield path, "of a command that was killed"
-    yield from _finished_work(layout)
-    yield from _useless_vectors(layout)
+    yield from _finished_work(workspace)
+    yield from _useless_vectors(workspace)
 
 
-def _finished_work(layout: Layout) -> Iterator[tuple[Path, str]]:
+def _finished_work(workspace: Workspace) -> Iterator[tuple[Path, str]]:
     """Checkpoints of models, of the embedding and of metrics that are complete, and vectors begun that are complete."""
-    for work in sorted(layout.models.glob(".*")):
+    for work in sorted(workspace.models_folder.glob(".*")):
         begun = work / "begun.json"
-        trained = read_manifest(model(layout.models / work.name[1:]).manifest)
+        trained = read_manifest(model(workspace.models_folder / work.name[1:]).manifest)
         if work.is_dir() and trained and begun.is_file() and begun.read_text("utf-8") == trained.get("begun"):
             yield work, "checkpoints of a finished training"
-    if read_manifest(layout.indexing) is None:
-        for partial in sorted(layout.dense.glob("*/*.partial")):
+    if read_manifest(workspace.indexing) is None:
+        for partial in sorted(workspace.dense_folder.glob("*/*.partial")):
             yield partial, "vectors that were completed or given up"
-    graph = read_manifest(layout.manifest(layout.graph)) or {}
-    embedding = read_manifest(layout.manifest(layout.embedding)) or {}
+    graph = read_manifest(workspace.manifest(workspace.graph_folder)) or {}
+    embedding = read_manifest(workspace.manifest(workspace.embedding_folder)) or {}
     if embedding and embedding.get("inputs") == graph.get("inputs"):
-        for checkpoint in sorted(layout.embedding.parent.glob("embedding.*partial.npz")):
+        for checkpoint in sorted(workspace.embedding_folder.parent.glob("embedding.*partial.npz")):
             yield checkpoint, "checkpoint of a finished embedding"
-    for vectors in vector_sets(layout):
+    for vectors in vector_sets(workspace):
         metric = read_manifest(learned_metric(vectors).manifest)
         if metric and (checkpoint := metric_checkpoint(vectors, metric)).exists():
             yield checkpoint, "checkpoint of a finished training"
 
 
-def _useless_vectors(layout: Layout) -> Iterator[tuple[Path, str]]:
+def _useless_vectors(workspace: Workspace) -> Iterator[tuple[Path, str]]:
     """Vectors without a manifest, and those of encoders that are gone; never those that search uses."""
     with contextlib.suppress(WorkspaceError):
-        default = default_encoder(layout)
-        unfinished = (read_manifest(layout.indexing) or {}).get("encoder")
-        for vectors in vector_sets(layout):
+        default = default_encoder(workspace)
+        unfinished = (read_manifest(workspace.indexing) or {}).get("encoder")
+        for vectors in vector_sets(workspace):
             if vectors.encoder in (default, unfinished):
                 continue
             if read_manifest(vectors.manifest) is None:
                 yield vectors.vectors.parent, "vectors that no manifest names"
                 continue
             try:
-                encoder_kind(vectors.encoder, layout.models)
+                encoder_kind(vectors.encoder, workspace.models_folder)
             except InputError:
                 yield vectors.vectors.parent, f"vectors of {vectors.encoder}, which is no longer there"
 

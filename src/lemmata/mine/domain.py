@@ -18,7 +18,7 @@ from lemmata.core.archives import open_decompressed
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.core.files import writing
 from lemmata.core.types import Encoder, Floats, Mask, Progress, titled
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.leakage import Sketches, near_duplicate_of, sketch
 from lemmata.encode.load import load_encoder
 from lemmata.ingest.logs import jsonl_rows
@@ -133,15 +133,7 @@ Row = Mapping[str, Any]  # of the general corpus, as it is read
 
 
 def select_domain(
-    layout: Layout,
-    general: Path,
-    out: Path,
-    progress: Progress,
-    *,
-    share: float = 0.1,
-    encoder: str = "",
-    seed: int = 0,
-    key: str = "",
+    workspace: Workspace, general: Path, out: Path, *, share: float = 0.1, encoder: str = "", seed: int = 0
 ) -> dict[str, Any]:
     """Write about `share` of the general corpus, the passages nearest in subject, to the JSON lines `out`.
 
@@ -158,17 +150,19 @@ def select_domain(
         raise InputError(cause, file=str(general))
     generator = np.random.default_rng(seed)
     with (
-        open_training_part(layout, hold=False) as part,
-        contextlib.closing(Retriever(layout, key=key)) as retriever,
+        open_training_part(workspace, hold=False) as part,
+        contextlib.closing(Retriever(workspace)) as retriever,
     ):
-        chosen = load_encoder(encoder, key=key, models=layout.models) if encoder else retriever.encoder
+        chosen = (
+            load_encoder(encoder, key=workspace.key, models=workspace.models_folder) if encoder else retriever.encoder
+        )
         rows = np.sort(generator.permutation(part.material.rows)[:SAMPLE])
-        sample, skipped = _sample(general, generator, progress)
+        sample, skipped = _sample(general, generator, workspace.progress)
         if encoder:
-            own = _encode(chosen, part.material.texts(rows.tolist()), progress, "encoding the corpus")
+            own = _encode(chosen, part.material.texts(rows.tolist()), workspace.progress, "encoding the corpus")
         else:
             own = np.asarray(retriever.vectors.matrix[rows], np.float32)
-        other = _encode(chosen, sample, progress, "encoding a sample")
+        other = _encode(chosen, sample, workspace.progress, "encoding a sample")
         classifier = train_domain_classifier(own, other, share, generator)
         held_out = sketch(_held_out_texts(part))
     read = selected = repeats = 0
@@ -184,7 +178,7 @@ def select_domain(
                 stream.write(json.dumps(line, ensure_ascii=False) + "\n")
                 selected += 1
             read += len(batch)
-            progress("selecting", read, None)
+            workspace.progress("selecting", read, None)
     return {
         "file": str(out),
         "read": read,

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.types import Concept, Document, Floats, Graph, Integers, Progress, Vectors
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.types import Concept, Document, Floats, Graph, Integers, Vectors
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.training_files import split_key
 from lemmata.encode.load import load_encoder
@@ -41,44 +41,42 @@ class EmbedStageOptions:
     seed: int = 0  # random seed
 
 
-def embed(layout: Layout, options: EmbedStageOptions, key: str, progress: Progress) -> dict[str, Any]:
+def embed(workspace: Workspace, options: EmbedStageOptions) -> dict[str, Any]:
     """Train a vector per node and report the measures on held-out edges; resumes from the last checkpoint.
 
     Where the corpus is split, only the nodes and edges of the training part count: the vectors of other passages are
     zero, and no edge of theirs is learned.
     """
     begin = time.perf_counter()
-    split = read_manifest(layout.manifest(layout.split)) or {}
-    with contextlib.closing(Corpus(layout)) as corpus:
+    split = read_manifest(workspace.manifest(workspace.split_folder)) or {}
+    with contextlib.closing(Corpus(workspace)) as corpus:
         is_split = split.get("inputs") == corpus.inputs
     if is_split:
-        with open_training_part(layout) as part:
-            report = _embed(_part_to_embed(part), options, key, progress)
+        with open_training_part(workspace) as part:
+            report = _embed(_part_to_embed(part), options)
     else:
-        with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
-            report = _embed(_whole_graph(layout, corpus), options, key, progress)
+        with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus:
+            report = _embed(_whole_graph(workspace, corpus), options)
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-def training_embedding(
-    part: TrainingPart, options: EmbedStageOptions, key: str, progress: Progress
-) -> tuple[Vectors, Mapping[str, str]]:
+def training_embedding(part: TrainingPart, options: EmbedStageOptions) -> tuple[Vectors, Mapping[str, str]]:
     """The embedding of the training part with these options, as stored or trained now, and the texts of its nodes."""
     if part.stored is None:
         raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
     nodes = _part_to_embed(part)
-    stored = read_manifest(part.layout.manifest(part.layout.embedding)) or {}
+    stored = read_manifest(part.workspace.manifest(part.workspace.embedding_folder)) or {}
     wanted = _identity(nodes, options)
     if {name: stored.get(name) for name in wanted} != json.loads(json.dumps(wanted)):
-        _embed(nodes, options, key, progress)
-    return open_embedding(part.layout), nodes.texts
+        _embed(nodes, options)
+    return open_embedding(part.workspace), nodes.texts
 
 
 class _Nodes(NamedTuple):
     """A graph to embed, or the part of it that may be seen."""
 
-    layout: Layout
+    workspace: Workspace
     graph: Graph
     rows: Integers  # (nodes,) row of each node that is a passage, else -1; -1 also for those of other parts
     texts: Mapping[str, str]  # of nodes that are no passages: documents, locations and concepts
@@ -86,10 +84,10 @@ class _Nodes(NamedTuple):
     split: str  # "" for the whole graph
 
 
-def _whole_graph(layout: Layout, corpus: Corpus) -> _Nodes:
-    stored = open_graph(layout)
+def _whole_graph(workspace: Workspace, corpus: Corpus) -> _Nodes:
+    stored = open_graph(workspace)
     texts = _texts(corpus.documents(links=True), stored.concepts)
-    return _Nodes(layout, stored.graph, np.asarray(stored.rows), texts, stored.inputs, "")
+    return _Nodes(workspace, stored.graph, np.asarray(stored.rows), texts, stored.inputs, "")
 
 
 def _part_to_embed(part: TrainingPart) -> _Nodes:
@@ -103,7 +101,7 @@ def _part_to_embed(part: TrainingPart) -> _Nodes:
     )
     graph, rows = part.material.graph, part.material.node_rows
     texts = _texts(documents, part.material.concepts)
-    return _Nodes(part.layout, graph, rows, texts, stored.inputs, split_key(part.layout))
+    return _Nodes(part.workspace, graph, rows, texts, stored.inputs, split_key(part.workspace))
 
 
 def _texts(documents: Iterable[Document], concepts: Mapping[str, Concept]) -> dict[str, str]:
@@ -116,17 +114,17 @@ def _texts(documents: Iterable[Document], concepts: Mapping[str, Concept]) -> di
 
 def _identity(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     """What must be equal for an embedding to be the one that would be trained now."""
-    vectors = vectors_manifest(nodes.layout) if options.start == "text" else None
+    vectors = vectors_manifest(nodes.workspace) if options.start == "text" else None
     made_by = (vectors or {}).get("made_by", "")
     return {"inputs": nodes.inputs, "split": nodes.split, "vectors": made_by, "options": asdict(options)}
 
 
-def _embed(nodes: _Nodes, options: EmbedStageOptions, key: str, progress: Progress) -> dict[str, Any]:
+def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     """Train and store an embedding; the workspace must be held."""
-    layout = nodes.layout
+    workspace = nodes.workspace
     if not len(nodes.graph.indices):
         raise LemmataError("the graph has no edges to learn from")
-    initial = _text_vectors(nodes, key, progress) if options.start == "text" else None
+    initial = _text_vectors(nodes) if options.start == "text" else None
     graph, held_out = nodes.graph, np.zeros((0, 3), np.int64)
     if options.held_out:
         graph, held_out = split_edges(nodes.graph, options.held_out, options.seed)
@@ -137,7 +135,7 @@ def _embed(nodes: _Nodes, options: EmbedStageOptions, key: str, progress: Progre
         initial=initial,
         held_out=held_out,
         checkpoint=checkpoint,
-        progress=progress,
+        progress=workspace.progress,
     )
     seconds = sum(epoch.seconds for epoch in trained.history)
     report: dict[str, Any] = {
@@ -157,37 +155,41 @@ def _embed(nodes: _Nodes, options: EmbedStageOptions, key: str, progress: Progre
         vectors[[not name for name in graph.nodes]] = 0.0  # random negatives have moved nodes of other parts
     maker = f"graph embedding ({options.operator}, {options.start}{', training part' if nodes.split else ''})"
     content = {"verb": "embed", "maker": maker, **_identity(nodes, options)}
-    write_embedding(layout, vectors, {**content, "report": report})
+    write_embedding(workspace, vectors, {**content, "report": report})
     checkpoint.unlink(missing_ok=True)
     return report
 
 
 def _checkpoint(nodes: _Nodes, options: EmbedStageOptions) -> Path:
     """The file of a run that may be resumed; those of another graph, other vectors or other options are removed."""
-    layout = nodes.layout
-    vectors = vectors_manifest(layout) if options.start == "text" else None
+    workspace = nodes.workspace
+    vectors = vectors_manifest(workspace) if options.start == "text" else None
     settings = {name: value for name, value in asdict(options).items() if name != "epochs"}
     run = json.dumps([nodes.inputs, nodes.split, settings, vectors], sort_keys=True)
     name = f"embedding.{hashlib.sha256(run.encode()).hexdigest()[:12]}.partial.npz"
-    for file in layout.embedding.parent.glob("embedding.*partial.npz"):
+    for file in workspace.embedding_folder.parent.glob("embedding.*partial.npz"):
         if file.name != name:
             file.unlink()
-    return layout.embedding.with_name(name)
+    return workspace.embedding_folder.with_name(name)
 
 
-def _text_vectors(nodes: _Nodes, key: str, progress: Progress) -> Floats:
+def _text_vectors(nodes: _Nodes) -> Floats:
     """A vector per node: passages as stored, all others by their encoded texts, zero where there is none."""
-    layout = nodes.layout
-    vectors = open_vectors(layout)
+    workspace = nodes.workspace
+    vectors = open_vectors(workspace)
     names, rows = nodes.graph.nodes, nodes.rows
     matrix = np.zeros((len(names), vectors.matrix.shape[1]), np.float32)
     matrix[rows >= 0] = vectors.matrix[rows[rows >= 0]]
     numbers = [number for number in np.flatnonzero(rows < 0).tolist() if nodes.texts.get(names[number], "").strip()]
     encoder = load_encoder(
-        vectors.encoder, dimension=vectors.cut or None, key=key, cache=layout.encodings, models=layout.models
+        vectors.encoder,
+        dimension=vectors.cut or None,
+        key=workspace.key,
+        cache=workspace.encodings,
+        models=workspace.models_folder,
     )
     for start in range(0, len(numbers), 1024):
-        progress("encoding names", start, len(numbers))
+        workspace.progress("encoding names", start, len(numbers))
         batch = numbers[start : start + 1024]
         matrix[batch] = encoder.encode([nodes.texts[names[number]] for number in batch], role="passage")
     return matrix

@@ -18,7 +18,7 @@ from lemmata.core.config import suggest
 from lemmata.core.errors import ConfigError, LemmataError
 from lemmata.core.files import write_atomically
 from lemmata.core.types import Integers, Mask, Pair, Triplet
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.split import LEFT_OUT, PARTS
 from lemmata.corpus.training_files import set_file, text_columns
 from lemmata.ingest.queries import ImportedQuery
@@ -64,7 +64,7 @@ class MineOptions:
 
 def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
-    with open_training_part(new.layout) as part:
+    with open_training_part(new.workspace) as part:
         command = ["pairs", "--name", new.name, *_changed(options, "seed")]
         return write_set(new, part, mine_pairs(part.material, options), asdict(options), command=command)
 
@@ -81,7 +81,7 @@ def _changed(options: Any, *names: str) -> list[str]:
 
 def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0) -> dict[str, Any]:
     """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
-    with open_training_part(new.layout, everything=new.everything) as part:
+    with open_training_part(new.workspace, everything=new.everything) as part:
         command = ["queries", "--name", new.name, *["--part", "all"] * new.everything, *_changed(options, "seed")]
         pairs = rule_queries(part.material, options)
         return _write_queries(new, part, pairs, asdict(options), found_within, command)
@@ -107,7 +107,7 @@ def _write_queries(
         shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(tried.items())}
         return {**details(), "round_trip": shares}
 
-    with Retriever(new.layout, key=new.key) as retriever:
+    with Retriever(new.workspace) as retriever:
         search = partial(interleaved_search, retriever, part.material.allowed)
         queries = round_trip(pairs, search, found_within, tried, kept)
         return write_set(new, part, queries, options, command=command, details=with_shares)
@@ -121,12 +121,12 @@ def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str]
 
 
 def preview_queries(
-    layout: Layout, options: WrittenOptions, endpoint: EndpointOptions, key: str, *, everything: bool = False
+    workspace: Workspace, options: WrittenOptions, endpoint: EndpointOptions, *, everything: bool = False
 ) -> Preview:
     """Calls, tokens and cost of letting a model write queries, or `everything`; nothing is sent."""
     with (
-        open_training_part(layout, hold=False, everything=everything) as part,
-        contextlib.closing(Chat(endpoint, layout.answers, key)) as chat,
+        open_training_part(workspace, hold=False, everything=everything) as part,
+        contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
     ):
         return chat.preview(query_requests(part.material, options))
 
@@ -140,12 +140,12 @@ def mine_written_set(
     between; `seconds` counts this run alone. Replies of earlier runs are reused. Passages without a reply are counted
     as `unanswered` and asked again in the next run; entries of replies that do not fit are counted as `dropped`.
     """
-    layout = new.layout
+    workspace = new.workspace
     with (
-        open_training_part(layout, everything=new.everything) as part,
-        contextlib.closing(Chat(endpoint, layout.answers, new.key)) as chat,
+        open_training_part(workspace, everything=new.everything) as part,
+        contextlib.closing(Chat(endpoint, workspace.answers, new.workspace.key)) as chat,
     ):
-        start_file = layout.training(f".{new.name}.begun")
+        start_file = workspace.training(f".{new.name}.begun")
         if not start_file.exists():
             write_atomically(start_file, json.dumps(chat.spent()).encode())
         spent_before = Spent(*json.loads(start_file.read_bytes()))
@@ -213,7 +213,7 @@ def mine_imported_set(
     command: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Queries that somebody else wrote, those of training passages only; the report counts the others by reason."""
-    with open_training_part(new.layout) as part:
+    with open_training_part(new.workspace) as part:
         row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
 
         def part_of(identity: str) -> str:
@@ -245,8 +245,8 @@ def mine_triplet_set(
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
     sources = [of or "queries"] if kind == "queries" else []
     for source in sources:
-        set_file(new.layout, source)
-    with open_training_part(new.layout) as part:
+        set_file(new.workspace, source)
+    with open_training_part(new.workspace) as part:
         triplets: Iterable[Triplet]
         if kind == "citations":
             triplets = citation_triplets(part.material, options.citations)
@@ -255,7 +255,7 @@ def mine_triplet_set(
             changed = _changed(options.citations, "relations", "seed")
         else:
             chosen = replace(SCINCL, seed=options.triplets.seed) if kind == "scincl" else options.triplets
-            vectors, texts = training_embedding(part, embedding, new.key, new.progress)
+            vectors, texts = training_embedding(part, embedding)
             triplets = graph_triplets(part.material, vectors, chosen, texts=texts)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             changed = _changed(chosen, "seed")
@@ -269,8 +269,8 @@ def mine_triplet_set(
 
 def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[str, Any]:
     """The pairs of the set `of`, each with hard negatives."""
-    set_file(new.layout, of)
-    with open_training_part(new.layout) as part, Retriever(new.layout, key=new.key) as retriever:
+    set_file(new.workspace, of)
+    with open_training_part(new.workspace) as part, Retriever(new.workspace) as retriever:
         mined = NegativeReport()
         pairs = [pair_of(record) for record in part.records(of)]
         triplets = mine_negatives(
@@ -320,12 +320,12 @@ def _why_no_negatives(mined: NegativeReport, of: str) -> str:
 
 def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, Any], Sequence[Contribution]]:
     """One training set from several of the same split, as the `table` of a mixture says; and what each contributed."""
-    names = list(mixture.weights) or [other for other in trainable_sets(new.layout) if other != new.name]
+    names = list(mixture.weights) or [other for other in trainable_sets(new.workspace) if other != new.name]
     for name in names:
-        set_file(new.layout, name)
-    with open_training_part(new.layout) as part:
+        set_file(new.workspace, name)
+    with open_training_part(new.workspace) as part:
         streams = {source: part.records(source) for source in names}
-        negatives = max((_negatives_in(new.layout, source) for source in names), default=0)
+        negatives = max((_negatives_in(new.workspace, source) for source in names), default=0)
         with mix(streams, mixture, part.material) as mixed:
             command = ["mix", table or new.name, "--name", new.name]
             return write_set(
@@ -333,15 +333,15 @@ def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, 
             ), mixed.table
 
 
-def _negatives_in(layout: Layout, name: str) -> int:
+def _negatives_in(workspace: Workspace, name: str) -> int:
     """The largest number of negatives of a record."""
-    return len(text_columns(set_file(layout, name))) - 2
+    return len(text_columns(set_file(workspace, name))) - 2
 
 
-def export(layout: Layout, name: str, path: Path, file_format: str) -> int:
+def export(workspace: Workspace, name: str, path: Path, file_format: str) -> int:
     """Write a set in a format that other trainers read; returns the number of records."""
     if file_format not in FORMATS:
         raise ConfigError(f"there is no format {file_format!r}{suggest(file_format, FORMATS)}")
-    negatives = _negatives_in(layout, name)
-    with open_training_part(layout, hold=False) as part:
+    negatives = _negatives_in(workspace, name)
+    with open_training_part(workspace, hold=False) as part:
         return write_training(part.records(name), part.material, path, file_format=file_format, negatives=negatives)

@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from lemmata.core.artefacts import artefact, read_undamaged
 from lemmata.core.errors import ConfigError, InputError
-from lemmata.core.types import Concept, Integers, Mask, Progress
+from lemmata.core.types import Concept, Integers, Mask
 from lemmata.core.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
 from lemmata.corpus.split import LEFT_OUT, PARTS, Parts, Split, earlier_split, id_keys, write_split
@@ -616,21 +616,21 @@ def split_concepts(
     return {name: PARTS[number] for name, number in zip(ids, part.tolist(), strict=True)}
 
 
-def split(layout: Layout, options: SplitOptions, progress: Progress) -> dict[str, Any]:
+def split(workspace: Workspace, options: SplitOptions) -> dict[str, Any]:
     """Assign a part to every passage and every concept; returns the counts and notes for the reader.
 
     What the stored split of the same options has assigned stays where it is; one that is up to date stays as it is.
     """
     begin = time.perf_counter()
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
-        progress("comparing passages", 0, None)
-        stored = open_graph_if_built(layout)
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus:
+        workspace.progress("comparing passages", 0, None)
+        stored = open_graph_if_built(workspace)
         graph = stored.inputs if stored else ""
         manifest = {"verb": "split", "inputs": corpus.inputs, "graph": graph, "options": asdict(options)}
-        made = read_undamaged(artefact(layout, "split"))
+        made = read_undamaged(artefact(workspace, "split"))
         if made is not None and manifest.items() <= made.items():
             return {"counts": made["counts"], "notes": made["notes"], "seconds": time.perf_counter() - begin}
         outlined = outline(corpus, stored)
-        parts = split_corpus(outlined, options, earlier_split(layout, asdict(options)))
-        write_split(layout, parts, manifest)
+        parts = split_corpus(outlined, options, earlier_split(workspace, asdict(options)))
+        write_split(workspace, parts, manifest)
     return {"counts": parts.counts(), "notes": list(parts.notes), "seconds": time.perf_counter() - begin}

@@ -20,8 +20,8 @@ import numpy as np
 from lemmata.core.artefacts import older_source, seal, set_digest, training_set
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.core.files import writing
-from lemmata.core.types import Edge, Negative, Pair, Progress, Triplet
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.types import Edge, Negative, Pair, Triplet
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Audit, Example
 from lemmata.corpus.split import Keys, Split, id_keys, open_split
@@ -58,11 +58,9 @@ class AuditPolicy(NamedTuple):
 class NewSet(NamedTuple):
     """A training set to be made, and the audit that it has to pass."""
 
-    layout: Layout
+    workspace: Workspace
     name: str
     policy: AuditPolicy
-    progress: Progress
-    key: str = ""  # of a remote encoder or language model
     gate: str = ""  # a cross-encoder that positives and negatives have to pass
     everything: bool = False  # of all passages, held-out ones too: to search with, never to train on
 
@@ -70,7 +68,7 @@ class NewSet(NamedTuple):
 class TrainingPart(NamedTuple):
     """An open workspace, and the material of its training part."""
 
-    layout: Layout
+    workspace: Workspace
     corpus: Corpus
     split: Split
     stored: StoredGraph | None
@@ -78,38 +76,38 @@ class TrainingPart(NamedTuple):
 
     def records(self, name: str) -> Iterator[Record]:
         """The records of a set that was mined from this part; LeakageError for a set of another split."""
-        manifest = read_manifest(self.layout.manifest(self.layout.training(name))) or {}
+        manifest = read_manifest(self.workspace.manifest(self.workspace.training(name))) or {}
         _refuse_everything(name, manifest)
-        if manifest and manifest["split"] != split_key(self.layout):
-            check_sets(self.layout, [name])
-        return _read_set(self.layout, name, self.material.row_of, self.material.answer_of)
+        if manifest and manifest["split"] != split_key(self.workspace):
+            check_sets(self.workspace, [name])
+        return _read_set(self.workspace, name, self.material.row_of, self.material.answer_of)
 
 
 @contextlib.contextmanager
-def open_training_part(layout: Layout, *, hold: bool = True, everything: bool = False) -> Iterator[TrainingPart]:
+def open_training_part(workspace: Workspace, *, hold: bool = True, everything: bool = False) -> Iterator[TrainingPart]:
     """The training part, with the corpus open until the end of the block.
 
     The workspace is locked meanwhile, unless nothing is written to it (`hold=False`). With `everything` all passages
     are in it, and there need be no split: for texts that search uses, and that nothing is trained on.
     """
     with (
-        layout.hold() if hold else contextlib.nullcontext(),
-        contextlib.closing(Corpus(layout)) as corpus,
+        workspace.hold() if hold else contextlib.nullcontext(),
+        contextlib.closing(Corpus(workspace)) as corpus,
     ):
-        split = _no_split(len(corpus)) if everything else open_split(layout, corpus.inputs)
-        stored = open_graph_if_built(layout)
+        split = _no_split(len(corpus)) if everything else open_split(workspace, corpus.inputs)
+        stored = open_graph_if_built(workspace)
         part = material(
             corpus,
             split,
             "train",
             graph=stored.graph if stored else None,
             concepts=stored.concepts if stored else None,
-            edges=_edges_with_evidence(layout, stored) if stored else None,
+            edges=_edges_with_evidence(workspace, stored) if stored else None,
         )
-        texts = indexed_corpus(layout, corpus)
+        texts = indexed_corpus(workspace, corpus)
         if isinstance(texts, ExpandedCorpus):
             part = replace(part, indexed=texts.content)
-        yield TrainingPart(layout, corpus, split, stored, part)
+        yield TrainingPart(workspace, corpus, split, stored, part)
 
 
 def _no_split(rows: int) -> Split:
@@ -117,14 +115,14 @@ def _no_split(rows: int) -> Split:
     return Split(np.zeros(rows, np.int8), np.zeros(rows, bool))
 
 
-def _edges_with_evidence(layout: Layout, stored: StoredGraph) -> Iterator[Edge]:
-    with GraphRecordStore(layout) as records:
+def _edges_with_evidence(workspace: Workspace, stored: StoredGraph) -> Iterator[Edge]:
+    with GraphRecordStore(workspace) as records:
         yield from records.merged_edges(stored.merged)
 
 
-def trainable_sets(layout: Layout) -> list[str]:
+def trainable_sets(workspace: Workspace) -> list[str]:
     """The names of all sets but those of all passages, which serve search only."""
-    return [name for name, manifest in sets(layout).items() if not manifest["everything"]]
+    return [name for name, manifest in sets(workspace).items() if not manifest["everything"]]
 
 
 def _refuse_everything(name: str, manifest: Mapping[str, Any]) -> None:
@@ -135,33 +133,33 @@ def _refuse_everything(name: str, manifest: Mapping[str, Any]) -> None:
         )
 
 
-def older_sources(layout: Layout, names: Iterable[str]) -> list[str]:
+def older_sources(workspace: Workspace, names: Iterable[str]) -> list[str]:
     """One sentence for each of these sets that was made from another one which was mined again since."""
-    return [sentence for name in dict.fromkeys(names) if (sentence := older_source(layout, name))]
+    return [sentence for name in dict.fromkeys(names) if (sentence := older_source(workspace, name))]
 
 
-def check_sets(layout: Layout, names: Iterable[str]) -> None:
+def check_sets(workspace: Workspace, names: Iterable[str]) -> None:
     """Refuse sets to train on that are not of the present split; LeakageError for the first.
 
     Cheap: looks at the ids of the passages alone.
     """
-    with contextlib.closing(Corpus(layout)) as corpus:
-        split = open_split(layout, corpus.inputs)
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        split = open_split(workspace, corpus.inputs)
         training = id_keys(corpus.ids())[split.rows("train")]
-    key = split_key(layout)
+    key = split_key(workspace)
     for name in names:
-        manifest = sets(layout).get(name, {})
+        manifest = sets(workspace).get(name, {})
         _refuse_everything(name, manifest)
-        held_out = _held_out(set_file(layout, name), training, answers=split.answers)
+        held_out = _held_out(set_file(workspace, name), training, answers=split.answers)
         same_split = manifest.get("split") == key
         if same_split and not held_out:
             continue
         causes = [] if same_split else ["was mined under another split"]
         if held_out:
             causes.append(f"holds {held_out} {'passage' if held_out == 1 else 'passages'} outside the training part")
-        command = training_set(layout, name).command
+        command = training_set(workspace, name).command
         raise LeakageError(
-            f"the training set {name!r} of {layout.root} {' and '.join(causes)}: mine it again with '{command}'"
+            f"the training set {name!r} of {workspace.root} {' and '.join(causes)}: mine it again with '{command}'"
         )
 
 
@@ -178,9 +176,11 @@ def _held_out(file: Path, training: Keys, *, answers: bool) -> int:
     return int((~np.isin(np.unique(np.concatenate(seen)), training)).sum())
 
 
-def _read_set(layout: Layout, name: str, row_of: Mapping[str, int], answer_of: Mapping[str, int]) -> Iterator[Record]:
+def _read_set(
+    workspace: Workspace, name: str, row_of: Mapping[str, int], answer_of: Mapping[str, int]
+) -> Iterator[Record]:
     """The records of a set, with rows for ids; only a positive may be one of `answer_of`."""
-    path = set_file(layout, name)
+    path = set_file(workspace, name)
     for number, line in enumerate(read_training(path)):
         try:
             anchor = line["anchor"] if line["anchor_id"] is None else row_of[line["anchor_id"]]
@@ -223,18 +223,19 @@ def write_set(
     record. The words of `command` make the set again, after `lemmata mine`; `sources` are the sets that it is made
     from. The report says whether a set of that name is `replaced`, and which sources are out of date in its `notes`.
     """
-    layout, name, policy, progress, *_ = new
+    workspace, name, policy, *_ = new
+    progress = workspace.progress
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
-    replaced = name in sets(layout)
-    made_from = {source: set_digest(layout, source) for source in sources}
-    notes = older_sources(layout, made_from)
+    replaced = name in sets(workspace)
+    made_from = {source: set_digest(workspace, source) for source in sources}
+    notes = older_sources(workspace, made_from)
     counts: Counter[str] = Counter()
     gate: GateReport | None = None
     if new.gate:
-        scorer = load_cross_encoder(new.gate, models=layout.models)
-        of = sets(layout).get(options.get("of", ""), {}).get("report", {})
+        scorer = load_cross_encoder(new.gate, models=workspace.models_folder)
+        of = sets(workspace).get(options.get("of", ""), {}).get("report", {})
         # what passed once is not dropped by thresholds that are drawn anew
         gate = GateReport(scorer.name, thresholds=thresholds_of(of.get("gate", {}), scorer.name))
         records = gated(records, scorer.score, part.material, gate, progress)
@@ -250,9 +251,11 @@ def write_set(
                 progress(f"mining {name}", number, None)
             yield record
 
-    with writing(layout.training(name)) as folder:
+    with writing(workspace.training(name)) as folder:
         temporary = folder.name
-        number = write_training(allowed_records(), part.material, layout.training_file(temporary), negatives=negatives)
+        number = write_training(
+            allowed_records(), part.material, workspace.training_file(temporary), negatives=negatives
+        )
         mined = time.perf_counter() - begin
         if not number and gate is not None and gate.by_kind:
             raise LemmataError(f"the gate {new.gate!r} let none of the records of {name!r} pass: mine them without it")
@@ -276,7 +279,7 @@ def write_set(
         content = {
             "verb": "mine",
             "inputs": part.corpus.inputs,
-            "split": split_key(layout),
+            "split": split_key(workspace),
             "command": shlex.join(["lemmata", "mine", *command, *(["--gate", new.gate] if new.gate else [])]),
             "options": {**options, **({"gate": new.gate} if new.gate else {})},
             "made_from": made_from,
@@ -288,13 +291,13 @@ def write_set(
     return {**report, "replaced": replaced, "notes": notes, "seconds": seconds}
 
 
-def audit(layout: Layout, names: Sequence[str], policy: AuditPolicy, progress: Progress) -> Audit:
+def audit(workspace: Workspace, names: Sequence[str], policy: AuditPolicy) -> Audit:
     """Look for held-out data in sets, by default in all; LeakageError where there is some."""
-    with open_training_part(layout, hold=False) as part:
-        progress("auditing", 0, None)
+    with open_training_part(workspace, hold=False) as part:
+        workspace.progress("auditing", 0, None)
         whole = Audit()
-        for name in names or trainable_sets(layout):
-            _refuse_everything(name, sets(layout).get(name, {}))
+        for name in names or trainable_sets(workspace):
+            _refuse_everything(name, sets(workspace).get(name, {}))
             result = _inspect(part, name, policy)
             refuse(result, name)
             whole.sets.append(name)
@@ -307,7 +310,7 @@ def _inspect(part: TrainingPart, name: str, policy: AuditPolicy) -> Audit:
     # all rows, not only those of training: the audit must find rows that should not be there
     row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
     return inspect_mined(
-        _read_set(part.layout, name, row_of, {}),
+        _read_set(part.workspace, name, row_of, {}),
         part.split,
         part.corpus,
         test=policy.test,
@@ -340,5 +343,5 @@ def _drop_near_duplicates(
             for number, record in enumerate(part.records(name))
             if number not in numbers and pair_of(record).anchor not in texts
         )
-        file = part.layout.training_file(name)
+        file = part.workspace.training_file(name)
         dropped += len(anchors) - write_training(remaining, part.material, file, negatives=negatives)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
-from lemmata.core.types import Edge, Passage, Progress, titled
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.types import Edge, Passage, titled
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
 from lemmata.graph.build import compress
@@ -38,7 +38,7 @@ class LinkOptions:
     seed: int = 0  # random seed
 
 
-def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: Progress) -> dict[str, Any]:
+def link(workspace: Workspace, options: LinkOptions, withheld: Path | None) -> dict[str, Any]:
     """Predict the locations that logs report about and the logs they follow up, learned from the known links.
 
     With a split only the links of training logs are learned from; the report measures how many links of the other
@@ -46,16 +46,16 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
     report measures how many are predicted.
     """
     begin = time.perf_counter()
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus, GraphRecordStore(layout) as records:
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         true = [edge[:3] for edge in read_withheld(withheld, corpus)] if withheld else []
-        progress("reading logs", 0, None)
+        workspace.progress("reading logs", 0, None)
         logs = [passage for passage in corpus if passage.kind == "log"]
         locations = [document for document in corpus.documents(links=True) if document.kind == "location"]
         if not logs or not locations:
             raise LemmataError("link prediction needs logs and a tree of locations: ingest both first")
-        progress("predicting links", 0, None)
+        workspace.progress("predicting links", 0, None)
         rng = np.random.default_rng(options.seed)
-        held_out = _held_out(layout, corpus)
+        held_out = _held_out(workspace, corpus)
         prediction = predict_links(logs, locations, rng, window_days=options.window_days, held_out=held_out)
         edges = [*(entity.edge for entity in prediction.entities), *prediction.records]
         records.replace(
@@ -66,7 +66,7 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
             inputs=corpus.inputs,
             options=asdict(options),
         )
-        report = compress(layout, corpus, records, progress)
+        report = compress(workspace, corpus, records)
     report["restored"] = {name: restored._asdict() for name, restored in prediction.restored.items()}
     report["hierarchy"] = [flaw.cause for flaw in prediction.flaws]
     report["held_out"] = {relation: measures._asdict() for relation, measures in prediction.held_out.items()}
@@ -82,11 +82,11 @@ def link(layout: Layout, options: LinkOptions, withheld: Path | None, progress: 
     return report
 
 
-def _held_out(layout: Layout, corpus: Corpus) -> frozenset[str]:
+def _held_out(workspace: Workspace, corpus: Corpus) -> frozenset[str]:
     """The passages outside the training part; none where this corpus is not split."""
-    if (read_manifest(layout.manifest(layout.split)) or {}).get("inputs") != corpus.inputs:
+    if (read_manifest(workspace.manifest(workspace.split_folder)) or {}).get("inputs") != corpus.inputs:
         return frozenset()
-    outside = ~open_split(layout, corpus.inputs).rows("train")
+    outside = ~open_split(workspace, corpus.inputs).rows("train")
     return frozenset(itertools.compress(corpus.ids(), outside.tolist()))
 
 
@@ -119,9 +119,9 @@ class ExpandedCorpus:
     What stands for a query, as the anchor of a training pair does, stays as it was written.
     """
 
-    def __init__(self, layout: Layout, corpus: Corpus) -> None:
+    def __init__(self, workspace: Workspace, corpus: Corpus) -> None:
         self.corpus = corpus
-        with GraphRecordStore(layout) as records:
+        with GraphRecordStore(workspace) as records:
             self._spans = records.spans()
             stale = records.stale(corpus.inputs)
         if self._spans and PREDICTED in stale:  # the spans are places in texts that may be others by now
@@ -160,7 +160,7 @@ class ExpandedCorpus:
         return titled(passage.title, expand(passage.bare_text, spans, self._titles, known))
 
 
-def indexed_corpus(layout: Layout, corpus: Corpus) -> Corpus | ExpandedCorpus:
+def indexed_corpus(workspace: Workspace, corpus: Corpus) -> Corpus | ExpandedCorpus:
     """The texts as the lexical index holds them: expanded, or as they are."""
-    manifest = read_manifest(layout.manifest(layout.lexical)) or {}
-    return ExpandedCorpus(layout, corpus) if manifest.get("expansion") else corpus
+    manifest = read_manifest(workspace.manifest(workspace.lexical_folder)) or {}
+    return ExpandedCorpus(workspace, corpus) if manifest.get("expansion") else corpus

@@ -12,7 +12,7 @@ import numpy as np
 from lemmata.core.config import near
 from lemmata.core.errors import LemmataError
 from lemmata.core.types import MeasuredGraph
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.bridges import End, Route, diverse_routes, expected_routes
 from lemmata.graph.concepts.terms import key_of
@@ -95,11 +95,11 @@ def _same_case(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-def open_bridge_graph(layout: Layout) -> BridgeGraph:
+def open_bridge_graph(workspace: Workspace) -> BridgeGraph:
     """The graph of a workspace; WorkspaceError where it or its lengths are missing or out of date."""
-    stored = open_graph(layout)
+    stored = open_graph(workspace)
     node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
-    return BridgeGraph(stored, open_lengths(layout), node_of, concepts_by_name(stored))
+    return BridgeGraph(stored, open_lengths(workspace), node_of, concepts_by_name(stored))
 
 
 def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph: BridgeGraph | None = None) -> Bridge:
@@ -109,7 +109,7 @@ def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph:
     LemmataError where both are the same, an id is unknown, or a text is empty. `graph` is for a caller that has it
     open already.
     """
-    layout, side = retriever.layout, retriever.dense()
+    layout, side = retriever.workspace, retriever.dense()
     graph = graph or open_bridge_graph(layout)
     stored, measured, node_of, _ = graph
     source, target = (_resolved(name.strip(), graph) for name in (source, target))

@@ -23,7 +23,7 @@ from lemmata.core.files import is_writable, link_folder, read_array, writing
 from lemmata.core.types import Encoder, Integers, Progress
 from lemmata.core.words import LANGUAGES, language_shares
 from lemmata.core.workspace import (
-    Layout,
+    Workspace,
     read_manifest,
     remove_vectors,
     set_default_encoder,
@@ -84,13 +84,11 @@ class IndexOptions:
 
 
 def index(
-    layout: Layout,
+    workspace: Workspace,
     options: IndexOptions,
-    progress: Progress,
     *,
     dense: bool = True,
     rebuild: bool = False,
-    key: str = "",
     allowance: Allowance | None = None,
 ) -> dict[str, Any]:
     """Bring the lexical index and the vectors of one encoder up to date; search uses that encoder from then on.
@@ -100,63 +98,59 @@ def index(
     """
     begin = time.perf_counter()
     if dense and options.encoder != AUTO:
-        encoder_kind(options.encoder, layout.models)  # refuses a misspelt name before the work
-    needed = estimate(layout, options, key=key) if dense and allowance else None
+        encoder_kind(options.encoder, workspace.models_folder)  # refuses a misspelt name before the work
+    needed = estimate(workspace, options) if dense and allowance else None
     if needed is not None and allowance is not None:
         allowance.check(needed)
-    with layout.hold(), contextlib.closing(Corpus(layout)) as corpus:
+    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus:
         if not len(corpus):
-            raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
+            raise WorkspaceError(f"the corpus in {workspace.root} is empty: ingest something first")
         report: dict[str, Any] = {"passages": len(corpus)}
         shares = languages_of(corpus) if options.language == "auto" else {}
         language = _language(shares) if options.language == "auto" else options.language
         report |= {"language": language, "language_shares": shares}
-        texts, expansion = _texts(layout, corpus, options)
+        texts, expansion = _texts(workspace, corpus, options)
         spoken = {"language": language, "setting": options.language}
-        sources = sources_of(layout, options.summaries)
-        summarised = (read_manifest(layout.manifest(layout.lexical)) or {}).get("summaries", [])
-        read = partial(read_summaries, layout, corpus, sources)
+        sources = sources_of(workspace, options.summaries)
+        summarised = (read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("summaries", [])
+        read = partial(read_summaries, workspace, corpus, sources)
         report["tokenised"] = index_lexical(
-            layout, texts, progress, expansion=expansion, summaries=sources, read=read, rebuild=rebuild, **spoken
+            workspace, texts, expansion=expansion, summaries=sources, read=read, rebuild=rebuild, **spoken
         )
         if not sources:
-            layout.summary_bindings.unlink(missing_ok=True)
+            workspace.summary_bindings.unlink(missing_ok=True)
         if [source["name"] for source in summarised] != [source["name"] for source in sources]:
-            report |= _drop_fusions(layout)
+            report |= _drop_fusions(workspace)
         if dense:
             if options.encoder == AUTO:
                 chosen = encoder_for(language)
                 report["encoder_choice"] = _reason(chosen, options, language, shares)
                 options = replace(options, encoder=chosen)
             if options.summaries in ("", NONE):  # for all encoders: a choice holds for the workspace
-                report["dropped_summaries"] = drop_summaries(layout)
-            report |= _index_dense(
-                layout, corpus, options, progress, key, allowance, opened=(texts, expansion), rebuild=rebuild
-            )
-            spec = encoder_id(options.encoder, layout.models)
-            others = [other for other in vector_sets(layout) if other.encoder != spec]
+                report["dropped_summaries"] = drop_summaries(workspace)
+            report |= _index_dense(workspace, corpus, options, allowance, opened=(texts, expansion), rebuild=rebuild)
+            spec = encoder_id(options.encoder, workspace.models_folder)
+            others = [other for other in vector_sets(workspace) if other.encoder != spec]
             if others and others[0].is_default:
                 report["default_before"] = others[0].encoder
-            set_default_encoder(layout, spec)  # last: until now, search uses what it used before
+            set_default_encoder(workspace, spec)  # last: until now, search uses what it used before
             report["kept_encoders"] = [other.encoder for other in others]
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-def _texts(layout: Layout, corpus: Corpus, options: IndexOptions) -> tuple[Headed, str]:
+def _texts(workspace: Workspace, corpus: Corpus, options: IndexOptions) -> tuple[Headed, str]:
     """The texts to index, and a hash of what was added to them."""
     if not options.expand:
         return corpus, ""
-    expanded = ExpandedCorpus(layout, corpus)
+    expanded = ExpandedCorpus(workspace, corpus)
     return expanded, expanded.expansion
 
 
 def _index_dense(
-    layout: Layout,
+    workspace: Workspace,
     corpus: Corpus,
     options: IndexOptions,
-    progress: Progress,
-    key: str,
     allowance: Allowance | None,
     opened: tuple[Headed, str] | None = None,
     *,
@@ -166,23 +160,24 @@ def _index_dense(
 
     `opened` is what `_texts` gives, where it was called before: the tree of locations is read once.
     """
-    place, left = choose_place(layout, options.milvus)
-    encoder = _encoder(layout, options, key, allowance)
-    spec = encoder_id(options.encoder, layout.models)
-    progress = _noting(layout, spec, len(corpus), progress)
+    place, left = choose_place(workspace, options.milvus)
+    encoder = _encoder(workspace, options, allowance)
+    spec = encoder_id(options.encoder, workspace.models_folder)
+    progress = _noting(workspace, spec, len(corpus))
     report: dict[str, Any] = {"encoder": encoder.name}
-    before = vectors_manifest(layout, spec) or {}
+    before = vectors_manifest(workspace, spec) or {}
     if before.get("made_by", encoder.name) != encoder.name:
         report["replaced_encoder"] = before["made_by"]
-        report |= _drop_fusions(layout, spec)  # first: after a kill, nothing tells that they were fitted to another one
-    texts, expansion = opened or _texts(layout, corpus, options)
+        report |= _drop_fusions(
+            workspace, spec
+        )  # first: after a kill, nothing tells that they were fitted to another one
+    texts, expansion = opened or _texts(workspace, corpus, options)
     report["encoded"] = index_vectors(
-        layout,
+        workspace,
         texts,
         content_hashes(texts, progress),
         encoder,
         spec,
-        progress,
         cut=options.dimension,
         expansion=expansion,
     )
@@ -190,41 +185,41 @@ def _index_dense(
     not_moved = [other for other in left.encoders if other != spec]
     report |= {"not_moved": not_moved} if not_moved else {}
     if place is None:
-        report["neighbours"] = index_ann(layout, corpus, progress, encoder=spec)  # exact or ann
+        report["neighbours"] = index_ann(workspace, corpus, encoder=spec)  # exact or ann
     else:
-        sent = send_vectors(layout, place, corpus, spec, progress, rebuild=rebuild)
+        sent = send_vectors(workspace, place, corpus, spec, rebuild=rebuild)
         report |= {"neighbours": "milvus", "milvus": {"uri": place.uri, "sent": sent}}
-    report["measured_edges"] = measure_edges(layout, spec, progress)
-    report["embedded"] = extend_metric(layout, spec, progress)
+    report["measured_edges"] = measure_edges(workspace, spec)
+    report["embedded"] = extend_metric(workspace, spec)
     if options.summaries in ("", NONE):
-        drop_summaries(layout, spec)
+        drop_summaries(workspace, spec)
     else:
         report["summaries"] = encode_summaries(
-            layout, corpus, options.summaries, encoder, spec, progress, place=place, rebuild=rebuild
+            workspace, corpus, options.summaries, encoder, spec, place=place, rebuild=rebuild
         )
-    drop_unused(layout)
-    layout.indexing.unlink(missing_ok=True)
+    drop_unused(workspace)
+    workspace.indexing.unlink(missing_ok=True)
     return report
 
 
-def _drop_fusions(layout: Layout, encoder: str = "") -> dict[str, bool]:
+def _drop_fusions(workspace: Workspace, encoder: str = "") -> dict[str, bool]:
     """Forget weights of `auto` that were fitted to other rankings: of one encoder, or of all."""
-    fitted = [one for one in vector_sets(layout) if encoder in ("", one.encoder) and one.fusion.exists()]
+    fitted = [one for one in vector_sets(workspace) if encoder in ("", one.encoder) and one.fusion.exists()]
     for one in fitted:
         one.fusion.unlink()
     return {"dropped_fusion": True} if fitted else {}
 
 
-def _noting(layout: Layout, encoder: str, passages: int, progress: Progress) -> Progress:
+def _noting(workspace: Workspace, encoder: str, passages: int) -> Progress:
     """`progress`, which also notes on disk how far the vectors are, so that a search meanwhile can say it."""
     written = time.monotonic()
 
     def write(done: int, total: int) -> None:
-        write_manifest(layout.indexing, {"verb": "index", "encoder": encoder, "done": done, "total": total})
+        write_manifest(workspace.indexing, {"verb": "index", "encoder": encoder, "done": done, "total": total})
 
     def note(what: str, done: int, total: int | None) -> None:
         nonlocal written
-        progress(what, done, total)
+        workspace.progress(what, done, total)
         if total and what.startswith("encoding") and time.monotonic() - written > _NOTE_EVERY:
             before = max(0, passages - total)  # encoded by an earlier run, or unchanged
             write(before + done, before + total)
@@ -234,31 +229,29 @@ def _noting(layout: Layout, encoder: str, passages: int, progress: Progress) -> 
     return note
 
 
-def remove_encoder(layout: Layout, name: str) -> dict[str, Any]:
+def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:
     """Delete the vectors of an encoder, and what was made from them; LemmataError where there are none."""
-    with layout.hold():
-        sets = vector_sets(layout)
-        folder = layout.encoder_folder(encoder_id(name, layout.models))
+    with workspace.hold():
+        sets = vector_sets(workspace)
+        folder = workspace.encoder_folder(encoder_id(name, workspace.models_folder))
         removed = next((one for one in sets if name == one.encoder or folder == one.vectors.parent), None)
         if removed is None:
             raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [one.encoder for one in sets])}")
         freed = size_on_disk(removed) + summaries_on_disk(removed)
-        if (read_manifest(layout.indexing) or {}).get("encoder") == removed.encoder:
-            layout.indexing.unlink()
-        drop_unused(layout, removed.encoder)  # first: where Milvus does not answer, nothing is removed
-        remove_vectors(layout, removed)
+        if (read_manifest(workspace.indexing) or {}).get("encoder") == removed.encoder:
+            workspace.indexing.unlink()
+        drop_unused(workspace, removed.encoder)  # first: where Milvus does not answer, nothing is removed
+        remove_vectors(workspace, removed)
     kept = [one.encoder for one in sets if one != removed]
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
 
 
 def update_vectors(
-    layout: Layout,
+    workspace: Workspace,
     encoders: Iterable[str],
     options: IndexOptions,
-    progress: Progress,
     *,
     queries: Sequence[str] = (),
-    key: str = "",
     allowance: Allowance | None = None,
 ) -> dict[str, int]:
     """Make the vectors of encoders, or bring them up to date; returns how many passages each had to encode.
@@ -267,21 +260,21 @@ def update_vectors(
     ones. What remote encoders need for the corpus and the `queries` is checked against the allowance first.
     """
     allowance = allowance or Allowance()
-    options = _with_summaries(layout, options)
-    wanted = [_options_of(layout, encoder, options) for encoder in dict.fromkeys(encoders)]
+    options = _with_summaries(workspace, options)
+    wanted = [_options_of(workspace, encoder, options) for encoder in dict.fromkeys(encoders)]
     for each in wanted:
-        encoder_kind(each.encoder, layout.models)  # refuse a typing error before anything long starts
-    estimates = [estimate(layout, each, queries=queries, key=key) for each in wanted]
+        encoder_kind(each.encoder, workspace.models_folder)  # refuse a typing error before anything long starts
+    estimates = [estimate(workspace, each, queries=queries) for each in wanted]
     allowance.check(_total(each for each in estimates if each is not None))
-    with contextlib.closing(Corpus(layout)) as corpus:
-        stale = [each for each in wanted if not _is_up_to_date(layout, corpus, each, key)]
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        stale = [each for each in wanted if not _is_up_to_date(workspace, corpus, each)]
         if not stale:
             return {}  # a read-only workspace can be evaluated
         encoded = {}
-        with layout.hold():
+        with workspace.hold():
             for each in stale:
-                labelled = partial(_labelled, progress, each.encoder)
-                encoded[each.encoder] = _index_dense(layout, corpus, each, labelled, key, allowance)["encoded"]
+                with workspace.reporting_to(partial(_labelled, workspace.progress, each.encoder)):
+                    encoded[each.encoder] = _index_dense(workspace, corpus, each, allowance)["encoded"]
     return encoded
 
 
@@ -289,44 +282,44 @@ def _labelled(progress: Progress, encoder: str, what: str, done: int, total: int
     progress(f"{what} ({encoder})", done, total)
 
 
-def _options_of(layout: Layout, encoder: str, options: IndexOptions) -> IndexOptions:
+def _options_of(workspace: Workspace, encoder: str, options: IndexOptions) -> IndexOptions:
     """How the vectors of an encoder are made: as they were made before, or as `options` say."""
-    manifest = vectors_manifest(layout, encoder_id(encoder, layout.models))
+    manifest = vectors_manifest(workspace, encoder_id(encoder, workspace.models_folder))
     if manifest is None:
         return replace(options, encoder=encoder)
     return replace(options, encoder=encoder, dimension=manifest["cut"], expand=bool(manifest["expansion"]))
 
 
-def _with_summaries(layout: Layout, options: IndexOptions) -> IndexOptions:
+def _with_summaries(workspace: Workspace, options: IndexOptions) -> IndexOptions:
     """With the summaries that were chosen for the encoder that search uses, so that encoders are compared fairly."""
-    return replace(options, summaries=chosen_sources(layout))
+    return replace(options, summaries=chosen_sources(workspace))
 
 
-def _is_up_to_date(layout: Layout, corpus: Corpus, options: IndexOptions, key: str) -> bool:
-    spec = encoder_id(options.encoder, layout.models)
-    vectors = vector_set(layout, spec)
+def _is_up_to_date(workspace: Workspace, corpus: Corpus, options: IndexOptions) -> bool:
+    spec = encoder_id(options.encoder, workspace.models_folder)
+    vectors = vector_set(workspace, spec)
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
-    killed = (read_manifest(layout.indexing) or {}).get("encoder") == spec  # before it had measured the edges
+    killed = (read_manifest(workspace.indexing) or {}).get("encoder") == spec  # before it had measured the edges
     if killed or manifest is None or manifest["corpus"] != corpus.inputs:
         return False
-    if manifest["expansion"] != _texts(layout, corpus, options)[1]:
+    if manifest["expansion"] != _texts(workspace, corpus, options)[1]:
         return False
-    name = _encoder(layout, options, key).name
+    name = _encoder(workspace, options).name
     return manifest["made_by"] == name and summaries_are_up_to_date(
-        layout, corpus.inputs, options.summaries, spec, name
+        workspace, corpus.inputs, options.summaries, spec, name
     )
 
 
-def estimate(layout: Layout, options: IndexOptions, *, queries: Sequence[str] = (), key: str = "") -> Estimate | None:
+def estimate(workspace: Workspace, options: IndexOptions, *, queries: Sequence[str] = ()) -> Estimate | None:
     """Calls and tokens that a remote encoder needs for what has no vectors yet; None for a local encoder."""
     if not options.encoder.startswith(("http://", "https://")):
         return None
-    encoder = _encoder(layout, options, key)
+    encoder = _encoder(workspace, options)
     assert isinstance(encoder, RemoteEncoder)
-    with contextlib.closing(Corpus(layout)) as corpus:
-        texts, _ = _texts(layout, corpus, options)
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        texts, _ = _texts(workspace, corpus, options)
         hashes = content_hashes(texts, lambda *_: None)
-        stored = open_old_vectors(layout, encoder_id(options.encoder, layout.models))
+        stored = open_old_vectors(workspace, encoder_id(options.encoder, workspace.models_folder))
         usable = stored is not None and stored.made_by == encoder.name
         matches = match_rows(np.asarray(stored.hashes) if stored and usable else hashes[:0], hashes)
         missing = np.flatnonzero(matches < 0)
@@ -335,8 +328,8 @@ def estimate(layout: Layout, options: IndexOptions, *, queries: Sequence[str] = 
         while batch := list(islice(contents, SHARD)):
             parts.append(encoder.estimate(batch))
         if options.summaries not in ("", NONE):
-            spec = encoder_id(options.encoder, layout.models)
-            parts.append(encoder.estimate(texts_to_encode(layout, corpus, options.summaries, spec, encoder.name)))
+            spec = encoder_id(options.encoder, workspace.models_folder)
+            parts.append(encoder.estimate(texts_to_encode(workspace, corpus, options.summaries, spec, encoder.name)))
     return _total(parts)
 
 
@@ -344,13 +337,13 @@ def _total(parts: Iterable[Estimate]) -> Estimate:
     return Estimate(*(sum(numbers) for numbers in zip(Estimate(0, 0, 0), *parts, strict=True)))
 
 
-def _encoder(layout: Layout, options: IndexOptions, key: str, allowance: Allowance | None = None) -> Encoder:
+def _encoder(workspace: Workspace, options: IndexOptions, allowance: Allowance | None = None) -> Encoder:
     return load_encoder(
         options.encoder,
         dimension=options.dimension or None,
-        key=key,
-        cache=layout.encodings if is_writable(layout.root) else None,
-        models=layout.models,
+        key=workspace.key,
+        cache=workspace.encodings if is_writable(workspace.root) else None,
+        models=workspace.models_folder,
         allowance=allowance,
     )
 
@@ -364,11 +357,11 @@ def languages_of(corpus: Contents) -> dict[str, float]:
     return language_shares(_of_rows(corpus.contents, rows))
 
 
-def stored_language(layout: Layout) -> str:
+def stored_language(workspace: Workspace) -> str:
     """The language of the lexical index, or what the passages tell where there is none."""
-    if stored := read_manifest(layout.manifest(layout.lexical)):
+    if stored := read_manifest(workspace.manifest(workspace.lexical_folder)):
         return str(stored["language"])
-    with contextlib.closing(Corpus(layout)) as corpus:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         return _language(languages_of(corpus) if len(corpus) else {})
 
 
@@ -392,9 +385,8 @@ def _reason(encoder: str, options: IndexOptions, language: str, shares: Mapping[
 
 
 def index_lexical(
-    layout: Layout,
+    workspace: Workspace,
     corpus: Headed,
-    progress: Progress,
     *,
     language: str = "en",
     setting: str = "auto",
@@ -412,7 +404,7 @@ def index_lexical(
     from which the parts of compounds were learnt. In between, new passages and queries are split by the parts that the
     index has, as old ones were.
     """
-    manifest = None if rebuild else read_undamaged(artefact(layout, "lexical"))
+    manifest = None if rebuild else read_undamaged(artefact(workspace, "lexical"))
     source = {
         "corpus": corpus.inputs,
         "lexical": FORMAT,
@@ -422,28 +414,30 @@ def index_lexical(
     }
     if manifest is not None and source.items() <= manifest.items():
         if manifest["setting"] != setting:
-            seal(layout.lexical, {**manifest, "setting": setting})
+            seal(workspace.lexical_folder, {**manifest, "setting": setting})
         return 0
     is_usable = manifest is not None and all(manifest[name] == source[name] for name in ("lexical", "language"))
     learnt_from = manifest["learnt_from"] if manifest else len(corpus)
     is_usable = is_usable and (language == "en" or len(corpus) <= _MAX_GROWN * learnt_from)
     old_hashes = np.empty(0, np.uint64)
     if is_usable:  # copied: the file is replaced below
-        old_hashes = np.array(read_array(layout.lexical / "hashes.npy", "run 'lemmata index --rebuild'"))
+        old_hashes = np.array(read_array(workspace.lexical_folder / "hashes.npy", "run 'lemmata index --rebuild'"))
     about = read() if summaries else []
     corpus = Summarised(corpus, about) if about else corpus
     headed = (f"{heading}\0{content}" for heading, content in zip(corpus.headings(), corpus.contents(), strict=True))
-    hashes = hash_texts(headed, len(corpus), progress)
+    hashes = hash_texts(headed, len(corpus), workspace.progress)
     matches = match_rows(old_hashes, hashes)
     deleted = len(old_hashes) - int((matches >= 0).sum())
-    with writing(layout.lexical) as folder:
+    with writing(workspace.lexical_folder) as folder:
         if not is_usable or deleted > _MAX_DELETED * len(hashes):
             learnt_from = len(corpus)
             words = (
-                () if language == "en" else _with_progress(corpus.contents(), len(corpus), progress, "parts of words")
+                ()
+                if language == "en"
+                else _with_progress(corpus.contents(), len(corpus), workspace.progress, "parts of words")
             )
             tokenizer = Tokenizer(language, learn_parts(words, language))
-            contents = _with_progress(corpus.contents(), len(corpus), progress)
+            contents = _with_progress(corpus.contents(), len(corpus), workspace.progress)
             LexicalIndex.build(contents, folder, headings=corpus.headings(), tokenizer=tokenizer)
             new_rows = np.arange(len(corpus))
         else:
@@ -452,8 +446,8 @@ def index_lexical(
             unchanged = np.flatnonzero(matches >= 0)
             order[matches[unchanged]] = unchanged
             order[len(old_hashes) :] = new_rows
-            contents = _with_progress(_of_rows(corpus.contents, new_rows), len(new_rows), progress)
-            link_folder(layout.lexical, folder)
+            contents = _with_progress(_of_rows(corpus.contents, new_rows), len(new_rows), workspace.progress)
+            link_folder(workspace.lexical_folder, folder)
             LexicalIndex.open(folder).add(contents, _of_rows(corpus.headings, new_rows), order=order)
             hashes = np.concatenate([old_hashes, hashes[new_rows]])
         (folder / "hashes.npy").unlink(missing_ok=True)  # it may be the file of the index before
@@ -485,12 +479,11 @@ def _of_rows(read: Callable[[int, int], Iterator[str]], rows: Integers) -> Itera
 
 
 def index_vectors(
-    layout: Layout,
+    workspace: Workspace,
     corpus: Contents,
     hashes: Hashes,
     encoder: Encoder,
     spec: str,
-    progress: Progress,
     *,
     cut: int = 0,
     expansion: str = "",
@@ -500,7 +493,7 @@ def index_vectors(
     Vectors of unchanged passages are copied when the same encoder made them. `spec` is the encoder as the user named
     it, `cut` the length to which it truncates its vectors, `expansion` a hash of what was added to the texts.
     """
-    place = vector_set(layout, spec)
+    place = vector_set(workspace, spec)
     manifest = read_undamaged(dense_index(place)) if place else None
     # the name is compared too: the model that `spec` names may have been trained again
     maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
@@ -508,38 +501,35 @@ def index_vectors(
     source = {"corpus": corpus.inputs, "expansion": expansion}
     if manifest and same_maker and source.items() <= manifest.items():
         return 0
-    writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name)
-    stored = open_old_vectors(layout, spec) if same_maker else None
+    writer = VectorWriter(workspace, spec, encoder.dimension, hashes, made_by=encoder.name)
+    stored = open_old_vectors(workspace, spec) if same_maker else None
     if stored is not None:
         copy_vectors(writer, np.asarray(stored.hashes), stored.matrix, hashes)
     del stored
     missing = writer.missing()
-    encode_missing(writer, missing, partial(_of_rows, corpus.contents), encoder, progress)
+    encode_missing(writer, missing, partial(_of_rows, corpus.contents), encoder, workspace.progress)
     facts = {"verb": "index", **source, "dimension": encoder.dimension, "cut": cut, "made_by": encoder.name}
-    writer.finish(facts, measure_crowding(writer.matrix, progress))
+    writer.finish(facts, measure_crowding(writer.matrix, workspace.progress))
     return len(missing)
 
 
 # ---------------------------------------------------------------- neighbours
 
 
-def index_ann(
-    layout: Layout, corpus: Corpus, progress: Progress, *, encoder: str = "", more_than: int = EXACT_UP_TO
-) -> str:
+def index_ann(workspace: Workspace, corpus: Corpus, *, encoder: str = "", more_than: int = EXACT_UP_TO) -> str:
     """Build the HNSW graph where the corpus is large enough to need one; returns which index there is.
 
     `encoder` says for whose vectors, by default for those that search uses. Without faiss, large corpora are searched
     exactly: slower, but exact.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     if vectors is None:
         raise WorkspaceError("there is no dense index yet: run 'lemmata index'")
     item = neighbour_index(vectors)
     return build_neighbours(
-        layout,
+        workspace,
         item,
         len(corpus),
-        lambda: open_vectors(layout, encoder=vectors.encoder).matrix,
-        progress,
+        lambda: open_vectors(workspace, encoder=vectors.encoder).matrix,
         more_than=more_than,
     )

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from lemmata.core.artefacts import open_artefact, passage_map, read_undamaged, seal
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import read_array, writing
-from lemmata.core.types import Floats, Progress
-from lemmata.core.workspace import Layout, VectorSet, read_manifest, vector_set
+from lemmata.core.types import Floats
+from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set
 from lemmata.search.plane import choose_method, place
 from lemmata.vectors.store import open_vectors
 
@@ -27,17 +27,17 @@ class StoredMap(NamedTuple):
     method: str  # umap or pca
 
 
-def open_map(layout: Layout, corpus: str | None = None) -> StoredMap:
+def open_map(workspace: Workspace, corpus: str | None = None) -> StoredMap:
     """The map by the encoder that search uses, of a corpus, by default of the present one.
 
     WorkspaceError where there is none, or only that of other vectors or of another corpus.
     """
-    vectors = vector_set(layout)
+    vectors = vector_set(workspace)
     if vectors is None:
         raise WorkspaceError("a map needs vectors: run 'lemmata index', then 'lemmata map'")
-    open_vectors(layout, corpus)
+    open_vectors(workspace, corpus)
     item = passage_map(vectors)
-    manifest = open_artefact(layout, item)
+    manifest = open_artefact(workspace, item)
     x, y = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("x", "y"))
     return StoredMap(x, y, manifest["method"])
 
@@ -60,18 +60,18 @@ def write_map(vectors: VectorSet, places: Floats, method: str, seed: int) -> Non
         seal(folder, {"verb": "map", "method": method, "seed": seed, **source})
 
 
-def build_map(layout: Layout, seed: int, progress: Progress) -> dict[str, Any]:
+def build_map(workspace: Workspace, seed: int) -> dict[str, Any]:
     """Place all passages by the vectors that search uses; a map that is up to date stays as it is."""
     begin = time.monotonic()
-    with layout.hold():
-        vectors = vector_set(layout)
+    with workspace.hold():
+        vectors = vector_set(workspace)
         if vectors is None:
             raise WorkspaceError("a map needs vectors: run 'lemmata index' first")
-        matrix: Floats = open_vectors(layout).matrix
+        matrix: Floats = open_vectors(workspace).matrix
         method = choose_method()
         report = {"passages": len(matrix), "method": method, "encoder": vectors.encoder}
         if map_is_up_to_date(vectors, method, seed):
             return {**report, "placed": 0, "seconds": time.monotonic() - begin}
-        places = place(matrix, method, np.random.default_rng(seed), progress)
+        places = place(matrix, method, np.random.default_rng(seed), workspace.progress)
         write_map(vectors, places, method, seed)
     return {**report, "placed": len(matrix), "seconds": time.monotonic() - begin}

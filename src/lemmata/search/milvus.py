@@ -16,10 +16,10 @@ import numpy as np
 from lemmata.core.artefacts import Artefact, neighbour_index, read_undamaged, seal, summary_neighbours
 from lemmata.core.errors import LemmataError
 from lemmata.core.files import read_array, writing
-from lemmata.core.types import Floats, Integers, Progress
+from lemmata.core.types import Floats, Integers
 from lemmata.core.workspace import (
-    Layout,
     VectorSet,
+    Workspace,
     open_manifest,
     read_manifest,
     vector_set,
@@ -60,66 +60,66 @@ class Left(NamedTuple):
     encoders: Sequence[str] = ()  # whose vectors are searched exactly until they are indexed again
 
 
-def _place_of(layout: Layout) -> Place | None:
+def _place_of(workspace: Workspace) -> Place | None:
     """Where in Milvus the vectors are; None where they are searched on this machine."""
-    note = open_manifest(layout.milvus, "delete it and run 'lemmata index --milvus URI' again")
+    note = open_manifest(workspace.milvus, "delete it and run 'lemmata index --milvus URI' again")
     return Place(note["uri"], note["name"], note["root"]) if note else None
 
 
-def _root(layout: Layout, uri: str) -> str:
-    return str(layout.root.resolve()) if "://" in uri else ""
+def _root(workspace: Workspace, uri: str) -> str:
+    return str(workspace.root.resolve()) if "://" in uri else ""
 
 
-def choose_place(layout: Layout, uri: str) -> tuple[Place | None, Left]:
+def choose_place(workspace: Workspace, uri: str) -> tuple[Place | None, Left]:
     """Where the vectors are to be: at `uri`, on this machine for `none`, where they are if it is empty.
 
     Where they were elsewhere, those of all encoders are deleted there. A workspace that was moved or copied gets
     collections of its own: those of before may be in use. Call it while holding the workspace.
     """
-    before = _place_of(layout)
+    before = _place_of(workspace)
     uri = uri or (before.uri if before else NOWHERE)
     if before is None and uri == NOWHERE:
         return None, Left()
-    if before is not None and (uri, _root(layout, uri)) == (before.uri, before.root):
+    if before is not None and (uri, _root(workspace, uri)) == (before.uri, before.root):
         return before, Left()
-    place = Place(uri, f"lemmata_{secrets.token_hex(6)}", _root(layout, uri))
+    place = Place(uri, f"lemmata_{secrets.token_hex(6)}", _root(workspace, uri))
     if uri != NOWHERE:
         check_uri(uri)
-        count_vectors(layout.milvus_uri(uri), place.name)  # whether it answers, before anything is given up
-    left = _leave(layout, before) if before else Left()
+        count_vectors(workspace.milvus_uri(uri), place.name)  # whether it answers, before anything is given up
+    left = _leave(workspace, before) if before else Left()
     if uri == NOWHERE:
         return None, left
-    write_manifest(layout.milvus, {"verb": "index", **place._asdict()})
+    write_manifest(workspace.milvus, {"verb": "index", **place._asdict()})
     return place, left
 
 
-def _leave(layout: Layout, place: Place) -> Left:
+def _leave(workspace: Workspace, place: Place) -> Left:
     """Search all vectors on this machine, and delete their copies."""
     encoders = []
-    for vectors in vector_sets(layout):
+    for vectors in vector_sets(workspace):
         items = [item for item in _items_of(vectors) if "milvus" in (read_manifest(item.manifest) or {})]
         for item in items:
             shutil.rmtree(item.folder)
         encoders += [vectors.encoder] if items else []
     left = ""
-    if place.root == _root(layout, place.uri):
+    if place.root == _root(workspace, place.uri):
         try:
-            drop_collections(layout.milvus_uri(place.uri), place.name)
+            drop_collections(workspace.milvus_uri(place.uri), place.name)
         except LemmataError as error:
             left = f"the collections {place.name}_… stay in Milvus, delete them there: {error}"
     else:
         left = f"the collections {place.name}_… stay in Milvus, as the workspace was in {place.root} when it made them"
-    layout.milvus.unlink()  # last: nothing else knows their name
+    workspace.milvus.unlink()  # last: nothing else knows their name
     return Left(left, encoders)
 
 
-def drop_unused(layout: Layout, removed: str = "") -> None:
+def drop_unused(workspace: Workspace, removed: str = "") -> None:
     """Delete the collections of encoders and summaries that the workspace does not have, or of a `removed` encoder."""
-    place = _place_of(layout)
-    if place is not None and place.root == _root(layout, place.uri):
-        items = [item for one in vector_sets(layout) if one.encoder != removed for item in _items_of(one)]
+    place = _place_of(workspace)
+    if place is not None and place.root == _root(workspace, place.uri):
+        items = [item for one in vector_sets(workspace) if one.encoder != removed for item in _items_of(one)]
         aliases = [_alias(place, item) for item in items if item.manifest.exists()]
-        drop_collections(layout.milvus_uri(place.uri), place.name, keep=aliases)
+        drop_collections(workspace.milvus_uri(place.uri), place.name, keep=aliases)
 
 
 def _items_of(vectors: VectorSet) -> tuple[Artefact, Artefact]:
@@ -144,36 +144,31 @@ def _kind_numbers(corpus: Corpus) -> Integers:
     return numbers
 
 
-def send_vectors(
-    layout: Layout, place: Place, corpus: Corpus, encoder: str, progress: Progress, *, rebuild: bool = False
-) -> int:
+def send_vectors(workspace: Workspace, place: Place, corpus: Corpus, encoder: str, *, rebuild: bool = False) -> int:
     """Bring the copy of the vectors of an encoder up to date; returns how many were sent."""
-    places = vector_set(layout, encoder)
+    places = vector_set(workspace, encoder)
     assert places is not None
-    stored = open_vectors(layout, encoder=encoder)
+    stored = open_vectors(workspace, encoder=encoder)
     rows = stored.matrix, np.asarray(stored.hashes), _kind_numbers(corpus)
-    return send(layout, place, neighbour_index(places), *rows, progress, rebuild=rebuild)
+    return send(workspace, place, neighbour_index(places), *rows, rebuild=rebuild)
 
 
-def send_summaries(
-    layout: Layout, place: Place, corpus: Corpus, encoder: str, progress: Progress, *, rebuild: bool = False
-) -> int:
+def send_summaries(workspace: Workspace, place: Place, corpus: Corpus, encoder: str, *, rebuild: bool = False) -> int:
     """Bring the copy of the vectors of summaries up to date; their kinds are those of their passages."""
-    places, stored = vector_set(layout, encoder), open_summaries(layout, encoder=encoder)
+    places, stored = vector_set(workspace, encoder), open_summaries(workspace, encoder=encoder)
     assert places is not None
     assert stored is not None
     rows = stored.matrix, np.asarray(stored.hashes), _kind_numbers(corpus)[stored.rows]
-    return send(layout, place, summary_neighbours(places), *rows, progress, rebuild=rebuild)
+    return send(workspace, place, summary_neighbours(places), *rows, rebuild=rebuild)
 
 
 def send(
-    layout: Layout,
+    workspace: Workspace,
     place: Place,
     item: Artefact,
     matrix: Floats,
     hashes: Hashes,
     kinds: Integers,
-    progress: Progress,
     *,
     rebuild: bool = False,
     more_than: int = EXACT_UP_TO,
@@ -185,7 +180,7 @@ def send(
     """
     assert item.vectors is not None
     source = read_manifest(item.vectors) or {}
-    uri, alias = layout.milvus_uri(place.uri), _alias(place, item)
+    uri, alias = workspace.milvus_uri(place.uri), _alias(place, item)
     graph = len(matrix) > more_than
     keys = hashes + kinds.view(np.uint64)
     stored = _open_slots(item, place, alias)
@@ -204,7 +199,7 @@ def send(
         for start in range(0, len(rows), _SENT_VECTORS):
             part = rows[start : start + _SENT_VECTORS]
             yield Batch(slots[part], kinds[part], np.asarray(matrix[part], np.float32))
-            progress("sending vectors to Milvus", start + len(part), len(rows))
+            workspace.progress("sending vectors to Milvus", start + len(part), len(rows))
 
     replace = rebuild or stored.graph != graph or len(new) + len(dropped) > _MAX_CHANGED * len(stored.slots)
     sent = 0

@@ -23,7 +23,7 @@ from lemmata.core.config import suggest
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.files import is_writable, read_array
 from lemmata.core.types import CrossEncoder, Crowding, Encoder, Floats, Hit, Index, Integers, Mask
-from lemmata.core.workspace import Layout, open_manifest, read_manifests, vector_set, vector_sets
+from lemmata.core.workspace import Workspace, open_manifest, read_manifests, vector_set, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import repeats
 from lemmata.encode.cross import load_cross_encoder
@@ -179,15 +179,15 @@ def parse_retriever(name: str) -> tuple[str, str]:
     return kind, encoder
 
 
-def _open_neighbours(layout: Layout, item: Artefact | None, matrix: Matrix) -> Index:
+def _open_neighbours(workspace: Workspace, item: Artefact | None, matrix: Matrix) -> Index:
     """The index over vectors that was made of them: in Milvus, as a graph, or none, which means exact search."""
     if item is None or not item.manifest.exists():
         return ExactIndex(matrix)
-    stored = open_artefact(layout, item).get("milvus")
+    stored = open_artefact(workspace, item).get("milvus")
     if stored is None:
-        return AnnIndex.open(layout.ann_graph(item.folder), matrix)
+        return AnnIndex.open(workspace.ann_graph(item.folder), matrix)
     slots, kinds = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("slots", "kinds"))
-    return MilvusIndex(layout.milvus_uri(stored["uri"]), stored["alias"], matrix, slots, kinds)
+    return MilvusIndex(workspace.milvus_uri(stored["uri"]), stored["alias"], matrix, slots, kinds)
 
 
 def _drop_blank(queries: Floats, ranking: Ranking) -> Ranking:
@@ -206,37 +206,36 @@ class DenseSide:
 
     def __init__(
         self,
-        layout: Layout,
+        workspace: Workspace,
         corpus: str,
         encoder: str = "",
         *,
         given: Encoder | None = None,
-        key: str = "",
         allowance: Allowance | None = None,
         latex: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._layout, self._corpus, self._name = layout, corpus, encoder
-        self._given, self._key, self._allowance = given, key, allowance
+        self._workspace, self._corpus, self._name = workspace, corpus, encoder
+        self._given, self._allowance = given, allowance
         self._latex = latex
 
     @property
     def exists(self) -> bool:
-        places = vector_set(self._layout, self._name)
+        places = vector_set(self._workspace, self._name)
         return places is not None and places.manifest.exists()
 
     @cached_property
     def vectors(self) -> StoredVectors:
         if self._name and not self.exists:
             self._check_name()
-        return open_vectors(self._layout, self._corpus, self._name)
+        return open_vectors(self._workspace, self._corpus, self._name)
 
     def _check_name(self) -> None:
         """InputError for an encoder that neither has vectors nor exists; names the sets that there are."""
         if self._name != BASELINE:  # looking for that one would export it
             try:
-                encoder_kind(self._name, self._layout.models)
+                encoder_kind(self._name, self._workspace.models_folder)
             except InputError as error:
-                sets = ", ".join(vectors.encoder for vectors in vector_sets(self._layout)) or "none"
+                sets = ", ".join(vectors.encoder for vectors in vector_sets(self._workspace)) or "none"
                 raise InputError(f"{error} (vectors there are of: {sets})") from error
 
     @cached_property
@@ -259,9 +258,9 @@ class DenseSide:
         encoder = self._given or load_encoder(
             vectors.encoder,
             dimension=vectors.cut or None,
-            key=self._key,
-            cache=self._layout.encodings if is_writable(self._layout.root) else None,
-            models=self._layout.models,
+            key=self._workspace.key,
+            cache=self._workspace.encodings if is_writable(self._workspace.root) else None,
+            models=self._workspace.models_folder,
             allowance=self._allowance,
         )
         if encoder.dimension != dimension:
@@ -278,15 +277,15 @@ class DenseSide:
 
     @cached_property
     def index(self) -> Index:
-        places = vector_set(self._layout, self._name)
+        places = vector_set(self._workspace, self._name)
         item = neighbour_index(places) if places is not None else None
-        return _open_neighbours(self._layout, item, self.vectors.matrix)
+        return _open_neighbours(self._workspace, item, self.vectors.matrix)
 
     @cached_property
     def summaries(self) -> StoredSummaries | None:
         """Short texts about passages with their vectors; None where none were chosen."""
-        stored = open_summaries(self._layout, self._corpus, self._name)
-        if stored is None and any(other.summaries.is_dir() for other in vector_sets(self._layout)):
+        stored = open_summaries(self._workspace, self._corpus, self._name)
+        if stored is None and any(other.summaries.is_dir() for other in vector_sets(self._workspace)):
             name = self.vectors.encoder
             raise WorkspaceError(f"the summaries are not encoded by {name} yet: run 'lemmata index --encoder {name}'")
         if stored is not None and stored.made_by != self.vectors.made_by:
@@ -299,15 +298,15 @@ class DenseSide:
     @cached_property
     def query_index(self) -> Index:
         """The index that answers queries: of the passages and of their summaries."""
-        summaries, places = self.summaries, vector_set(self._layout, self._name)
+        summaries, places = self.summaries, vector_set(self._workspace, self._name)
         if summaries is None or places is None:
             return self.index
-        nearest = _open_neighbours(self._layout, summary_neighbours(places), summaries.matrix)
+        nearest = _open_neighbours(self._workspace, summary_neighbours(places), summaries.matrix)
         return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
 
     @cached_property
     def _stored_metric(self) -> StoredMetric | None:
-        return open_metric(self._layout, self._name)
+        return open_metric(self._workspace, self._name)
 
     @cached_property
     def metric(self) -> LearnedMetric | None:
@@ -325,7 +324,7 @@ class DenseSide:
         stored = self._stored_metric
         if stored is None or stored.graph is None:
             return Geodesics(self.paths, None)
-        graph, passages = open_graph(self._layout), len(self.vectors.matrix)
+        graph, passages = open_graph(self._workspace), len(self.vectors.matrix)
         paths = PathSearch(graph, stored.graph, passages, seeds=stored.seeds, query_weight=stored.query_weight)
         return Geodesics(paths, self.metric)
 
@@ -347,7 +346,9 @@ class DenseSide:
     @cached_property
     def paths(self) -> PathSearch:
         """The graph with the lengths of its edges; WorkspaceError where one of them is missing or out of date."""
-        return PathSearch(open_graph(self._layout), open_lengths(self._layout, self._name), len(self.vectors.matrix))
+        return PathSearch(
+            open_graph(self._workspace), open_lengths(self._workspace, self._name), len(self.vectors.matrix)
+        )
 
     def hide_summaries(self, queries: Sequence[str]) -> Mask:
         """Search as if there were no summaries that equal or nearly repeat one of these queries; returns which (m,)."""
@@ -361,10 +362,10 @@ class DenseSide:
     @cached_property
     def fusion(self) -> Fusion:
         """The fusion that was fitted for this encoder, or the default."""
-        places = vector_set(self._layout, self._name)
+        places = vector_set(self._workspace, self._name)
         cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
         fitted = open_manifest(places.fusion, cure) if places else None
-        static = places is not None and is_static_encoder(places.encoder, self._layout.models)
+        static = places is not None and is_static_encoder(places.encoder, self._workspace.models_folder)
         return Fusion(**fitted["fusion"]) if fitted else default_fusion(static=static)
 
 
@@ -398,22 +399,21 @@ class Retriever:
     """
 
     def __init__(
-        self, layout: Layout, *, encoder: Encoder | None = None, key: str = "", allowance: Allowance | None = None
+        self, workspace: Workspace, *, encoder: Encoder | None = None, allowance: Allowance | None = None
     ) -> None:
-        self.layout = layout
-        self.corpus = Corpus(layout)
+        self.workspace = workspace
+        self.corpus = Corpus(workspace)
         self._encoder = encoder
-        self._key = key
         self._allowance = allowance
         self._dense: dict[str, DenseSide] = {}
         self._cross: dict[str, CrossEncoder] = {}
         if not len(self.corpus):
-            raise WorkspaceError(f"the corpus in {layout.root} is empty: ingest something first")
+            raise WorkspaceError(f"the corpus in {workspace.root} is empty: ingest something first")
 
     @classmethod
-    def open(cls, folder: str | Path = ".", *, encoder: Encoder | None = None, key: str = "") -> Retriever:
+    def open(cls, folder: str | Path = ".", *, encoder: Encoder | None = None) -> Retriever:
         """The retriever of a workspace folder."""
-        return cls(Layout(Path(folder)), encoder=encoder, key=key)
+        return cls(Workspace(Path(folder)), encoder=encoder)
 
     def close(self) -> None:
         self.corpus.close()
@@ -428,20 +428,21 @@ class Retriever:
 
     @cached_property
     def lexical(self) -> LexicalIndex:
-        item = artefact(self.layout, "lexical")
-        return read_artefact(self.layout, item, self.corpus.inputs, lambda _: LexicalIndex.open(self.layout.lexical))
+        item = artefact(self.workspace, "lexical")
+        return read_artefact(
+            self.workspace, item, self.corpus.inputs, lambda _: LexicalIndex.open(self.workspace.lexical_folder)
+        )
 
     def dense(self, encoder: str = "") -> DenseSide:
         """Everything that is made from the vectors of an encoder, by default of the one that search uses."""
-        encoder = encoder_id(encoder, self.layout.models) if encoder else ""
+        encoder = encoder_id(encoder, self.workspace.models_folder) if encoder else ""
         if encoder not in self._dense:
             given = None if encoder else self._encoder
             self._dense[encoder] = DenseSide(
-                self.layout,
+                self.workspace,
                 self.corpus.inputs,
                 encoder,
                 given=given,
-                key=self._key,
                 allowance=self._allowance,
                 latex=lambda: self.corpus.is_latex,
             )
@@ -449,7 +450,7 @@ class Retriever:
 
     def release(self, encoder: str) -> None:
         """Free the memory of an encoder and its vectors; they are opened again when they are needed."""
-        self._dense.pop(encoder_id(encoder, self.layout.models), None)
+        self._dense.pop(encoder_id(encoder, self.workspace.models_folder), None)
 
     @property
     def vectors(self) -> StoredVectors:
@@ -471,13 +472,13 @@ class Retriever:
     @cached_property
     def citations(self) -> Citations | None:
         """Which passages refer to which; None without a graph of this corpus."""
-        return open_citations(self.layout, self.corpus.inputs)
+        return open_citations(self.workspace, self.corpus.inputs)
 
     @property
     def has_vectors(self) -> bool:
         """Whether there are vectors to search with; those of an older corpus are none while new ones are made."""
         side = self.dense()
-        if not side.exists or not self.layout.indexing.exists():
+        if not side.exists or not self.workspace.indexing.exists():
             return side.exists
         try:
             return side.query_index is not None
@@ -500,7 +501,7 @@ class Retriever:
         """Why `auto` ranks by words only, in one sentence; empty where it does not."""
         if self.has_vectors:
             return ""
-        return f"searched by words only: {unfinished(self.layout) or no_vectors(self.layout)}"
+        return f"searched by words only: {unfinished(self.workspace) or no_vectors(self.workspace)}"
 
     def hint(self, text: str) -> str:
         """What somebody who searched for this should know, in one sentence; empty where there is nothing."""
@@ -513,7 +514,7 @@ class Retriever:
 
     def _check_links(self) -> None:
         """Refuse diffusion where nothing can flow."""
-        open_artefact(self.layout, artefact(self.layout, "graph"), self.corpus.inputs)
+        open_artefact(self.workspace, artefact(self.workspace, "graph"), self.corpus.inputs)
         if self.citations is None or not len(self.citations.indices):
             raise WorkspaceError("no passage refers to another one in the graph: search with another retriever")
 
@@ -530,20 +531,20 @@ class Retriever:
         """The cross-encoder that a name means; without a name, the workspace's reranker that was trained last."""
         model = self.reranker_name(model)
         if model not in self._cross:
-            self._cross[model] = load_cross_encoder(model, models=self.layout.models)
+            self._cross[model] = load_cross_encoder(model, models=self.workspace.models_folder)
         return self._cross[model]
 
     def reranker_name(self, model: str = "") -> str:
         """The name as it was given; without one, that of the reranker that was trained last."""
         if model:
             return model
-        names = rerankers(self.layout.models)
+        names = rerankers(self.workspace.models_folder)
         if not names:
             raise WorkspaceError(
                 "there is no reranker yet: run 'lemmata train reranker', or name a model: dense+rerank:MODEL, or"
                 " 'lemmata search --reranker MODEL'"
             )
-        return max(names, key=lambda name: self.layout.manifest(self.layout.model(name)).stat().st_mtime_ns)
+        return max(names, key=lambda name: self.workspace.manifest(self.workspace.model(name)).stat().st_mtime_ns)
 
     def rerank_weight(self, retriever: str, model: str = "") -> float:
         """The weight of a cross-encoder behind a retriever, as validation chose it, or the default."""
@@ -552,7 +553,7 @@ class Retriever:
 
     def stored_rerank_weight(self, retriever: str, model: str = "") -> dict[str, Any] | None:
         """How the weight of a cross-encoder was chosen: behind this retriever or, if never, last behind another."""
-        chosen = open_manifest(self.layout.rerank, "delete it, or choose again with 'lemmata evaluate --tune'") or {}
+        chosen = open_manifest(self.workspace.rerank, "delete it, or choose again with 'lemmata evaluate --tune'") or {}
         reranker = self.cross_encoder(model).name
         weights = [each for each in chosen.get("weights", {}).values() if each["reranker"] == reranker]
         weights.sort(key=lambda each: each["retriever"] == retriever)  # stable: the last one chosen stays behind

@@ -29,9 +29,10 @@ from lemmata.core.errors import LemmataError
 from lemmata.latex.sentences import cut
 from lemmata.search.ask import harmless, quoted
 from lemmata.server.failures import error_record
+from lemmata.server.openapi import DEEPEST
 from lemmata.server.run import listen
 from lemmata.server.security import Access
-from lemmata.server.service import DEEPEST, Service
+from lemmata.server.service import Service
 
 PATH = "/mcp"
 NOTICE = (

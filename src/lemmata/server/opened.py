@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Concept, Document, Encoder, MeasuredGraph
-from lemmata.core.workspace import Layout, vector_sets
+from lemmata.core.workspace import Workspace, vector_sets
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import GraphRecordStore, StoredGraph, concept_passages, open_graph
 from lemmata.llm.chat import Chat
@@ -35,11 +35,11 @@ _MOST_DOCUMENTS = 1 << 14  # documents in memory
 _MOST_ORDERS = 64  # documents whose order is in memory
 
 
-def state_of(layout: Layout) -> tuple[tuple[str, int, int], ...]:
+def state_of(workspace: Workspace) -> tuple[tuple[str, int, int], ...]:
     """Name, time and size of every file that tells that a workspace was changed; equal for an unchanged one."""
-    files = [path for pattern in _WATCHED for path in layout.root.glob(pattern)]
+    files = [path for pattern in _WATCHED for path in workspace.root.glob(pattern)]
     for below in _WATCHED_BELOW:
-        for folder, _, names in os.walk(layout.root / below):  # leaves out a folder that is replaced at this moment
+        for folder, _, names in os.walk(workspace.root / below):  # leaves out a folder that is replaced at this moment
             files += [Path(folder, name) for name in _WATCHED_NAMES.intersection(names)]
     found = []
     for path in files:
@@ -87,7 +87,7 @@ class Opened:
 
     def __init__(self, project: Project, generation: int) -> None:
         self.project, self.generation = project, generation
-        self.layout = project.layout
+        self.workspace = project
         self.users = 0  # requests in progress, counted by Service
         self._loading = threading.Lock()
         self._closing = contextlib.ExitStack()
@@ -104,31 +104,31 @@ class Opened:
         corpus = self.retriever.corpus
         self.tokenizer = self.retriever.lexical.tokenizer
         self.note = self.retriever.words_only
-        self.encoders = [vectors.encoder for vectors in vector_sets(self.layout) if vectors.manifest.exists()]
+        self.encoders = [vectors.encoder for vectors in vector_sets(self.workspace) if vectors.manifest.exists()]
         self.document = functools.lru_cache(_MOST_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
         self.order_of = functools.lru_cache(_MOST_ORDERS)(self._order_of)
         self.retriever.search("of", 1)  # opens all that a search needs
         self.problems: list[str] = [*filter(None, [self.retriever.missing_part()])]
         self.graph = self._open_graph()
         try:
-            self.map: StoredMap | str = open_map(self.layout, corpus.inputs)
+            self.map: StoredMap | str = open_map(self.workspace, corpus.inputs)
         except WorkspaceError as error:
             self.map = str(error)  # not a problem: nobody needs one
         try:
-            self.summaries = open_summaries(self.layout, corpus.inputs)
+            self.summaries = open_summaries(self.workspace, corpus.inputs)
         except WorkspaceError as error:
             self.summaries = None
             self.problems.append(str(error))
 
     def _open_graph(self) -> OpenedGraph | None:
         try:
-            stored = open_graph(self.layout)
+            stored = open_graph(self.workspace)
         except WorkspaceError as error:
             self.problems.append(str(error))
             return None
         measured = None
         try:
-            measured = open_lengths(self.layout)
+            measured = open_lengths(self.workspace)
             _ = self.retriever.dense().paths
         except WorkspaceError as error:
             self.problems.append(str(error))
@@ -136,7 +136,7 @@ class Opened:
         ranked = sorted(stored.concepts.values(), key=lambda concept: (-len(passages.get(concept.id, ())), concept.id))
         names = ("\n".join(f" {name}" for name in (concept.name, *concept.aliases)).casefold() for concept in ranked)
         node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
-        records = self._closing.enter_context(GraphRecordStore(self.layout))
+        records = self._closing.enter_context(GraphRecordStore(self.workspace))
         return OpenedGraph(
             stored,
             measured,

@@ -43,7 +43,7 @@ class Service:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._lock = threading.Lock()
-        self._state = state_of(Project(folder).layout)
+        self._state = state_of(Project(folder))
         self._seen = self._state
         self._current = Opened(Project(folder), 1)
         self._budgets: dict[AnswerOptions, Budget] = {}
@@ -77,7 +77,7 @@ class Service:
 
         A state that is being written, or cannot be searched yet, is left alone: the old one goes on answering.
         """
-        layout = self._current.layout
+        layout = self._current.workspace
         state = state_of(layout)
         settled, self._seen = state == self._seen, state
         if state == self._state or not settled or layout.indexing.exists() or layout.incoming.exists():
@@ -288,7 +288,7 @@ class Service:
             problems = list(dict.fromkeys([*filter(None, [self.reload_problem]), *opened.problems, *info["problems"]]))
             return {
                 "status": "degraded" if problems or opened.note else "ok",
-                "name": opened.layout.root.resolve().name,
+                "name": opened.workspace.root.resolve().name,
                 "generation": opened.generation,
                 "passages": len(corpus),
                 "documents": info["documents"],
@@ -386,7 +386,7 @@ def _check_retriever(opened: Opened, name: str) -> None:
         raise LemmataError(f"there are no vectors of {encoder!r}{suggest(encoder, opened.encoders)}")
     if number > _MOST_RERANKED:
         raise LemmataError(f"{name!r} reranks too many hits: rerank at most {_MOST_RERANKED}")
-    trained = rerankers(opened.project.layout.models) if number else []
+    trained = rerankers(opened.project.models_folder) if number else []
     if number and not trained:
         raise LemmataError("there is no reranker in the workspace: run 'lemmata train reranker'")
     if model and model not in trained:

@@ -17,7 +17,7 @@ from lemmata.core.artefacts import dense_index, learned_metric, open_artefact, r
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.files import create_array
 from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
-from lemmata.core.workspace import Layout, VectorSet, read_manifest, vector_set
+from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import split_key
@@ -84,24 +84,24 @@ class _Data(NamedTuple):
     task: _Task
 
 
-def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, progress: Progress) -> dict[str, Any]:
+def learn_metric(workspace: Workspace, options: MetricStageOptions, encoder: str) -> dict[str, Any]:
     """Train on the training part, and compare geodesic search by the metric and by text on the validation part.
 
     The metric is kept if it finds significantly more references. The report says what was found in either case. Resumes
     from the last epoch.
     """
-    vectors = vector_set(layout, encoder and encoder_id(encoder, layout.models))
+    vectors = vector_set(workspace, encoder and encoder_id(encoder, workspace.models_folder))
     if vectors is None:
         raise WorkspaceError("a metric is learned from vectors: run 'lemmata index' first")
-    with held_by_first(layout.hold()):
-        open_artefact(layout, dense_index(vectors))
-        wanted = {"options": asdict(options), "split": split_key(layout), "graph": graph_inputs(layout)}
+    with held_by_first(workspace.hold()):
+        open_artefact(workspace, dense_index(vectors))
+        wanted = {"options": asdict(options), "split": split_key(workspace), "graph": graph_inputs(workspace)}
         wanted["vectors"] = read_manifest(vectors.manifest)
         stored = read_undamaged(learned_metric(vectors)) or {}
         checkpoint = metric_checkpoint(vectors, wanted)
         if stored and {name: stored.get(name) for name in wanted} == wanted:
             return {**stored["report"], "done_before": True}
-        data = _open(layout, vectors.encoder)
+        data = _open(workspace, vectors.encoder)
         links = _links(data, data.citing & data.seen)
         batch = min(max(len(links) // FEWEST_STEPS, 32), 512)
         trained = train_metric(
@@ -118,14 +118,14 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
             candidates=data.candidates,
             validation=data.task.part(0),
             checkpoint=checkpoint,
-            progress=progress,
+            progress=workspace.progress,
             device=own_device(),
         )
 
         def judge() -> dict[str, Any]:
-            report, search = _judge(data, trained, progress)
-            content = {"options": asdict(options), "split": split_key(layout), "report": report, "search": search}
-            _write(layout, vectors, data, trained, content, progress)
+            report, search = _judge(data, trained, workspace.progress)
+            content = {"options": asdict(options), "split": split_key(workspace), "report": report, "search": search}
+            _write(workspace, vectors, data, trained, content)
             for file in checkpoint.parent.glob("metric.*.partial.pt"):  # also those of other graphs and options
                 file.unlink()
             return report
@@ -133,12 +133,12 @@ def learn_metric(layout: Layout, options: MetricStageOptions, encoder: str, prog
         return from_first(judge)
 
 
-def _open(layout: Layout, encoder: str) -> _Data:
-    with contextlib.closing(Corpus(layout)) as corpus:
-        split = open_split(layout, corpus.inputs)
-        vectors = open_vectors(layout, corpus.inputs, encoder)
+def _open(workspace: Workspace, encoder: str) -> _Data:
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        split = open_split(workspace, corpus.inputs)
+        vectors = open_vectors(workspace, corpus.inputs, encoder)
     matrix = np.asarray(vectors.matrix, np.float32)
-    stored = open_graph(layout)
+    stored = open_graph(workspace)
     graph, rows = stored.graph, np.asarray(stored.rows)
     sources, targets = rows[graph.sources()], rows[np.asarray(graph.indices)]
     numbers = [number for number, name in enumerate(graph.relations) if name in CITING]
@@ -271,21 +271,19 @@ def _measure(stored: StoredGraph, trained: Trained, result: MeasuredGraph, progr
     sort_edges(graph, forward, backward, result)
 
 
-def _write(
-    layout: Layout, vectors: VectorSet, data: _Data, trained: Trained, content: dict[str, Any], progress: Progress
-) -> None:
+def _write(workspace: Workspace, vectors: VectorSet, data: _Data, trained: Trained, content: dict[str, Any]) -> None:
     """Store the metric for search, or only the report where it does not help.
 
     Embeddings are those by the links of the training part, so that a test passage has not told what it refers to;
     lengths are those of all links.
     """
-    with writing_metric(layout, vectors, content) as folder:
+    with writing_metric(workspace, vectors, content) as folder:
         if not content["report"]["kept"]:
             return
         stored = data.stored._replace(graph=data.stored.graph.with_edges(data.citing))
         edges = np.flatnonzero(data.citing)
         result = measured_arrays(folder, len(stored.graph.nodes), len(edges))
-        _measure(stored, trained, result, progress)
+        _measure(stored, trained, result, workspace.progress)
         numbers: Integers = np.asarray(result.edges, np.int64)
         result.edges[:] = np.where(numbers >= 0, edges[numbers], -1 - edges[-1 - numbers])  # of the whole graph
         h = trained.nodes.h.cpu().numpy()

@@ -21,7 +21,7 @@ from lemmata.core.config import suggest
 from lemmata.core.errors import ConfigError, InputError, LeakageError, WorkspaceError
 from lemmata.core.files import sha256_of, writing
 from lemmata.core.types import Integers, Mask, Progress
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import Keys, id_keys, open_split
@@ -59,11 +59,10 @@ def new_queries(task: Task, new: Keys) -> list[str]:
 
 
 def prepare(
-    layout: Layout,
+    workspace: Workspace,
     base: Path,
     options: FinetuneOptions,
     folder: Path,
-    progress: Progress,
     *,
     part: str = "validation",
     further: Further | None = None,
@@ -79,38 +78,37 @@ def prepare(
     """
     if folder.is_dir() and any(folder.iterdir()) and read_manifest(folder / "manifest.json") is None:
         raise InputError("exists and is no training job, so it is not replaced", file=str(folder))
-    names = {} if part == "test" else options.sets or dict.fromkeys(trainable_sets(layout), 1.0)
+    names = {} if part == "test" else options.sets or dict.fromkeys(trainable_sets(workspace), 1.0)
     if not names and part != "test":
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
-    sources = _sources(layout, names)
+    sources = _sources(workspace, names)
     for name in options.keep:
         if names and name not in names:
             raise ConfigError(f"keep: no set {name!r} is trained on{suggest(name, list(names))}")
     if names and not further and all(name in options.keep for name, times in names.items() if times):
         raise ConfigError("keep: nothing is left to learn from, as every set is to keep its vectors")
     with writing(folder) as temporary:
-        _write_job(layout, base, options, temporary, progress, part, sources, further)
+        _write_job(workspace, base, options, temporary, part, sources, further)
     return open_job(folder)
 
 
 def _write_job(
-    layout: Layout,
+    workspace: Workspace,
     base: Path,
     options: FinetuneOptions,
     folder: Path,
-    progress: Progress,
     part: str,
-    sources: Mapping[str, tuple[Layout, Path]],
+    sources: Mapping[str, tuple[Workspace, Path]],
     further: Further | None,
 ) -> None:
-    writer = JobWriter(folder, base, progress, prompts=options.prompts)
+    writer = JobWriter(folder, base, workspace.progress, prompts=options.prompts)
     names = options.sets or dict.fromkeys(sources, 1.0)
     texts = 0.0  # shown in training
     trained: list[Trained] = []
-    chosen = _new_and_replayed(sources, further, options.seed, progress) if further else {}
-    for name, (workspace, file) in sources.items():
-        progress(f"preparing {name}", 0, None)
-        facts: dict[str, Any] = {"sha256": sha256_of([file]), "split": split_key(workspace)}
+    chosen = _new_and_replayed(sources, further, options.seed, workspace.progress) if further else {}
+    for name, (other, file) in sources.items():
+        workspace.progress(f"preparing {name}", 0, None)
+        facts: dict[str, Any] = {"sha256": sha256_of([file]), "split": split_key(other)}
         if further:
             used, new = chosen[name]
             if not used.any():
@@ -119,14 +117,14 @@ def _write_job(
         seen = _Seen()
         records = _records(file, name.partition(":")[2], seen, chosen[name][0] if further else None)
         count = writer.add_set(name, records, facts)
-        trained.append(seen.under(workspace))
+        trained.append(seen.under(other))
         texts += count * len(text_columns(file)) * names[name] * options.epochs
     tasks = [(name, measure, False) for name, measure in options.validation.items()]
     tasks += [(name, measure, True) for name, measure in options.guard.items()]
     most = pool_size(round(texts), len(tasks)) if part != "test" else None
     for name, measure, general in tasks:
-        progress(f"preparing {name}", 0, None)
-        posed = _pose(layout, name, part)
+        workspace.progress(f"preparing {name}", 0, None)
+        posed = _pose(workspace, name, part)
         _check_queries(name, posed.task, trained)
         rows = pool_rows(posed.task, posed.ids, most, options.seed)
         if further is None or general:
@@ -139,7 +137,7 @@ def _write_job(
                 own = posed._replace(task=restricted(posed.task, queries))
                 _add_task(writer, f"{name} ({which} passages)", own, rows, measure, general=which == "known")
     write_trained(folder, trained)
-    writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(layout)})
+    writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(workspace)})
 
 
 def _check_queries(name: str, task: Task, trained: Iterable[Trained]) -> None:
@@ -159,31 +157,31 @@ def _check_queries(name: str, task: Task, trained: Iterable[Trained]) -> None:
         )
 
 
-def _split_facts(layout: Layout) -> dict[str, Any] | None:
+def _split_facts(workspace: Workspace) -> dict[str, Any] | None:
     """What a model's card says about the split of its workspace."""
-    manifest = read_manifest(layout.manifest(layout.split))
+    manifest = read_manifest(workspace.manifest(workspace.split_folder))
     if manifest is None:
         return None
     facts = {name: manifest[name] for name in ("method", "counts", "seed")}
-    return {**facts, "sha256": split_key(layout)}
+    return {**facts, "sha256": split_key(workspace)}
 
 
 # ---------------------------------------------------------------- sets
 
 
-def _sources(layout: Layout, names: Iterable[str]) -> dict[str, tuple[Layout, Path]]:
+def _sources(workspace: Workspace, names: Iterable[str]) -> dict[str, tuple[Workspace, Path]]:
     """The workspace and the file of each training set, after the leakage check."""
-    sources: dict[str, tuple[Layout, Path]] = {}
-    by_workspace: dict[Path, tuple[Layout, list[str]]] = {}
+    sources: dict[str, tuple[Workspace, Path]] = {}
+    by_workspace: dict[Path, tuple[Workspace, list[str]]] = {}
     for spec in names:
-        workspace, name = _existing_workspace(layout, spec.partition(":")[0])
-        if read_manifest(workspace.manifest(workspace.training(name))) is None:
-            available = ", ".join(trainable_sets(workspace)) or "none yet"
-            raise WorkspaceError(f"{workspace.root} has no training set {name!r} (available: {available})")
-        sources[spec] = workspace, set_file(workspace, name)
-        by_workspace.setdefault(workspace.root, (workspace, []))[1].append(name)
-    for workspace, mined in by_workspace.values():
-        check_sets(workspace, dict.fromkeys(mined))
+        other, name = _existing_workspace(workspace, spec.partition(":")[0])
+        if read_manifest(other.manifest(other.training(name))) is None:
+            available = ", ".join(trainable_sets(other)) or "none yet"
+            raise WorkspaceError(f"{other.root} has no training set {name!r} (available: {available})")
+        sources[spec] = other, set_file(other, name)
+        by_workspace.setdefault(other.root, (other, []))[1].append(name)
+    for other, mined in by_workspace.values():
+        check_sets(other, dict.fromkeys(mined))
     return sources
 
 
@@ -206,28 +204,28 @@ class _Seen:
         self._passages.append(id_keys(passages))
         self._queries.append(id_keys(queries))
 
-    def under(self, layout: Layout) -> Trained:
+    def under(self, workspace: Workspace) -> Trained:
         """With the split of a workspace."""
-        manifest = read_manifest(layout.manifest(layout.split)) or {}
+        manifest = read_manifest(workspace.manifest(workspace.split_folder)) or {}
         passages, queries = (np.unique(np.concatenate(keys)) for keys in (self._passages, self._queries))
-        return Trained(split_key(layout), manifest.get("seed", 0), manifest.get("method", ""), passages, queries)
+        return Trained(split_key(workspace), manifest.get("seed", 0), manifest.get("method", ""), passages, queries)
 
 
-def resolve_workspace(layout: Layout, name: str) -> tuple[Layout, str]:
+def resolve_workspace(workspace: Workspace, name: str) -> tuple[Workspace, str]:
     """The workspace that a name begins with, else this one, and the rest of the name."""
     path, _, rest = name.rpartition("/")
-    return Layout(layout.root / Path(path).expanduser()) if path else layout, rest
+    return Workspace(workspace.root / Path(path).expanduser(), workspace.progress) if path else workspace, rest
 
 
-def _existing_workspace(layout: Layout, name: str) -> tuple[Layout, str]:
-    workspace, rest = resolve_workspace(layout, name)
-    if not workspace.config.is_file():
-        raise ConfigError(f"{name!r} names {workspace.root}, which is no workspace")
-    return workspace, rest
+def _existing_workspace(workspace: Workspace, name: str) -> tuple[Workspace, str]:
+    other, rest = resolve_workspace(workspace, name)
+    if not other.config_file.is_file():
+        raise ConfigError(f"{name!r} names {other.root}, which is no workspace")
+    return other, rest
 
 
 def _new_and_replayed(
-    sources: Mapping[str, tuple[Layout, Path]], further: Further, seed: int, progress: Progress
+    sources: Mapping[str, tuple[Workspace, Path]], further: Further, seed: int, progress: Progress
 ) -> dict[str, tuple[Mask, int]]:
     """For each set which of its records are used, and how many of them are new to the model.
 
@@ -306,24 +304,24 @@ class _Posed(NamedTuple):
     held_out: frozenset[str] = frozenset()  # passages of documents that are held out whole
 
 
-def _pose(layout: Layout, name: str, part: str) -> _Posed:
+def _pose(workspace: Workspace, name: str, part: str) -> _Posed:
     path, _, detail = name.partition("#")
     if path.rpartition("/")[2] in TASKS:
-        workspace, task_name = _existing_workspace(layout, path)
+        other, task_name = _existing_workspace(workspace, path)
         options = TaskOptions(part=part, share=0.0, protocol=detail or "passage")
-        return _on_corpus(workspace, corpus_task(workspace, task_name, options))
-    file = layout.root / Path(path).expanduser()
+        return _on_corpus(other, corpus_task(other, task_name, options))
+    file = workspace.root / Path(path).expanduser()
     if file.is_dir():
         if not detail and part == "validation":
             raise ConfigError(f"{name!r} would choose the model by test judgments: write {name}#train or {name}#dev")
-        return _from_folder(layout, file, detail or part)
+        return _from_folder(workspace, file, detail or part)
     if file.is_file():
-        workspace = _existing_workspace(layout, f"{detail}/")[0] if detail else layout
-        return _on_corpus(workspace, table_task(workspace, file.stem, *read_asked(file), file=file))
+        other = _existing_workspace(workspace, f"{detail}/")[0] if detail else workspace
+        return _on_corpus(other, table_task(other, file.stem, *read_asked(file), file=file))
     raise ConfigError(f"{name!r} is neither a task ({', '.join(TASKS)}), nor a file of queries, nor a folder")
 
 
-def validation_queries(layout: Layout, specs: Iterable[str]) -> Task | None:
+def validation_queries(workspace: Workspace, specs: Iterable[str]) -> Task | None:
     """The first of some tasks whose queries come from a file or folder and whose answers are in this corpus.
 
     Tasks that the corpus poses itself are none: their queries repeat words of the answers, and weights fitted to them
@@ -331,37 +329,37 @@ def validation_queries(layout: Layout, specs: Iterable[str]) -> Task | None:
     """
     for spec in specs:
         path, _, detail = spec.partition("#")
-        file = layout.root / Path(path).expanduser()
+        file = workspace.root / Path(path).expanduser()
         if path.rpartition("/")[2] in TASKS or not file.exists() or bool(detail) != file.is_dir():
             continue
         if file.is_dir():
             task = task_from(spec, *read_judged(file, detail))
         else:
-            task = table_task(layout, file.stem, *read_asked(file), file=file, allow_missing=True)
-        with contextlib.closing(Corpus(layout)) as corpus:
+            task = table_task(workspace, file.stem, *read_asked(file), file=file, allow_missing=True)
+        with contextlib.closing(Corpus(workspace)) as corpus:
             known = frozenset(corpus.ids())
         if all(passage in known for grades in task.qrels.values() for passage in grades):
             return task
     return None
 
 
-def _on_corpus(layout: Layout, task: Task) -> _Posed:
-    with contextlib.closing(Corpus(layout)) as corpus:
+def _on_corpus(workspace: Workspace, task: Task) -> _Posed:
+    with contextlib.closing(Corpus(workspace)) as corpus:
         ids = list(corpus.ids())
         held_out: frozenset[str] = frozenset()
-        if read_manifest(layout.manifest(layout.split)) is not None:
-            rows = np.flatnonzero(open_split(layout, corpus.inputs).unseen)
+        if read_manifest(workspace.manifest(workspace.split_folder)) is not None:
+            rows = np.flatnonzero(open_split(workspace, corpus.inputs).unseen)
             held_out = frozenset(ids[row] for row in rows.tolist())
-        texts = list(indexed_corpus(layout, corpus).contents())
+        texts = list(indexed_corpus(workspace, corpus).contents())
         return _Posed(task, ids, texts, corpus.document_numbers(), held_out)
 
 
-def _from_folder(layout: Layout, folder: Path, judgments: str) -> _Posed:
+def _from_folder(workspace: Workspace, folder: Path, judgments: str) -> _Posed:
     """Queries and judgments in the format of BEIR, on the folder's corpus or, where it has none, on the workspace's."""
     task = task_from(folder.name, *read_judged(folder, judgments))
     file = next(iter(sorted(folder.glob("corpus.jsonl*"))), None)
     if file is None:
-        return _on_corpus(layout, task)
+        return _on_corpus(workspace, task)
 
     def refuse(line: int, cause: str) -> None:
         raise InputError(cause, file=str(file), line=line)

@@ -21,7 +21,7 @@ from lemmata.core.artefacts import model, seal, verify
 from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.core.files import fingerprint, replace_folder, sha256_of, write_atomically
 from lemmata.core.types import Progress
-from lemmata.core.workspace import Layout, read_manifest, read_manifests
+from lemmata.core.workspace import Workspace, read_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import Keys, id_keys, open_split
 from lemmata.corpus.trained import Trained, read_trained, summary, write_trained
@@ -76,12 +76,12 @@ PRECISION = "int8"  # of the export with which a workspace searches; models othe
 # ---------------------------------------------------------------- bases
 
 
-def base_folder(layout: Layout | None, name: str, scratch: Path) -> Path:
+def base_folder(workspace: Workspace | None, name: str, scratch: Path) -> Path:
     """The folder of a base, of sentence-transformers or of a static encoder.
 
     The weights of an exported model are restored to `scratch`.
     """
-    folder = find_base(layout, name) or _from_hub(name)
+    folder = find_base(workspace, name) or _from_hub(name)
     if (folder / "modules.json").is_file() or is_static(folder):
         return folder
     out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
@@ -89,28 +89,30 @@ def base_folder(layout: Layout | None, name: str, scratch: Path) -> Path:
     return out
 
 
-def find_base(layout: Layout | None, name: str) -> Path | None:
+def find_base(workspace: Workspace | None, name: str) -> Path | None:
     """The folder of a base, of sentence-transformers or exported; None for a hub name. ConfigError if there is none.
 
     A path is relative to the workspace or to the current folder.
     """
-    if layout is not None and "/" not in name:
-        own = layout.model(name)
+    if workspace is not None and "/" not in name:
+        own = workspace.model(name)
         if (own / "modules.json").is_file() or is_static(own):
             return own
-    if layout is not None and name in read_manifests(layout.models):
+    if workspace is not None and name in read_manifests(workspace.models_folder):
         raise ConfigError(f"the model {name!r} was not kept: fine-tuned, it did worse on validation than its base")
     if name in PACKAGED:
         return PACKAGED[name]
     if name == BASELINE:
         return baseline_folder()
     path = Path(name).expanduser()
-    for folder in (layout.root / path, path) if layout is not None else (path,):
+    for folder in (workspace.root / path, path) if workspace is not None else (path,):
         if (folder / "modules.json").is_file() or (folder / "encoder.json").is_file():
             return folder
     if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) and not path.exists():
         return None
-    available = ", ".join((*PACKAGED, BASELINE, *(read_manifests(layout.models) if layout is not None else ())))
+    available = ", ".join(
+        (*PACKAGED, BASELINE, *(read_manifests(workspace.models_folder) if workspace is not None else ()))
+    )
     raise ConfigError(f"there is no base model {name!r}; possible are {available}, a folder, or a hub name")
 
 
@@ -130,15 +132,15 @@ def weights_sha256(folder: Path) -> str:
     return sha256_of(next((files for kind in kinds if (files := sorted(kind))), []))
 
 
-def _base_sha256(layout: Layout | None, name: str) -> str:
-    return weights_sha256(find_base(layout, name) or _from_hub(name))
+def _base_sha256(workspace: Workspace | None, name: str) -> str:
+    return weights_sha256(find_base(workspace, name) or _from_hub(name))
 
 
 # ---------------------------------------------------------------- pretraining
 
 
 def pretrain_model(
-    layout: Layout, name: str, options: PretrainOptions, judge: FinetuneOptions | None, progress: Progress
+    workspace: Workspace, name: str, options: PretrainOptions, judge: FinetuneOptions | None
 ) -> dict[str, Any]:
     """Masked language modelling on the training part; writes `models/NAME`, a base for fine-tuning.
 
@@ -151,42 +153,42 @@ def pretrain_model(
         raise ConfigError(
             "pretraining is judged on validation, but the fine-tuning that is its judge names no validation task"
         )
-    work = layout.model_work(name)
-    with held_by_first(layout.hold()):
+    work = workspace.model_work(name)
+    with held_by_first(workspace.hold()):
         inputs = {
             "verb": "pretrain",
             "options": asdict(options),
-            "judge": _inputs(layout, judge) if judge else {},
-            "base_sha256": _base_sha256(layout, options.base),
-            "split": split_key(layout),
+            "judge": _inputs(workspace, judge) if judge else {},
+            "base_sha256": _base_sha256(workspace, options.base),
+            "split": split_key(workspace),
         }
-        if finished := _finished(layout.model(name), work, inputs):
+        if finished := _finished(workspace.model(name), work, inputs):
             return finished
         _begin(work, inputs)
-        base = base_folder(layout, options.base, work)
+        base = base_folder(workspace, options.base, work)
         if judge is not None:  # errors in the judge's options should come before hours of pretraining
-            _prepared(layout, base, judge, work / "gate-base" / "job", progress)
-        texts = TrainingTexts(layout, options.sections)
-        report = pretrain(base, texts, work / "out", options, work=work / "work", progress=progress)
+            _prepared(workspace, base, judge, work / "gate-base" / "job")
+        texts = TrainingTexts(workspace, options.sections)
+        report = pretrain(base, texts, work / "out", options, work=work / "work", progress=workspace.progress)
         report = {"name": name, "kept": True, **report}
         if judge is not None:
-            report |= _judged(layout, work, base, judge, progress)
+            report |= _judged(workspace, work, base, judge)
         if is_first_process():
-            write_trained(work / "out", [*_trained_before(layout, options.base), texts.trained()])
+            write_trained(work / "out", [*_trained_before(workspace, options.base), texts.trained()])
             if not report["kept"]:
                 shutil.rmtree(work / "out")
                 (work / "out").mkdir()
-            _finish(layout.model(name), work, {**inputs, "report": report}, layout)
+            _finish(workspace.model(name), work, {**inputs, "report": report}, workspace)
     return report
 
 
-def _judged(layout: Layout, work: Path, base: Path, judge: FinetuneOptions, progress: Progress) -> dict[str, Any]:
+def _judged(workspace: Workspace, work: Path, base: Path, judge: FinetuneOptions) -> dict[str, Any]:
     """Fine-tune base and pretrained model with the options of the judge, and compare them on validation."""
     table: dict[str, dict[str, Any]] = {}
     for name, start in (("base", base), ("pretrained", work / "out")):
         folder = work / f"gate-{name}"
-        job = _prepared(layout, start, judge, folder / "job", progress)
-        result = _finetune(layout, start, job, judge, folder, progress)
+        job = _prepared(workspace, start, judge, folder / "job")
+        result = _finetune(workspace, start, job, judge, folder, workspace.progress)
         domain = selection(dict(result.after), job.validations)[0]
         table[name] = {"before": dict(result.before), "after": dict(result.after), "domain": domain}
     return {"gate": table, "kept": table["pretrained"]["domain"] >= table["base"]["domain"]}
@@ -195,13 +197,13 @@ def _judged(layout: Layout, work: Path, base: Path, judge: FinetuneOptions, prog
 class TrainingTexts:
     """Document and text of the passages of the training part that are worth reading; may be read several times."""
 
-    def __init__(self, layout: Layout, sections: list[str]) -> None:
-        self._layout = layout
+    def __init__(self, workspace: Workspace, sections: list[str]) -> None:
+        self._workspace = workspace
         self._sections = sections
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        with contextlib.closing(Corpus(self._layout)) as corpus:
-            part = material(corpus, open_split(self._layout, corpus.inputs), "train")
+        with contextlib.closing(Corpus(self._workspace)) as corpus:
+            part = material(corpus, open_split(self._workspace, corpus.inputs), "train")
             for _, passage in part.all_passages():
                 if worth_reading(passage.kind, passage.section, self._sections):
                     text = passage.content
@@ -209,74 +211,67 @@ class TrainingTexts:
 
     def trained(self) -> Trained:
         """The passages that were read, under the split of the workspace."""
-        with contextlib.closing(Corpus(self._layout)) as corpus:
-            split = open_split(self._layout, corpus.inputs)
+        with contextlib.closing(Corpus(self._workspace)) as corpus:
+            split = open_split(self._workspace, corpus.inputs)
             passages = material(corpus, split, "train").all_passages()
             ids = [
                 passage.id for _, passage in passages if worth_reading(passage.kind, passage.section, self._sections)
             ]
-        return Trained(split_key(self._layout), split.seed, split.method, np.unique(id_keys(ids)), id_keys(()))
+        return Trained(split_key(self._workspace), split.seed, split.method, np.unique(id_keys(ids)), id_keys(()))
 
 
 # ---------------------------------------------------------------- fine-tuning
 
 
-def prepare_job(layout: Layout, options: FinetuneOptions, folder: Path, progress: Progress) -> dict[str, Any]:
+def prepare_job(workspace: Workspace, options: FinetuneOptions, folder: Path) -> dict[str, Any]:
     """Write all that a fine-tuning needs, except the base, to a folder that can be trained on another machine."""
     with tempfile.TemporaryDirectory() as scratch:
-        job = prepare(layout, base_folder(layout, options.base, Path(scratch)), options, folder, progress)
+        job = prepare(workspace, base_folder(workspace, options.base, Path(scratch)), options, folder)
     return {
         "texts": len(job.texts),
         "tokens": len(job.texts.flat),
         "sets": {name: len(records) for name, records in job.sets.items()},
         "validations": {task.name: len(task.queries) for task in job.validations},
-        "notes": _notes(layout, options.sets),
+        "notes": _notes(workspace, options.sets),
     }
 
 
-def _notes(layout: Layout, specs: Iterable[str]) -> list[str]:
+def _notes(workspace: Workspace, specs: Iterable[str]) -> list[str]:
     """What is said about the training sets of a model: which are older than what they were made from."""
-    places = [resolve_workspace(layout, spec.partition(":")[0]) for spec in specs or trainable_sets(layout)]
-    return [sentence for workspace, name in places for sentence in older_sources(workspace, [name])]
+    places = [resolve_workspace(workspace, spec.partition(":")[0]) for spec in specs or trainable_sets(workspace)]
+    return [sentence for other, name in places for sentence in older_sources(other, [name])]
 
 
 def finetune_model(
-    layout: Layout, name: str, options: FinetuneOptions, progress: Progress, *, static: bool = False
+    workspace: Workspace, name: str, options: FinetuneOptions, *, static: bool = False
 ) -> dict[str, Any]:
     """Fine-tune on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
 
     A `static` model starts from the token vectors of its base.
     """
     _check_name(name, options.base)
-    work = layout.model_work(name)
-    with held_by_first(layout.hold()):
+    work = workspace.model_work(name)
+    with held_by_first(workspace.hold()):
         verb = "static" if static else "finetune"
-        inputs = {"verb": verb, "base_sha256": _base_sha256(layout, options.base), **_inputs(layout, options)}
-        if finished := _finished(layout.model(name), work, inputs):
-            return {**finished, "notes": _notes(layout, options.sets)}
+        inputs = {"verb": verb, "base_sha256": _base_sha256(workspace, options.base), **_inputs(workspace, options)}
+        if finished := _finished(workspace.model(name), work, inputs):
+            return {**finished, "notes": _notes(workspace, options.sets)}
         _begin(work, inputs)
-        base = _static_base(layout, options.base, work, progress) if static else base_folder(layout, options.base, work)
-        job = _prepared(layout, base, options, work / "job", progress)
+        base = _static_base(workspace, options.base, work) if static else base_folder(workspace, options.base, work)
+        job = _prepared(workspace, base, options, work / "job")
         options = fitted(options, job) if static else options
-        result = _finetune(layout, base, job, options, work, progress)
-        report = {**_report(name, result), "notes": _notes(layout, options.sets)}
+        result = _finetune(workspace, base, job, options, work, workspace.progress)
+        report = {**_report(name, result), "notes": _notes(workspace, options.sets)}
         if is_first_process():
             _describe(work / "out", name, base, job, options, result)
-            write_trained(work / "out", [*_trained_before(layout, options.base), *read_trained(job.folder)])
-            report |= _export(layout, work / "out", name, progress)
-            _finish(layout.model(name), work, {**inputs, "report": report}, layout)
+            write_trained(work / "out", [*_trained_before(workspace, options.base), *read_trained(job.folder)])
+            report |= _export(workspace, work / "out", name)
+            _finish(workspace.model(name), work, {**inputs, "report": report}, workspace)
     return report
 
 
 def update_model(
-    layout: Layout,
-    name: str,
-    options: FinetuneOptions,
-    new: Keys,
-    start: str,
-    progress: Progress,
-    *,
-    static: bool = False,
+    workspace: Workspace, name: str, options: FinetuneOptions, new: Keys, start: str, *, static: bool = False
 ) -> dict[str, Any]:
     """Train a model of the workspace further after passages came in; replaces it where it gains.
 
@@ -284,21 +279,21 @@ def update_model(
     not seen are trained with as many others. Validation queries about new passages choose the model, the others are
     a guard with the bound `forget`. Resumes from the last checkpoint.
     """
-    place, work = layout.model(name), layout.model_work(name)
-    with held_by_first(layout.hold()):
-        about = {"new": fingerprint(new.tolist()), **_inputs(layout, options)}
+    place, work = workspace.model(name), workspace.model_work(name)
+    with held_by_first(workspace.hold()):
+        about = {"new": fingerprint(new.tolist()), **_inputs(workspace, options)}
         inputs = {"verb": "update", "base_sha256": start, **about}
         if finished := _finished(place, work, inputs):
             return finished
         if weights_sha256(place) != start:
             raise WorkspaceError(f"the model {name!r} has changed since the run began: run again")
         _begin(work, inputs)
-        job = _prepared(layout, place, options, work / "job", progress, Further(new, read_trained(place)))
+        job = _prepared(workspace, place, options, work / "job", Further(new, read_trained(place)))
         if not job.sets:
             shutil.rmtree(work, ignore_errors=True)
             return {"name": name, "kept": False, "new": 0, "replayed": 0}
         options = fitted(options, job) if static else options
-        result = _finetune(layout, place, job, options, work, progress, base_is_candidate=True)
+        result = _finetune(workspace, place, job, options, work, workspace.progress, base_is_candidate=True)
         counts = {count: sum(facts[count] for facts in job.facts["sets"]) for count in ("new", "replayed")}
         report = {**_report(name, result), **counts, "kept": result.share > 0}
         if is_first_process():
@@ -307,8 +302,8 @@ def update_model(
                 return report
             _describe(work / "out", name, place, job, replace(options, base=name), result)
             write_trained(work / "out", [*read_trained(place), *read_trained(job.folder)])
-            report |= _export(layout, work / "out", name, progress)
-            _finish(place, work, {**inputs, "report": report}, layout)
+            report |= _export(workspace, work / "out", name)
+            _finish(place, work, {**inputs, "report": report}, workspace)
     return report
 
 
@@ -340,28 +335,28 @@ def train_job(
     return report
 
 
-def _inputs(layout: Layout, options: FinetuneOptions) -> dict[str, Any]:
+def _inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str, Any]:
     """Options and hashes of all that a fine-tuning reads: a change means another model."""
     sets = {}
-    for spec in options.sets or trainable_sets(layout):
-        workspace, name = resolve_workspace(layout, spec.partition(":")[0])
-        sets[spec] = [sha256_of(_files(workspace.training_file(name))), split_key(workspace)]
+    for spec in options.sets or trainable_sets(workspace):
+        other, name = resolve_workspace(workspace, spec.partition(":")[0])
+        sets[spec] = [sha256_of(_files(other.training_file(name))), split_key(other)]
     tasks: dict[str, Any] = {}
     for spec in (*options.validation, *options.guard):
         path = spec.partition("#")[0]
-        workspace, name = resolve_workspace(layout, path)
+        other, name = resolve_workspace(workspace, path)
         if name in TASKS:
-            graph = read_manifest(workspace.manifest(workspace.graph)) or {}
-            tasks[spec] = [split_key(workspace), graph.get("inputs", "")]
+            graph = read_manifest(other.manifest(other.graph_folder)) or {}
+            tasks[spec] = [split_key(other), graph.get("inputs", "")]
         else:
-            tasks[spec] = sha256_of(_files(layout.root / Path(path).expanduser()))
+            tasks[spec] = sha256_of(_files(workspace.root / Path(path).expanduser()))
     others = [spec for spec in (options.guide, *teacher_names(options.teacher)) if spec not in ("", "base")]
     return {
         "options": asdict(options),
         "sets": sets,
         "tasks": tasks,
-        "split": split_key(layout),
-        "others": {spec: _base_sha256(layout, spec) for spec in others},
+        "split": split_key(workspace),
+        "others": {spec: _base_sha256(workspace, spec) for spec in others},
     }
 
 
@@ -370,29 +365,24 @@ def _files(path: Path) -> list[Path]:
 
 
 def _prepared(
-    layout: Layout,
-    base: Path,
-    options: FinetuneOptions,
-    folder: Path,
-    progress: Progress,
-    further: Further | None = None,
+    workspace: Workspace, base: Path, options: FinetuneOptions, folder: Path, further: Further | None = None
 ) -> Job:
     """The job in `folder`, prepared by the first process where it is missing."""
     once(
         (folder / "manifest.json").is_file,
-        lambda: prepare(layout, base, options, folder, progress, further=further),
+        lambda: prepare(workspace, base, options, folder, further=further),
     )
     return open_job(folder)
 
 
-def _trained_before(layout: Layout | None, base: str) -> list[Trained]:
+def _trained_before(workspace: Workspace | None, base: str) -> list[Trained]:
     """What the base has seen, as far as it is recorded."""
-    folder = find_base(layout, base)
+    folder = find_base(workspace, base)
     return read_trained(folder) if folder is not None else []
 
 
 def _finetune(
-    layout: Layout | None,
+    workspace: Workspace | None,
     base: Path,
     job: Job,
     options: FinetuneOptions,
@@ -402,7 +392,7 @@ def _finetune(
     base_is_candidate: bool = False,
 ) -> FinetuneResult:
     def folder(name: str) -> Path:
-        return base if name == "base" else base_folder(layout, name, work)
+        return base if name == "base" else base_folder(workspace, name, work)
 
     if is_first_process():
         shutil.rmtree(work / "out", ignore_errors=True)  # a kill may have left a part of an export in it
@@ -419,13 +409,13 @@ def _finetune(
     )
 
 
-def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict[str, Any]:
+def _export(workspace: Workspace, folder: Path, name: str) -> dict[str, Any]:
     """Export a model, so that searching needs no torch; where that fails, the report says why."""
     if is_static(folder):  # it needs none as it is
         rename_static(folder, name)
         return {}
-    progress("exporting", 0, None)
-    with contextlib.closing(Corpus(layout)) as corpus:
+    workspace.progress("exporting", 0, None)
+    with contextlib.closing(Corpus(workspace)) as corpus:
         texts = list(islice((text for text in corpus.contents() if text.strip()), DRIFT_TEXTS))
     precision = PRECISION if is_bert(folder) else "fp32"
     try:
@@ -438,12 +428,12 @@ def _export(layout: Layout, folder: Path, name: str, progress: Progress) -> dict
 # ---------------------------------------------------------------- static encoders
 
 
-def _static_base(layout: Layout, name: str, scratch: Path, progress: Progress) -> Path:
+def _static_base(workspace: Workspace, name: str, scratch: Path) -> Path:
     """The folder of a static encoder; of another encoder, one with its token vectors is written to `scratch`.
 
     The vectors are weighted by the frequency of the tokens in the training part.
     """
-    folder = find_base(layout, name) or _from_hub(name)
+    folder = find_base(workspace, name) or _from_hub(name)
     if is_static(folder):
         return folder
     tokenizer = folder / "tokenizer.json"
@@ -452,9 +442,9 @@ def _static_base(layout: Layout, name: str, scratch: Path, progress: Progress) -
     out = scratch / f"base-tokens-{weights_sha256(folder)[:8]}"
 
     def write() -> None:
-        progress("counting tokens", 0, None)
-        counts = count_tokens((text for _, text in TrainingTexts(layout, [])), tokenizer)
-        vectors = token_vectors(load_encoder(str(folder)), tokenizer, counts, progress)
+        workspace.progress("counting tokens", 0, None)
+        counts = count_tokens((text for _, text in TrainingTexts(workspace, [])), tokenizer)
+        vectors = token_vectors(load_encoder(str(folder)), tokenizer, counts, workspace.progress)
         write_static(out, folder.name, vectors, plain_tokenizer(tokenizer))
         for file in (*folder.glob("LICENSE*"), *folder.glob("README.md")):  # for the licence on the card
             shutil.copyfile(file, out / file.name)
@@ -466,55 +456,55 @@ def _static_base(layout: Layout, name: str, scratch: Path, progress: Progress) -
 # ---------------------------------------------------------------- rerankers
 
 
-def reranker_model(
-    layout: Layout, name: str, options: RerankerOptions, progress: Progress, *, key: str = ""
-) -> dict[str, Any]:
+def reranker_model(workspace: Workspace, name: str, options: RerankerOptions) -> dict[str, Any]:
     """Train a cross-encoder on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
 
     Its weight beside the retriever's own score is chosen on held-out pairs, where the workspace has an index.
     """
     _check_name(name, options.base)
-    work = layout.model_work(name)
-    with held_by_first(layout.hold()):
-        chosen = options.sets or dict.fromkeys(_sets_with_negatives(layout), 1.0)
+    work = workspace.model_work(name)
+    with held_by_first(workspace.hold()):
+        chosen = options.sets or dict.fromkeys(_sets_with_negatives(workspace), 1.0)
         as_finetune = FinetuneOptions(sets=chosen, prompts={"query": "", "passage": ""})
-        hashes = {part: value for part, value in _inputs(layout, as_finetune).items() if part in ("sets", "split")}
-        source = _cross_source(layout, options.base)
-        sha256 = weights_sha256(source) if source is not None else _base_sha256(layout, options.base)
+        hashes = {part: value for part, value in _inputs(workspace, as_finetune).items() if part in ("sets", "split")}
+        source = _cross_source(workspace, options.base)
+        sha256 = weights_sha256(source) if source is not None else _base_sha256(workspace, options.base)
         inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
-        if finished := _finished(layout.model(name), work, inputs):
-            return {**finished, "notes": _notes(layout, chosen)}
+        if finished := _finished(workspace.model(name), work, inputs):
+            return {**finished, "notes": _notes(workspace, chosen)}
         _begin(work, inputs)
-        base = _cross_base(source, work) if source is not None else base_folder(layout, options.base, work)
-        job = _prepared(layout, base, as_finetune, work / "job", progress)
+        base = _cross_base(source, work) if source is not None else base_folder(workspace, options.base, work)
+        job = _prepared(workspace, base, as_finetune, work / "job")
         out = work / "out"
-        result = train_reranker(base, job, out, replace(options, sets=chosen), work=work / "work", progress=progress)
+        result = train_reranker(
+            base, job, out, replace(options, sets=chosen), work=work / "work", progress=workspace.progress
+        )
         values = {part: value for part, value in result._asdict().items() if part not in ("history", "held_out")}
         report = {"name": name, **values, "held_out": sum(map(len, result.held_out.values()))}
-        report["notes"] = _notes(layout, chosen)
+        report["notes"] = _notes(workspace, chosen)
         if is_first_process():
-            task = _held_out_task(layout, result)
+            task = _held_out_task(workspace, result)
             _describe_reranker(out, name, base, job, options, result)
-            before = read_trained(source) if source is not None else _trained_before(layout, options.base)
+            before = read_trained(source) if source is not None else _trained_before(workspace, options.base)
             write_trained(out, [*before, *read_trained(job.folder)])
             report |= _export_reranker(out, name, task)
-            report |= _weigh(layout, out, task, progress, key)
-            _finish(layout.model(name), work, {**inputs, "report": report}, layout)
+            report |= _weigh(workspace, out, task)
+            _finish(workspace.model(name), work, {**inputs, "report": report}, workspace)
     return report
 
 
-def _sets_with_negatives(layout: Layout) -> list[str]:
+def _sets_with_negatives(workspace: Workspace) -> list[str]:
     """All sets that have negatives, or all where none has."""
-    names = list(trainable_sets(layout))
-    with_negatives = [name for name in names if len(text_columns(set_file(layout, name))) > 2]
+    names = list(trainable_sets(workspace))
+    with_negatives = [name for name in names if len(text_columns(set_file(workspace, name))) > 2]
     return with_negatives or names
 
 
-def _cross_source(layout: Layout, name: str) -> Path | None:
+def _cross_source(workspace: Workspace, name: str) -> Path | None:
     """The folder of a base that is a cross-encoder already; None for an encoder."""
-    folder = cross_folder(name, layout.models)
+    folder = cross_folder(name, workspace.models_folder)
     folder = folder.parent if folder.name == "onnx" else folder
-    if not folder.is_dir() and name not in (*PACKAGED, BASELINE) and find_base(layout, name) is None:
+    if not folder.is_dir() and name not in (*PACKAGED, BASELINE) and find_base(workspace, name) is None:
         folder = _from_hub(name)
     return folder if is_cross_encoder(folder) else None
 
@@ -528,12 +518,14 @@ def _cross_base(folder: Path, scratch: Path) -> Path:
     return out
 
 
-def _held_out_task(layout: Layout, result: RerankerResult) -> Task:
+def _held_out_task(workspace: Workspace, result: RerankerResult) -> Task:
     """Held-out records as queries; every positive that the sets have for such a query is an answer."""
     queries: dict[str, str] = {}
     itself: dict[str, str] = {}
     files = {
-        spec: set_file(layout, spec.partition(":")[0]) for spec in result.held_out if "/" not in spec.partition(":")[0]
+        spec: set_file(workspace, spec.partition(":")[0])
+        for spec in result.held_out
+        if "/" not in spec.partition(":")[0]
     }
     for spec, file in files.items():
         places = set(result.held_out[spec])
@@ -568,7 +560,7 @@ def _export_reranker(folder: Path, name: str, task: Task) -> dict[str, Any]:
     return {"drift": {"pairs": len(pairs), "correlation": correlation}, "precision": PRECISION}
 
 
-def _weigh(layout: Layout, folder: Path, task: Task, progress: Progress, key: str) -> dict[str, Any]:
+def _weigh(workspace: Workspace, folder: Path, task: Task) -> dict[str, Any]:
     """Choose the reranker's weight on held-out pairs; where that fails, search gives it the default weight.
 
     A missing index or a remote encoder that does not answer is no reason to lose a trained model.
@@ -583,7 +575,7 @@ def _weigh(layout: Layout, folder: Path, task: Task, progress: Progress, key: st
     if not names:
         return {"weight": None}
     try:
-        return {"weight": tune_rerank(layout, few, f"auto+rerank{RERANKED}:{model}", "MRR@10", progress, key=key)}
+        return {"weight": tune_rerank(workspace, few, f"auto+rerank{RERANKED}:{model}", "MRR@10")}
     except LemmataError as error:
         return {"weight": None, "not_weighed": str(error)}
 
@@ -758,12 +750,12 @@ def _begin(work: Path, inputs: Mapping[str, Any]) -> None:
     once(lambda: note.is_file() and note.read_text(encoding="utf-8") == key, begin)
 
 
-def _finish(place: Path, work: Path, manifest: Mapping[str, Any], layout: Layout | None) -> None:
+def _finish(place: Path, work: Path, manifest: Mapping[str, Any], workspace: Workspace | None) -> None:
     """Move the model into place. Vectors made by an earlier model of its name are no longer valid."""
     trained_under = summary(read_trained(work / "out"))
     begun = (work / "begun.json").read_text(encoding="utf-8")  # tells `lemmata gc` that this work is finished
     seal(work / "out", {**manifest, "trained_under": trained_under, "begun": begun})
-    if layout is not None:
-        invalidate_vectors(layout, place.name)
+    if workspace is not None:
+        invalidate_vectors(workspace, place.name)
     replace_folder(work / "out", place)
     shutil.rmtree(work, ignore_errors=True)

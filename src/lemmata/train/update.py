@@ -16,7 +16,7 @@ import numpy as np
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.files import writing
-from lemmata.core.workspace import Layout
+from lemmata.core.workspace import Workspace
 from lemmata.corpus.split import Keys
 from lemmata.evaluate.charts import signed
 from lemmata.evaluate.evaluate import TASKS, TaskOptions, corpus_task
@@ -54,7 +54,7 @@ def read_known(folder: Path) -> Known | None:
         return None
 
 
-def tasks_to_compare(layout: Layout, names: list[str], new: Keys) -> tuple[list[Task], list[Task]]:
+def tasks_to_compare(workspace: Workspace, names: list[str], new: Keys) -> tuple[list[Task], list[Task]]:
     """Queries about new passages, and held-out ones about the others; none of them is of the test part.
 
     Nothing new was trained on yet, so new passages of the training part may ask as well. Folders of queries are left
@@ -65,7 +65,7 @@ def tasks_to_compare(layout: Layout, names: list[str], new: Keys) -> tuple[list[
         asked: set[str] = set()  # a document may have passages of both parts
         for part in ("validation", "train"):
             with contextlib.suppress(LemmataError):  # a part without queries
-                task = corpus_task(layout, name, TaskOptions(part=part, share=0.0))
+                task = corpus_task(workspace, name, TaskOptions(part=part, share=0.0))
                 about_new = dict.fromkeys(new_queries(task, new))
                 fresh.append(_sample(task, [query for query in about_new if query not in asked]))
                 asked |= about_new.keys()

@@ -19,7 +19,7 @@ from lemmata.core.errors import ConfigError
 from lemmata.core.files import read_array, writing
 from lemmata.core.types import Encoder, Floats, Integers, Progress
 from lemmata.core.workers import cluster_map, is_on_cluster
-from lemmata.core.workspace import Layout, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import BATCH, RemoteEncoder
 from lemmata.vectors.ann import EXACT_UP_TO, AnnIndex
@@ -129,7 +129,7 @@ def _encode_on_cluster(
     progress: Progress,
     what: str,
 ) -> None:
-    models = writer.layout.models.absolute()
+    models = writer.workspace.models_folder.absolute()
     load = partial(load_encoder, writer.encoder, dimension=encoder.dimension, threads=1, models=models)
     parts = (missing[start : start + _SENT_TEXTS] for start in range(0, len(missing), _SENT_TEXTS))
     items = ((rows, list(read(rows))) for rows in parts)
@@ -162,13 +162,7 @@ def _duration(seconds: float) -> str:
 
 
 def build_neighbours(
-    layout: Layout,
-    item: Artefact,
-    count: int,
-    matrix: Callable[[], Floats],
-    progress: Progress,
-    *,
-    more_than: int = EXACT_UP_TO,
+    workspace: Workspace, item: Artefact, count: int, matrix: Callable[[], Floats], *, more_than: int = EXACT_UP_TO
 ) -> str:
     """Build an HNSW graph where there are enough vectors to need one; returns which index there is, exact or ann."""
     if count <= more_than or importlib.util.find_spec("faiss") is None:
@@ -178,17 +172,19 @@ def build_neighbours(
     source = read_manifest(item.vectors)
     manifest = read_undamaged(item)
     if manifest is None or "milvus" in manifest or manifest["vectors"] != source:
-        progress(item.name, 0, None)
+        workspace.progress(item.name, 0, None)
         hashes = np.array(read_array(item.vectors.with_name("hashes.npy"), item.cure))
         nodes = _old_nodes(item.folder, manifest, source)
         rows = match_rows(hashes, nodes)
         with writing(item.folder) as temporary:
             temporary.mkdir()
             if len(rows) + len(hashes) - 2 * np.count_nonzero(rows >= 0) > _MAX_CHANGED * len(rows):
-                AnnIndex.build(matrix(), layout.ann_graph(temporary))
+                AnnIndex.build(matrix(), workspace.ann_graph(temporary))
                 nodes = hashes
             else:
-                _, rows = AnnIndex.grow(layout.ann_graph(item.folder), rows, matrix(), layout.ann_graph(temporary))
+                _, rows = AnnIndex.grow(
+                    workspace.ann_graph(item.folder), rows, matrix(), workspace.ann_graph(temporary)
+                )
                 nodes = np.concatenate([nodes, hashes[rows[len(nodes) :]]])
             np.save(temporary / "hashes.npy", nodes)
             seal(temporary, {"verb": "index", "vectors": source})

@@ -15,7 +15,7 @@ from lemmata.core.artefacts import Artefact, dense_index, read_artefact, read_un
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, explain_failed_write, read_array, replace_folder
 from lemmata.core.types import Crowding, Floats, Integers
-from lemmata.core.workspace import Layout, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets
 
 _CROWDING = "crowding.npy"
 
@@ -31,64 +31,64 @@ class StoredVectors(NamedTuple):
     crowding: Crowding  # of the passages
 
 
-def unfinished(layout: Layout) -> str:
+def unfinished(workspace: Workspace) -> str:
     """How far vectors are that are being made, or what to do where their making was ended; empty without any."""
-    note = read_manifest(layout.indexing)
+    note = read_manifest(workspace.indexing)
     if note is None:
         return ""
     share = f"{note['done'] / note['total']:.0%} of the vectors are made"
-    return f"{share} so far" if layout.is_held() else f"{share}: run 'lemmata index' again for the rest"
+    return f"{share} so far" if workspace.is_held() else f"{share}: run 'lemmata index' again for the rest"
 
 
-def no_vectors(layout: Layout) -> str:
+def no_vectors(workspace: Workspace) -> str:
     """What to do where search has no vectors to use, in one sentence."""
-    others = ", ".join(vectors.encoder for vectors in vector_sets(layout))
+    others = ", ".join(vectors.encoder for vectors in vector_sets(workspace))
     if not others:
         return "there is no dense index yet: run 'lemmata index'"
     return f"no encoder is chosen to search with: run 'lemmata index --encoder NAME' (there are vectors of {others})"
 
 
-def open_vectors(layout: Layout, corpus: str | None = None, encoder: str = "") -> StoredVectors:
+def open_vectors(workspace: Workspace, corpus: str | None = None, encoder: str = "") -> StoredVectors:
     """The vectors of a corpus by an encoder: by default the present corpus, and the encoder that search uses.
 
     WorkspaceError where there are none, or only those of another state of the corpus.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     if vectors is None:
-        raise WorkspaceError(unfinished(layout) or no_vectors(layout))
+        raise WorkspaceError(unfinished(workspace) or no_vectors(workspace))
     item = dense_index(vectors)
-    return read_artefact(layout, item, corpus, lambda manifest: _read(item, manifest))
+    return read_artefact(workspace, item, corpus, lambda manifest: _read(item, manifest))
 
 
-def open_old_vectors(layout: Layout, encoder: str) -> StoredVectors | None:
+def open_old_vectors(workspace: Workspace, encoder: str) -> StoredVectors | None:
     """The vectors of whatever corpus they were made from; None where there are none, or they are damaged."""
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     item = dense_index(vectors) if vectors else None
     manifest = read_undamaged(item) if item else None
     return None if item is None or manifest is None else _read(item, manifest)
 
 
-def vectors_manifest(layout: Layout, encoder: str = "") -> dict[str, Any] | None:
+def vectors_manifest(workspace: Workspace, encoder: str = "") -> dict[str, Any] | None:
     """What is known about the vectors of an encoder, by default of the one that search uses; None without any."""
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     return read_manifest(vectors.manifest) if vectors else None
 
 
-def invalidate_vectors(layout: Layout, encoder: str) -> None:
+def invalidate_vectors(workspace: Workspace, encoder: str) -> None:
     """Drop the vectors of an encoder that is about to change, and the weights of `auto` that were fitted to them.
 
     Its place as the default stays.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     if vectors is not None:
         vectors.fusion.unlink(missing_ok=True)
         vectors.manifest.unlink(missing_ok=True)
         for name in ("vectors", "summaries"):
-            shutil.rmtree(_partial(layout, encoder, name), ignore_errors=True)
+            shutil.rmtree(_partial(workspace, encoder, name), ignore_errors=True)
 
 
-def _partial(layout: Layout, encoder: str, name: str) -> Path:
-    return layout.encoder_folder(encoder) / f"{name}.partial"
+def _partial(workspace: Workspace, encoder: str, name: str) -> Path:
+    return workspace.encoder_folder(encoder) / f"{name}.partial"
 
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
@@ -105,7 +105,7 @@ class VectorWriter:
 
     def __init__(
         self,
-        layout: Layout,
+        workspace: Workspace,
         encoder: str,
         dimension: int,
         hashes: npt.NDArray[np.uint64],
@@ -113,10 +113,10 @@ class VectorWriter:
         made_by: str = "",
         name: str = "vectors",
     ) -> None:
-        self.layout = layout
+        self.workspace = workspace
         self.encoder = encoder
         self.name = name
-        self.folder = _partial(layout, encoder, name)
+        self.folder = _partial(workspace, encoder, name)
         key = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
         note = self.folder / "key"
         shape = (len(hashes), dimension)

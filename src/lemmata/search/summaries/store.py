@@ -18,7 +18,7 @@ from lemmata.core.artefacts import Artefact, read_artefact, read_undamaged, summ
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import read_array, writing
 from lemmata.core.types import Floats, Integers
-from lemmata.core.workspace import Layout, VectorSet, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set, vector_sets
 
 
 class Summary(NamedTuple):
@@ -55,36 +55,36 @@ class StoredSummaries(NamedTuple):
         return described
 
 
-def open_summaries(layout: Layout, corpus: str | None = None, encoder: str = "") -> StoredSummaries | None:
+def open_summaries(workspace: Workspace, corpus: str | None = None, encoder: str = "") -> StoredSummaries | None:
     """The summaries of an encoder, by default of the one that search uses; None where none were chosen.
 
     WorkspaceError for damaged ones, and for those of another state of the corpus.
     """
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     if vectors is None or not vectors.summaries.is_dir():
         return None
     item = summary_index(vectors)
-    return read_artefact(layout, item, corpus, lambda manifest: _read(item, manifest))
+    return read_artefact(workspace, item, corpus, lambda manifest: _read(item, manifest))
 
 
-def open_old_summaries(layout: Layout, encoder: str) -> StoredSummaries | None:
+def open_old_summaries(workspace: Workspace, encoder: str) -> StoredSummaries | None:
     """The summaries of whatever corpus they were made for; None where there are none, or they are damaged."""
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     item = summary_index(vectors) if vectors else None
     manifest = read_undamaged(item) if item else None
     return None if item is None or manifest is None else _read(item, manifest)
 
 
-def summaries_manifest(layout: Layout, encoder: str = "") -> dict[str, Any] | None:
+def summaries_manifest(workspace: Workspace, encoder: str = "") -> dict[str, Any] | None:
     """What is known about the summaries of an encoder, by default of the one that search uses; None without any."""
-    vectors = vector_set(layout, encoder)
+    vectors = vector_set(workspace, encoder)
     return read_manifest(vectors.summaries / "manifest.json") if vectors else None
 
 
-def drop_summaries(layout: Layout, encoder: str = "") -> list[str]:
+def drop_summaries(workspace: Workspace, encoder: str = "") -> list[str]:
     """Delete the summaries of an encoder, or of all; returns which had any. Call it while holding the workspace."""
     dropped = []
-    for vectors in vector_sets(layout):
+    for vectors in vector_sets(workspace):
         if vectors.summaries.is_dir() and encoder in ("", vectors.encoder):
             dropped.append(vectors.encoder)
             _remove(vectors)
@@ -110,19 +110,19 @@ class Bindings(NamedTuple):
     about: npt.NDArray[np.uint64]  # (m,) hashes of the texts
 
 
-def read_bindings(layout: Layout) -> Bindings:
+def read_bindings(workspace: Workspace) -> Bindings:
     """Those of the workspace, memory-mapped; none where there are none yet."""
-    if not layout.summary_bindings.exists():
+    if not workspace.summary_bindings.exists():
         return Bindings(np.empty(0, np.uint64), np.empty(0, np.uint64))
     cure = "delete it and run 'lemmata index' again"
-    keys, about = read_array(layout.summary_bindings, cure)
+    keys, about = read_array(workspace.summary_bindings, cure)
     return Bindings(keys, about)
 
 
-def write_bindings(layout: Layout, bindings: Bindings) -> None:
+def write_bindings(workspace: Workspace, bindings: Bindings) -> None:
     """Replace those of the workspace. Call it while holding it."""
     order = np.argsort(bindings.keys, kind="stable")
-    with writing(layout.summary_bindings) as temporary, temporary.open("wb") as file:
+    with writing(workspace.summary_bindings) as temporary, temporary.open("wb") as file:
         np.save(file, np.stack([bindings.keys[order], bindings.about[order]]))
 
 

@@ -21,7 +21,7 @@ from lemmata.core.artefacts import read_undamaged, set_digest, summary_index, su
 from lemmata.core.errors import InputError
 from lemmata.core.files import sha256_of
 from lemmata.core.types import Encoder, Integers, Mask, Progress
-from lemmata.core.workspace import Layout, open_manifest, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import Workspace, open_manifest, read_manifest, vector_set, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.training_files import read_batches, set_file, sets
 from lemmata.ingest.beir import read_table
@@ -51,34 +51,36 @@ _BATCH = 10_000  # records of a training set read at once
 # ---------------------------------------------------------------- sources
 
 
-def chosen_sources(layout: Layout) -> str:
+def chosen_sources(workspace: Workspace) -> str:
     """The sources of the summaries that search uses, comma-separated; empty where it uses none."""
-    encoders = vector_sets(layout)  # the default one first, unless the note on it is damaged
+    encoders = vector_sets(workspace)  # the default one first, unless the note on it is damaged
     chosen = next((one for one in encoders if one.is_default or one.summaries.is_dir()), None)
     cure = "name its sources again with 'lemmata index --summaries NAMES', or none"
     manifest = open_manifest(chosen.summaries / "manifest.json", cure) if chosen else None
-    words = read_manifest(layout.manifest(layout.lexical)) or {}  # where the vectors are gone, or not made yet
+    words = (
+        read_manifest(workspace.manifest(workspace.lexical_folder)) or {}
+    )  # where the vectors are gone, or not made yet
     sources = manifest["sources"] if manifest else words.get("summaries", [])
     return ",".join(source["name"] for source in sources)
 
 
-def sources_of(layout: Layout, names: str) -> list[dict[str, str]]:
+def sources_of(workspace: Workspace, names: str) -> list[dict[str, str]]:
     """Name, author and hash of each source as it is now; a file is named by its path below the workspace."""
     sources: list[dict[str, str]] = []
     if names in ("", NONE):
         return sources
-    known = sets(layout)
+    known = sets(workspace)
     for name in dict.fromkeys(filter(None, map(str.strip, names.split(",")))):
         if name in known:
-            digest = set_digest(layout, name) or sha256_of([set_file(layout, name)])
+            digest = set_digest(workspace, name) or sha256_of([set_file(workspace, name)])
             sources.append({"name": name, "author": _author(known, name), "sha256": digest})
-        elif (layout.root / name).is_file():
-            sources.append({"name": name, "author": IMPORTED, "sha256": sha256_of([layout.root / name])})
+        elif (workspace.root / name).is_file():
+            sources.append({"name": name, "author": IMPORTED, "sha256": sha256_of([workspace.root / name])})
         else:
             there = ", ".join(known) or "none yet"
             raise InputError(
                 f"there is no training set {name!r} to take summaries from (there are: {there}), and no file"
-                f" {os.path.normpath(layout.root / name)}: name others with --summaries, or {NONE}"
+                f" {os.path.normpath(workspace.root / name)}: name others with --summaries, or {NONE}"
             )
     return sources
 
@@ -95,21 +97,21 @@ def _author(known: Mapping[str, Mapping[str, Any]], name: str, of: tuple[str, ..
     return ", ".join(dict.fromkeys(_author(known, other, (*of, name)) for other in others)) or RULES
 
 
-def _read(layout: Layout, name: str) -> Iterator[tuple[str, str]]:
+def _read(workspace: Workspace, name: str) -> Iterator[tuple[str, str]]:
     """Passage id and text of everything that a source says about passages."""
-    if name in sets(layout):
+    if name in sets(workspace):
         columns = ["anchor", "anchor_id", "positive_id"]
-        for batch in read_batches(set_file(layout, name), _BATCH, columns):
+        for batch in read_batches(set_file(workspace, name), _BATCH, columns):
             yield from ((line["positive_id"], line["anchor"]) for line in batch if line["anchor_id"] is None)
         return
-    path = layout.root / name
+    path = workspace.root / name
     table = judged_queries(*read_table(path), file=path.name) if path.suffix == ".tsv" else read_imported(path)
     for query in table:
         yield query.passage, query.text
 
 
 def _collect(
-    layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]
+    workspace: Workspace, corpus: Corpus, sources: Sequence[Mapping[str, str]]
 ) -> tuple[list[Summary], Counter[str], Bindings]:
     """The distinct texts about passages of the corpus, by row, why others were left out, and what they are about."""
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
@@ -117,7 +119,7 @@ def _collect(
     found: list[Summary] = []
     keys: list[str] = []
     for number, source in enumerate(sources):
-        for identity, text in _read(layout, source["name"]):
+        for identity, text in _read(workspace, source["name"]):
             words = " ".join(text.split())
             if not words:
                 left_out["empty"] += 1
@@ -127,7 +129,7 @@ def _collect(
     rows, bindings = _follow_texts(
         np.array([summary.row for summary in found], np.int64),
         hash_texts(keys, len(keys), lambda *_: None),
-        read_bindings(layout),
+        read_bindings(workspace),
         content_hashes(corpus, lambda *_: None),
     )
     seen: set[tuple[int, str]] = set()
@@ -177,10 +179,10 @@ def _find(ascending: Hashes, wanted: Hashes) -> tuple[Integers, Mask]:
     return np.where(there, places, len(ascending)), there
 
 
-def read_summaries(layout: Layout, corpus: Corpus, sources: Sequence[Mapping[str, str]]) -> list[Summary]:
+def read_summaries(workspace: Workspace, corpus: Corpus, sources: Sequence[Mapping[str, str]]) -> list[Summary]:
     """The summaries of passages of the corpus in these sources, by row. Call it while holding the workspace."""
-    summaries, _, bindings = _collect(layout, corpus, sources)
-    write_bindings(layout, bindings)
+    summaries, _, bindings = _collect(workspace, corpus, sources)
+    write_bindings(workspace, bindings)
     return summaries
 
 
@@ -231,36 +233,35 @@ class Summarised:
 # ---------------------------------------------------------------- vectors
 
 
-def texts_to_encode(layout: Layout, corpus: Corpus, names: str, spec: str, made_by: str) -> list[str]:
+def texts_to_encode(workspace: Workspace, corpus: Corpus, names: str, spec: str, made_by: str) -> list[str]:
     """The texts that an encoder has no vectors of yet."""
-    summaries, _, _ = _collect(layout, corpus, sources_of(layout, names))
+    summaries, _, _ = _collect(workspace, corpus, sources_of(workspace, names))
     texts = [summary.text for summary in summaries]
-    stored = open_old_summaries(layout, spec)
+    stored = open_old_summaries(workspace, spec)
     if stored is None or stored.made_by != made_by:
         return texts
     matches = match_rows(np.asarray(stored.hashes), hash_texts(texts, len(texts), lambda *_: None))
     return [text for text, match in zip(texts, matches.tolist(), strict=True) if match < 0]
 
 
-def summaries_are_up_to_date(layout: Layout, corpus: str, names: str, spec: str, made_by: str) -> bool:
+def summaries_are_up_to_date(workspace: Workspace, corpus: str, names: str, spec: str, made_by: str) -> bool:
     """Whether an encoder has the vectors of the summaries in these sources, as they are now; names may be empty."""
-    vectors = vector_set(layout, spec)
+    vectors = vector_set(workspace, spec)
     if vectors is None or not vectors.summaries.is_dir():
         return names in ("", NONE)
     manifest = read_undamaged(summary_index(vectors)) or {}
     if names in ("", NONE):
         return False
-    wanted = {"corpus": corpus, "made_by": made_by, "sources": sources_of(layout, names)}
+    wanted = {"corpus": corpus, "made_by": made_by, "sources": sources_of(workspace, names)}
     return {name: manifest.get(name) for name in wanted} == wanted
 
 
 def encode_summaries(
-    layout: Layout,
+    workspace: Workspace,
     corpus: Corpus,
     names: str,
     encoder: Encoder,
     spec: str,
-    progress: Progress,
     *,
     more_than: int = EXACT_UP_TO,
     place: Place | None = None,
@@ -272,14 +273,14 @@ def encode_summaries(
     user named it. Call it while holding the workspace.
     """
     encoded = 0
-    if not summaries_are_up_to_date(layout, corpus.inputs, names, spec, encoder.name):
-        sources = sources_of(layout, names)
-        summaries, left_out, bindings = _collect(layout, corpus, sources)
-        write_bindings(layout, bindings)
+    if not summaries_are_up_to_date(workspace, corpus.inputs, names, spec, encoder.name):
+        sources = sources_of(workspace, names)
+        summaries, left_out, bindings = _collect(workspace, corpus, sources)
+        write_bindings(workspace, bindings)
         texts = [summary.text for summary in summaries]
-        hashes = hash_texts(texts, len(texts), progress)
-        stored = open_old_summaries(layout, spec)
-        writer = VectorWriter(layout, spec, encoder.dimension, hashes, made_by=encoder.name, name="summaries")
+        hashes = hash_texts(texts, len(texts), workspace.progress)
+        stored = open_old_summaries(workspace, spec)
+        writer = VectorWriter(workspace, spec, encoder.dimension, hashes, made_by=encoder.name, name="summaries")
         if stored is not None and stored.made_by == encoder.name and stored.matrix.shape[1] == encoder.dimension:
             copy_vectors(writer, np.asarray(stored.hashes), stored.matrix, hashes)
         del stored
@@ -289,7 +290,7 @@ def encode_summaries(
         def read(rows: Integers) -> list[str]:
             return [texts[row] for row in rows.tolist()]
 
-        encode_missing(writer, missing, read, encoder, progress, what="encoding summaries")
+        encode_missing(writer, missing, read, encoder, workspace.progress, what="encoding summaries")
         write_texts(writer.folder, summaries)
         writer.finish(
             {
@@ -302,21 +303,20 @@ def encode_summaries(
                 "left_out": dict(sorted(left_out.items())),
             }
         )
-    vectors = vector_set(layout, spec)
-    manifest = summaries_manifest(layout, spec)
+    vectors = vector_set(workspace, spec)
+    manifest = summaries_manifest(workspace, spec)
     assert vectors is not None
     assert manifest is not None
     item = summary_neighbours(vectors)
     if place is not None:
-        send_summaries(layout, place, corpus, spec, progress, rebuild=rebuild)
+        send_summaries(workspace, place, corpus, spec, rebuild=rebuild)
         neighbours = "milvus"
     else:
         neighbours = build_neighbours(
-            layout,
+            workspace,
             item,
             manifest["counts"]["summaries"],
             lambda: np.load(vectors.summaries / "matrix.npy", mmap_mode="r"),
-            progress,
             more_than=more_than,
         )
     return {**manifest["counts"], "left_out": manifest["left_out"], "encoded": encoded, "neighbours": neighbours}
