@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import sqlite3
@@ -231,22 +230,6 @@ def test_a_missing_model_name_is_an_error(cache: Path) -> None:
 def test_options_that_make_no_sense_are_refused(key: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=key):
         build(EndpointOptions, {key: value}, "[llm]")
-
-
-def test_answers_of_an_older_cache_are_still_used(server: Server, cache: Path) -> None:
-    server.script()
-    question = ["tiny", "Be brief.", "q", SCHEMA, 0.0]
-    digest = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).digest()
-    with contextlib.closing(sqlite3.connect(cache)) as connection, connection:
-        connection.execute(
-            "CREATE TABLE answers (digest BLOB PRIMARY KEY, model TEXT, text TEXT,"
-            " tokens_in INTEGER, tokens_out INTEGER, truncated INTEGER)"
-        )
-        connection.execute("INSERT INTO answers VALUES (?, 'tiny', ?, 3, 4, 0)", (digest, '{"echo": "$\\\\alpha$ é"}'))
-    for _ in range(2):
-        [answer] = open_chat(server, cache).run(questions("q"))
-        assert answer == Answer('{"echo": "$\\\\alpha$ é"}', {"echo": "$\\alpha$ é"}, 3, 4, cached=True)
-    assert server.calls() == []
 
 
 # ---------------------------------------------------------------- kills
