@@ -289,14 +289,6 @@ def every(bench: Bench) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def warm_up() -> None:
     """Import what the stages need, so that their forked processes do not."""
-    import lemmata.stages.bridge
-    import lemmata.stages.evaluate
-    import lemmata.stages.mine
-    import lemmata.stages.train
-
-    import lemmata.run
-    import lemmata.search
-    import lemmata.train.finetune  # noqa: F401
 
     try:
         import pyarrow.parquet  # noqa: F401

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 
 import fsspec.implementations.local  # noqa: F401 - so that the forked processes do not load it
-import lemmata.stages.publish  # noqa: F401 - the same
 import numpy as np
 from tests.faults.kills import finish, start
 
+import lemmata.maintain.publish  # noqa: F401 - the same
 from lemmata.project import Project
 
 

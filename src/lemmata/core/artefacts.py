@@ -6,16 +6,19 @@ files. Every reader calls `open_artefact`, which checks sizes and first bytes; `
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import sha256_of
+from lemmata.core.files import sha256_of, writing
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
+    as_stored,
     open_manifest,
     read_corpus_manifest,
     read_manifest,
@@ -66,69 +69,62 @@ class FileProblem(NamedTuple):
     command: str = ""  # that makes it again
 
 
-def corpus_artefact(workspace: Workspace) -> Artefact:
-    """The corpus, which is its own source."""
-    return Artefact("corpus", workspace.corpus_folder, "lemmata ingest PATHS…", "", "", replaceable=False)
+class _Kind(NamedTuple):
+    """A row of the tables below: what an artefact is called, which command makes it, and from what."""
+
+    name: str  # in messages
+    command: str
+    source: str
+    key: str  # of its source in the manifest
+    replaceable: bool = True
+
+
+# by the attribute of Workspace that names its folder
+_OF_WORKSPACE = {
+    "corpus_folder": _Kind("corpus", "lemmata ingest PATHS…", "", "", replaceable=False),
+    "lexical_folder": _Kind("lexical index", "lemmata index", "corpus", "corpus"),
+    "graph_folder": _Kind("graph", "lemmata graph build", "corpus", "corpus"),
+    "embedding_folder": _Kind("graph embedding", "lemmata graph embed", "graph", "inputs"),
+    "split_folder": _Kind("split", "lemmata split", "corpus", "inputs", replaceable=False),
+}
+# by the attribute of VectorSet that names its folder; one for each encoder
+_OF_ENCODER = {
+    "vectors": _Kind("dense index", "lemmata index", "corpus", "corpus"),
+    "ann": _Kind("neighbour index", "lemmata index", "vectors", "vectors"),
+    "lengths": _Kind("set of edge lengths", "lemmata index", "vectors", "vectors"),
+    "metric": _Kind("learned metric", "lemmata train metric", "vectors", "vectors"),
+    "map": _Kind("map", "lemmata map", "vectors", "vectors"),
+    "summaries": _Kind("summary index", "lemmata index", "corpus", "corpus"),
+    "summaries_ann": _Kind("neighbour index of summaries", "lemmata index", "vectors", "vectors"),
+}
 
 
 def artefact(workspace: Workspace, name: str) -> Artefact:
-    """One of lexical, graph, embedding and split."""
-    return {
-        "lexical": Artefact("lexical index", workspace.lexical_folder, "lemmata index", "corpus", "corpus"),
-        "graph": Artefact("graph", workspace.graph_folder, "lemmata graph build", "corpus", "corpus"),
-        "embedding": Artefact("graph embedding", workspace.embedding_folder, "lemmata graph embed", "graph", "inputs"),
-        "split": Artefact("split", workspace.split_folder, "lemmata split", "corpus", "inputs", replaceable=False),
-    }[name]
+    """One of corpus, lexical, graph, embedding and split."""
+    kind = _OF_WORKSPACE[f"{name}_folder"]
+    folder = getattr(workspace, f"{name}_folder")
+    return Artefact(kind.name, folder, kind.command, kind.source, kind.key, replaceable=kind.replaceable)
 
 
-def dense_index(vectors: VectorSet) -> Artefact:
-    """The vectors of an encoder."""
-    name, command = _of_encoder("dense index", vectors)
-    return Artefact(name, vectors.vectors, command, "corpus", "corpus")
+def of_encoder(vectors: VectorSet, place: str) -> Artefact:
+    """What is made for an encoder: its vectors, ann, lengths, metric, map, summaries or summaries_ann."""
+    kind = _OF_ENCODER[place]
+    name, command = kind.name, kind.command
+    if not vectors.is_default:
+        name = f"{name} of {vectors.encoder}"
+        command = command if place == "map" else f"{command} --encoder {vectors.encoder}"
+    source = vectors.summaries / "manifest.json" if place == "summaries_ann" else vectors.manifest
+    folder = getattr(vectors, place)
+    return Artefact(name, folder, command, kind.source, kind.key, vectors=source if kind.source == "vectors" else None)
 
 
-def neighbour_index(vectors: VectorSet) -> Artefact:
-    """The neighbour index of the vectors of an encoder."""
-    name, command = _of_encoder("neighbour index", vectors)
-    return Artefact(name, vectors.ann, command, "vectors", "vectors", vectors=vectors.manifest)
-
-
-def edge_lengths(vectors: VectorSet) -> Artefact:
-    """The lengths of the edges of the graph by the vectors of an encoder."""
-    name, command = _of_encoder("set of edge lengths", vectors)
-    return Artefact(name, vectors.lengths, command, "vectors", "vectors", vectors=vectors.manifest)
-
-
-def passage_map(vectors: VectorSet) -> Artefact:
-    """The map of the passages by the vectors of an encoder."""
-    name, _ = _of_encoder("map", vectors)
-    return Artefact(name, vectors.map, "lemmata map", "vectors", "vectors", vectors=vectors.manifest)
-
-
-def learned_metric(vectors: VectorSet) -> Artefact:
-    """The metric that was learned from the vectors of an encoder and the links of the graph."""
-    name = "learned metric" if vectors.is_default else f"learned metric of {vectors.encoder}"
-    command = "lemmata train metric" if vectors.is_default else f"lemmata train metric --encoder {vectors.encoder}"
-    return Artefact(name, vectors.metric, command, "vectors", "vectors", vectors=vectors.manifest)
-
-
-def summary_index(vectors: VectorSet) -> Artefact:
-    """The summaries of passages, with their vectors by an encoder."""
-    name, command = _of_encoder("summary index", vectors)
-    return Artefact(name, vectors.summaries, command, "corpus", "corpus")
-
-
-def summary_neighbours(vectors: VectorSet) -> Artefact:
-    """The neighbour index of the vectors of summaries."""
-    name, command = _of_encoder("neighbour index of summaries", vectors)
-    source = vectors.summaries / "manifest.json"
-    return Artefact(name, vectors.summaries_ann, command, "vectors", "vectors", vectors=source)
-
-
-def _of_encoder(name: str, vectors: VectorSet) -> tuple[str, str]:
-    if vectors.is_default:
-        return name, "lemmata index"
-    return f"{name} of {vectors.encoder}", f"lemmata index --encoder {vectors.encoder}"
+dense_index = partial(of_encoder, place="vectors")
+neighbour_index = partial(of_encoder, place="ann")
+edge_lengths = partial(of_encoder, place="lengths")
+learned_metric = partial(of_encoder, place="metric")
+passage_map = partial(of_encoder, place="map")
+summary_index = partial(of_encoder, place="summaries")
+summary_neighbours = partial(of_encoder, place="summaries_ann")
 
 
 def problems(workspace: Workspace, items: Iterable[Artefact] | None = None) -> Iterator[str]:
@@ -163,8 +159,7 @@ def models(workspace: Workspace) -> list[Artefact]:
 
 def artefacts(workspace: Workspace) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
-    made = (dense_index, neighbour_index, edge_lengths, learned_metric, passage_map, summary_index, summary_neighbours)
-    indexes = [make(vectors) for vectors in vector_sets(workspace) for make in made]
+    indexes = [of_encoder(vectors, place) for vectors in vector_sets(workspace) for place in _OF_ENCODER]
     named = [artefact(workspace, name) for name in ("graph", "embedding", "split")]
     sets = [training_set(workspace, folder.name) for folder in sorted(workspace.training_folder.glob("[!.]*"))]
     found = (artefact(workspace, "lexical"), *indexes, *named, *sets, *models(workspace))
@@ -204,6 +199,27 @@ def read_artefact(
         if read_manifest(item.manifest) == manifest:
             return content
     return read_artefact(workspace, item, source, read)  # it was replaced in between
+
+
+def is_current(item: Artefact, recipe: Mapping[str, Any]) -> bool:
+    """The one rule: whether an artefact is undamaged and its manifest says all that `recipe` says.
+
+    A recipe names what the artefact is made from, with which options, in which format.
+    """
+    manifest = read_undamaged(item)
+    return manifest is not None and all(manifest.get(name) == value for name, value in as_stored(recipe).items())
+
+
+@contextlib.contextmanager
+def making(item: Artefact, recipe: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder to fill, which takes the place of an artefact at the end, with the recipe in its manifest.
+
+    Until then the artefact before can be read, and a kill leaves it as it was.
+    """
+    with writing(item.folder) as folder:
+        folder.mkdir()
+        yield folder
+        seal(folder, recipe)
 
 
 def read_undamaged(item: Artefact) -> dict[str, Any] | None:
@@ -353,7 +369,7 @@ def checksums(workspace: Workspace) -> dict[Path, str]:
     """The SHA-256 of each file that a manifest names; WorkspaceError for a damaged manifest."""
     return {
         item.folder / name: facts["sha256"]
-        for item in (corpus_artefact(workspace), *artefacts(workspace))
+        for item in (artefact(workspace, "corpus"), *artefacts(workspace))
         if (manifest := open_manifest(item.manifest, item.repair))
         for name, facts in _written(item, manifest)
     }

@@ -170,9 +170,14 @@ def _folder_name(encoder: str) -> str:
 
 def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
     """The last act of a stage."""
-    manifest = json.loads(json.dumps({"format": FORMAT, **content}))  # as it comes back from the disk
+    manifest = as_stored({"format": FORMAT, **content})
     data = json.dumps({**manifest, "checksum": _checksum(manifest)}, indent=1, sort_keys=True, ensure_ascii=False)
     write_atomically(path, data.encode(errors="surrogatepass") + b"\n")
+
+
+def as_stored(content: Mapping[str, Any]) -> Manifest:
+    """A manifest as it comes back from the disk."""
+    return dict(json.loads(json.dumps(content)))
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from lemmata.core.artefacts import check_files, corpus_artefact
+from lemmata.core.artefacts import artefact, check_files
 from lemmata.core.database import Connection
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import INSERTED, Document, Integers, Link, Mask, Passage, Skip, titled, without_references
@@ -65,7 +65,7 @@ def _open(workspace: Workspace) -> tuple[dict[str, Any], Connection]:
         if manifest is None:
             raise WorkspaceError(f"{workspace.root} has no corpus yet: run 'lemmata ingest PATHS…' first")
         try:
-            check_files(corpus_artefact(workspace), manifest)
+            check_files(artefact(workspace, "corpus"), manifest)
             connection = open_database(workspace.database, create=False)
         except WorkspaceError:
             if read_manifest(workspace.manifest(workspace.corpus_folder)) == manifest:

@@ -14,9 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.artefacts import artefact, dense_index, edge_lengths, open_artefact, read_undamaged, seal
+from lemmata.core.artefacts import (
+    artefact,
+    dense_index,
+    edge_lengths,
+    is_current,
+    making,
+    open_artefact,
+    read_undamaged,
+)
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import create_array, read_array, writing
+from lemmata.core.files import create_array, read_array
 from lemmata.core.types import Floats, Graph, Integers, MeasuredGraph, Progress
 from lemmata.core.workspace import VectorSet, Workspace, read_corpus_manifest, read_manifest, vector_set, vector_sets
 from lemmata.graph.store import open_graph
@@ -162,9 +170,11 @@ def open_lengths(workspace: Workspace, encoder: str = "") -> MeasuredGraph:
 
 def lengths_are_up_to_date(workspace: Workspace, vectors: VectorSet) -> bool:
     """Whether the lengths of a set of vectors are those of the present graph and vectors."""
-    manifest = read_undamaged(edge_lengths(vectors)) or {}
-    wanted = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
-    return {name: manifest.get(name) for name in wanted} == wanted
+    return is_current(edge_lengths(vectors), _recipe(workspace, vectors))
+
+
+def _recipe(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]:
+    return {"verb": "index", "vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
 
 
 def graph_inputs(workspace: Workspace) -> Any:
@@ -193,8 +203,7 @@ def writing_lengths(
     workspace: Workspace, vectors: VectorSet, nodes: int, edges: int
 ) -> Iterator[tuple[MeasuredGraph, Floats]]:
     """Arrays on the disk to fill in, for both directions and (edges,) for one; they replace the lengths at the end."""
-    with writing(vectors.lengths) as folder:
-        folder.mkdir()
+    with making(edge_lengths(vectors), _recipe(workspace, vectors)) as folder:
         result = measured_arrays(folder, nodes, edges)
         along = folder / "along.npy"
         yield result, create_array(along, np.dtype(np.float32), (edges,))
@@ -202,8 +211,6 @@ def writing_lengths(
             assert isinstance(array, np.memmap)
             array.flush()
         along.unlink()
-        source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
-        seal(folder, {"verb": "index", **source})
 
 
 def measure_edges(workspace: Workspace, encoder: str) -> int:

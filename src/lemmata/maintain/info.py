@@ -13,7 +13,7 @@ from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from lemmata.core.artefacts import Artefact, artefacts, check_source, corpus_artefact, dense_index, problems, verify
+from lemmata.core.artefacts import Artefact, artefact, artefacts, check_source, dense_index, problems, verify
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import (
     VectorSet,
@@ -193,7 +193,7 @@ def check_workspace(workspace: Workspace) -> list[Check]:
     corpus = ""  # its digest
     try:
         with contextlib.closing(Corpus(workspace)) as opened:
-            verify(corpus_artefact(workspace))
+            verify(artefact(workspace, "corpus"))
             corpus = opened.inputs
             checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
     except WorkspaceError as error:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from lemmata.core.artefacts import FileProblem, artefacts, corpus_artefact, file_problems, learned_metric, model
+from lemmata.core.artefacts import FileProblem, artefact, artefacts, file_problems, learned_metric, model
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import is_leftover, remove, sync
 from lemmata.core.workers import available_cores
@@ -109,7 +109,7 @@ def _corpus_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProb
         return
     if manifest is None:
         return  # no ingest is complete
-    yield from file_problems(corpus_artefact(workspace), reader.read)
+    yield from file_problems(artefact(workspace, "corpus"), reader.read)
 
 
 def _record_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProblem]:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import open_artefact, passage_map, read_undamaged, seal
+from lemmata.core.artefacts import is_current, making, open_artefact, passage_map
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import read_array, writing
+from lemmata.core.files import read_array
 from lemmata.core.types import Floats
-from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set
+from lemmata.core.workspace import Workspace, read_manifest, vector_set
 from lemmata.search.plane import choose_method, place
 from lemmata.vectors.store import open_vectors
 
@@ -42,24 +42,6 @@ def open_map(workspace: Workspace, corpus: str | None = None) -> StoredMap:
     return StoredMap(x, y, manifest["method"])
 
 
-def map_is_up_to_date(vectors: VectorSet, method: str, seed: int) -> bool:
-    """Whether the map was made from the present vectors in this way."""
-    manifest = read_undamaged(passage_map(vectors)) or {}
-    wanted = {"vectors": read_manifest(vectors.manifest), "method": method, "seed": seed}
-    return {name: manifest.get(name) for name in wanted} == wanted
-
-
-def write_map(vectors: VectorSet, places: Floats, method: str, seed: int) -> None:
-    """Store places (n, 2) within [-1, 1]."""
-    scaled = np.rint((np.clip(places, -1, 1) + 1) / 2 * _LARGEST).astype(np.uint16)
-    with writing(vectors.map) as folder:
-        folder.mkdir()
-        for number, name in enumerate("xy"):
-            np.save(folder / f"{name}.npy", np.ascontiguousarray(scaled[:, number]))
-        source = {"vectors": read_manifest(vectors.manifest)}
-        seal(folder, {"verb": "map", "method": method, "seed": seed, **source})
-
-
 def build_map(workspace: Workspace, seed: int) -> dict[str, Any]:
     """Place all passages by the vectors that search uses; a map that is up to date stays as it is."""
     begin = time.monotonic()
@@ -70,8 +52,15 @@ def build_map(workspace: Workspace, seed: int) -> dict[str, Any]:
         matrix: Floats = open_vectors(workspace).matrix
         method = choose_method()
         report = {"passages": len(matrix), "method": method, "encoder": vectors.encoder}
-        if map_is_up_to_date(vectors, method, seed):
+        item, recipe = (
+            passage_map(vectors),
+            {"verb": "map", "vectors": read_manifest(vectors.manifest), "method": method, "seed": seed},
+        )
+        if is_current(item, recipe):
             return {**report, "placed": 0, "seconds": time.monotonic() - begin}
         places = place(matrix, method, np.random.default_rng(seed), workspace.progress)
-        write_map(vectors, places, method, seed)
+        scaled = np.rint((np.clip(places, -1, 1) + 1) / 2 * _LARGEST).astype(np.uint16)
+        with making(item, recipe) as folder:
+            for number, name in enumerate("xy"):
+                np.save(folder / f"{name}.npy", np.ascontiguousarray(scaled[:, number]))
     return {**report, "placed": len(matrix), "seconds": time.monotonic() - begin}
