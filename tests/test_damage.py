@@ -21,7 +21,8 @@ from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.graph.store import GraphRecordStore, open_embedding, open_graph, write_embedding
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import doctor
+from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 
 PAPER = r"""\documentclass{article}
@@ -334,7 +335,8 @@ def test_a_manifest_with_one_changed_letter_is_damaged(project: Project) -> None
 
 READ_EVERYTHING = """
 import sys
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import doctor
+from lemmata.project import Project
 project = Project(sys.argv[1])
 with project.retriever() as retriever:
     assert retriever.search("width of a tree", k=3)

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.test_damage import search, sentence_of, write_papers, written_files
 
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import doctor
+from lemmata.project import Project
 
 NAMES = tuple(f"{first}{second}" for first, second in itertools.product(
     ("height", "width", "depth", "girth", "rank"), ("tree", "leaf", "root", "bough", "twig", "bark", "seed")

@@ -29,7 +29,8 @@ from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: E402
 from lemmata.core.errors import ConfigError, MissingExtra, WorkspaceError  # noqa: E402
 from lemmata.core.types import Floats, Mask  # noqa: E402
 from lemmata.core.workspace import read_manifest  # noqa: E402
-from lemmata.project import Project, doctor  # noqa: E402
+from lemmata.maintain.info import doctor  # noqa: E402
+from lemmata.project import Project  # noqa: E402
 from lemmata.search.retriever import Filter  # noqa: E402
 from lemmata.vectors import milvus  # noqa: E402
 from lemmata.vectors.exact import ExactIndex  # noqa: E402

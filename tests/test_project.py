@@ -18,8 +18,8 @@ import pytest
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
 from lemmata.core.types import Skip
 from lemmata.ingest.ingest import IngestReport
-from lemmata.maintain.info import Check
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import Check, doctor
+from lemmata.project import Project
 
 PAPER = r"""\documentclass{article}
 \newtheorem{thm}{Theorem}

@@ -17,7 +17,8 @@ from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 
 
 from lemmata.core.errors import ConfigError
 from lemmata.encode.cross import load_cross_encoder
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import doctor
+from lemmata.project import Project
 from lemmata.train.job import JobWriter, open_job
 from lemmata.train.reranker import _frame, _pair_arrays
 

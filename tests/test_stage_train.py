@@ -27,8 +27,8 @@ from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import read_training
 from lemmata.encode.export import export_encoder
 from lemmata.encode.load import load_encoder
-from lemmata.maintain.info import Check
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import Check, doctor
+from lemmata.project import Project
 from lemmata.train.job import open_job
 from lemmata.vectors.store import open_vectors
 

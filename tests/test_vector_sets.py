@@ -18,7 +18,8 @@ from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vector_set, vector_sets, write_manifest
 from lemmata.encode.load import PACKAGED, load_encoder
 from lemmata.graph.lengths import open_lengths
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import doctor
+from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
 from lemmata.vectors.store import invalidate_vectors, open_vectors

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
-from lemmata.core.files import write_atomically
 from lemmata.core.objects import is_url
 from lemmata.core.types import CrossEncoder, Progress, Skip
 from lemmata.core.workspace import Options, Settings, Workspace, default_encoder, read_manifest, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, IngestedSource
 from lemmata.encode.load import AUTO, encoder_for
+from lemmata.maintain.content import listing, show
+from lemmata.maintain.info import document_statistics, info
+from lemmata.maintain.publish import PullReport, pull, push
+from lemmata.maintain.verify import collect_garbage, repair, verify
 
 if TYPE_CHECKING:
     from lemmata.corpus.leakage import Audit, Example
@@ -32,9 +35,6 @@ if TYPE_CHECKING:
     from lemmata.ingest.ingest import IngestReport
     from lemmata.llm.chat import Chat, Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
-    from lemmata.maintain.info import Check
-    from lemmata.maintain.publish import PullReport, PushReport
-    from lemmata.maintain.verify import Garbage, Repair, Verification
     from lemmata.mine.mine import MineOptions
     from lemmata.mine.training_sets import AuditPolicy, NewSet
     from lemmata.search.ask import Event
@@ -44,14 +44,6 @@ if TYPE_CHECKING:
     from lemmata.train.finetune import FinetuneOptions
 
 
-_NEW_CONFIG = """\
-# Settings of this lemmata workspace, one table per verb. `lemmata config` lists every key with its default.
-
-[index]
-# encoder = "lemmata-mini"  # if none is named, it is chosen by the language of the corpus
-"""
-
-
 def _is_everything(part: str) -> bool:
     """Whether queries are about all passages, not about the training part alone."""
     if part not in ("train", "all"):
@@ -59,104 +51,35 @@ def _is_everything(part: str) -> bool:
     return part == "all"
 
 
-def is_workspace(folder: str | Path) -> bool:
-    """Whether a folder has a `lemmata.toml`."""
-    return Workspace(folder).config_file.is_file()
-
-
-def doctor(folder: str | Path = ".") -> list[Check]:
-    """Check the installation and a workspace; each problem comes with its cure."""
-    from lemmata.maintain.info import Check, check_installation, check_workspace
-
-    checks = check_installation(Workspace(Path(folder)))
-    try:
-        return checks + check_workspace(Project(folder))
-    except (ConfigError, WorkspaceError) as error:
-        return [*checks, Check("workspace", False, str(error), damaged=isinstance(error, ConfigError))]
-
-
 class Project(Workspace):
     """A workspace. `Project.init` makes one, `Project(folder)` opens it."""
 
     def __init__(self, folder: str | Path = ".", progress: Progress = silent) -> None:
         super().__init__(folder, progress)
-        if not is_workspace(folder):
-            raise WorkspaceError(f"{folder} is not a lemmata workspace: run 'lemmata init' there, or name one with -w")
-        _ = self.config  # settings that are wrong are refused at once
-
-    @classmethod
-    def init(cls, folder: str | Path = ".") -> Project:
-        """Make a folder a workspace; an existing workspace stays as it is."""
-        workspace = Workspace(folder)
-        if workspace.root.exists() and not workspace.root.is_dir():
-            raise WorkspaceError(f"{folder} is a file, not a folder")
-        if not workspace.config_file.exists():
-            write_atomically(workspace.config_file, _NEW_CONFIG.encode())
-        return cls(folder)
+        self.check()
 
     @property
     def corpus(self) -> Corpus:
         """The passages; call its `close` when done."""
         return Corpus(self)
 
-    def info(self) -> dict[str, Any]:
-        """Counts of everything in the workspace."""
-        from lemmata.maintain.info import info
-
-        return info(self)
-
-    def document_statistics(self) -> dict[str, Any]:
-        """For each document its passages by kind, size, links and references, and a summary of these numbers."""
-        from lemmata.maintain.info import document_statistics
-
-        return document_statistics(self)
-
-    def listing(self, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
-        """Records of the `documents`, `passages`, `concepts`, `bibliography`, `locations` or `sources`."""
-        from lemmata.maintain.content import list_content
-
-        return list_content(self, what, document=document, kind=kind)
-
-    def show(self, identity: str) -> dict[str, Any]:
-        """Everything about a passage, document, location or concept."""
-        from lemmata.maintain.content import describe
-
-        return describe(self, identity)
+    info = info
+    document_statistics = document_statistics
+    listing = listing
+    show = show
+    verify = verify
+    repair = repair
+    collect_garbage = collect_garbage
+    push = push
 
     def skips(self) -> Sequence[Skip]:
         """Skipped input with its cause."""
         with contextlib.closing(self.corpus) as corpus:
             return corpus.skips()
 
-    def verify(self) -> Verification:
-        """Read every file and compare it with its checksum."""
-        from lemmata.maintain.verify import verify
-
-        return verify(self)
-
-    def repair(self) -> list[Repair]:
-        """Remove every damaged artefact; returns the commands that make them again, in order."""
-        from lemmata.maintain.verify import repair
-
-        return repair(self)
-
-    def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
-        """Remove what killed commands left and what nothing can use any more; `dry_run` only lists it."""
-        from lemmata.maintain.verify import collect_garbage
-
-        return collect_garbage(self, dry_run=dry_run)
-
-    def push(self, url: str, *, replace: bool = False) -> PushReport:
-        """Copy the workspace to an object store; `replace` also what was pushed there from elsewhere."""
-        from lemmata.maintain.publish import push
-
-        return push(self, url, replace=replace)
-
     @staticmethod
     def pull(url: str, root: str | Path, progress: Progress = silent) -> PullReport:
         """Bring a folder to the state that was last pushed to a URL."""
-        from lemmata.maintain.publish import pull
-
         return pull(Workspace(root, progress), url)
 
     # ------------------------------------------------------------ options

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from lemmata.cli.main import main as run_lemmata
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import doctor
+from lemmata.project import Project
 
 ROOT = Path(__file__).parents[2]
 PAPERS = ("partitions", "durfee", "glaisher", "heine", "q-binomial", "rsk", "tableaux", "jacobi-trudi")

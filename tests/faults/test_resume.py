@@ -10,7 +10,8 @@ from tests.test_damage import search
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.workspace import write_manifest
-from lemmata.project import Project, doctor
+from lemmata.maintain.info import doctor
+from lemmata.project import Project
 
 
 def test_an_ingest_killed_before_its_manifest_is_unfinished_and_not_damaged(project: Project) -> None:

@@ -45,12 +45,13 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Create a workspace."""
-    from lemmata.project import Project, is_workspace
+    from lemmata.core.workspace import Workspace
+    from lemmata.project import Project
 
     if folder is not None and workspace != HERE:
         raise LemmataError("one folder at a time: DIR or -w DIR")
     place = workspace if folder is None else folder
-    existing = is_workspace(place)
+    existing = Workspace(place).exists
     layout = Project.init(place)
     if as_json:
         print_json({"workspace": str(layout.root), "config": str(layout.config_file)})
@@ -321,9 +322,9 @@ def config(
 ) -> None:
     """List every setting with its default and its value."""
     from lemmata.core.config import all_options, near
-    from lemmata.project import Project, is_workspace
+    from lemmata.core.workspace import Workspace
 
-    tables = Project(workspace).config if is_workspace(workspace) else {}
+    tables = Workspace(workspace).config
     listed = [pair for pair in all_options(tables) if not table or f"{pair[0].table}.".startswith(f"{table}.")]
     if not listed:
         known = dict.fromkeys(option.table.removesuffix(".*") for option, _ in all_options(tables))
@@ -356,7 +357,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check the installation and every file of the workspace."""
-    from lemmata.project import doctor as run_checks
+    from lemmata.maintain.info import doctor as run_checks
 
     made_again = _repair(workspace) if repair else []
     checks = run_checks(workspace)

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from lemmata.core.config import build, merged, read_toml
 from lemmata.core.errors import ConfigError, WorkspaceError
@@ -29,6 +29,14 @@ Options = TypeVar("Options")
 FORMAT = 1  # of manifests
 # where only lemmata writes, and what `lemmata push` copies
 FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")
+
+
+_NEW_CONFIG = """\
+# Settings of this lemmata workspace, one table per verb. `lemmata config` lists every key with its default.
+
+[index]
+# encoder = "lemmata-mini"  # if none is named, it is chosen by the language of the corpus
+"""
 
 
 class _Below:
@@ -84,6 +92,30 @@ class Workspace:
         self.root = Path(root)
         self.progress = progress
 
+    @classmethod
+    def init(cls, folder: str | Path = ".") -> Self:
+        """Make a folder a workspace; an existing workspace stays as it is."""
+        root = Path(folder)
+        if root.exists() and not root.is_dir():
+            raise WorkspaceError(f"{folder} is a file, not a folder")
+        if not (root / "lemmata.toml").exists():
+            write_atomically(root / "lemmata.toml", _NEW_CONFIG.encode())
+        return cls(folder)
+
+    def check(self) -> Self:
+        """The workspace itself; WorkspaceError where the folder is none, ConfigError for settings that are wrong."""
+        if not self.exists:
+            raise WorkspaceError(
+                f"{self.root} is not a lemmata workspace: run 'lemmata init' there, or name one with -w"
+            )
+        _ = self.config
+        return self
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder has a `lemmata.toml`."""
+        return self.config_file.is_file()
+
     @property
     def key(self) -> str:
         """The API key for remote encoders and language models."""
@@ -92,7 +124,7 @@ class Workspace:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The tables of `lemmata.toml`, checked."""
-        return read_toml(self.config_file) if self.config_file.is_file() else {}
+        return read_toml(self.config_file) if self.exists else {}
 
     def options(self, kind: type[Options], table: str, settings: Settings | None = None) -> Options:
         """The options of a verb: `settings` over the table of `lemmata.toml`."""

@@ -26,7 +26,7 @@ _MENTIONS = ("mentions", "defines")
 # ---------------------------------------------------------------- lists
 
 
-def list_content(workspace: Workspace, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
+def listing(workspace: Workspace, what: str, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
     """One record for each item of a list in LISTED, restricted to a document or a kind where it has them."""
     if what not in LISTED:
         raise LemmataError(f"cannot list {what!r} (there are: {', '.join(LISTED)})")
@@ -91,7 +91,7 @@ def _locations(corpus: Corpus) -> Iterator[dict[str, Any]]:
 # ---------------------------------------------------------------- one id
 
 
-def describe(workspace: Workspace, identity: str) -> dict[str, Any]:
+def show(workspace: Workspace, identity: str) -> dict[str, Any]:
     """Everything about a passage, document, location or concept; `type` says which of them it is.
 
     Raises LemmataError for an unknown id, with the ids that look like it.

@@ -10,11 +10,12 @@ import sqlite3
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from lemmata.core.artefacts import Artefact, artefact, artefacts, check_source, dense_index, problems, verify
-from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
@@ -173,7 +174,17 @@ def _graph_counts(
     }
 
 
-def check_installation(workspace: Workspace) -> list[Check]:
+def doctor(folder: str | Path = ".") -> list[Check]:
+    """Check the installation and a workspace; each problem comes with its cure."""
+    workspace = Workspace(folder)
+    checks = _check_installation(workspace)
+    try:
+        return checks + _check_workspace(workspace.check())
+    except (ConfigError, WorkspaceError) as error:
+        return [*checks, Check("workspace", False, str(error), damaged=isinstance(error, ConfigError))]
+
+
+def _check_installation(workspace: Workspace) -> list[Check]:
     """Python, SQLite, the optional libraries and the disk, each with its cure."""
     checks = [
         Check("python", sys.version_info >= (3, 11), platform.python_version()),
@@ -187,7 +198,7 @@ def check_installation(workspace: Workspace) -> list[Check]:
     return [*checks, Check("disk", free > 2**30, f"{free / 2**30:.1f} GiB free")]
 
 
-def check_workspace(workspace: Workspace) -> list[Check]:
+def _check_workspace(workspace: Workspace) -> list[Check]:
     """Whether everything in a workspace is as it was written, and made from the present corpus; reads all of it."""
     checks = [Check("workspace", True, str(workspace.root))]
     corpus = ""  # its digest
