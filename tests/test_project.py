@@ -189,7 +189,7 @@ from lemmata.project import Project
 def listen(what, done, total):
     if done == 100:
         time.sleep(600)  # until it is killed
-Project(sys.argv[1]).ingest([sys.argv[2]], workers=2, progress=listen)
+Project(sys.argv[1], listen).ingest([sys.argv[2]], workers=2)
 """
     command = [sys.executable, "-c", code, str(project.root), str(folder)]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
