@@ -1,10 +1,11 @@
 """Counts and measures of the bundled examples through the command line alone, to compare two versions of lemmata.
 
-    python -m bench.same_results > before.json        # with the version before on the path
-    python -m bench.same_results --against before.json # with this version
+    python -m bench.same_results > before.json          # with the version before on the path
+    python -m bench.same_results --against before.json  # with this version
 
 Everything that a refactoring must not change: what ingest, graph, split and mining count on `qseries` and on a
-generated plant, and what the retrievers measure on `qseries`. With `--against` every difference is printed, and the
+generated plant, and what the retrievers measure on `qseries`. `--encoder NAME …` does `qseries` again with each of these
+encoders (the first run has lemmata-mini), under keys of their own. With `--against` every difference is printed, and the
 exit code is 1 where there is one. Times, names of files and sentences are left out.
 """
 
@@ -40,14 +41,14 @@ def stable(value: Any) -> Any:
     return value
 
 
-def qseries(folder: Path) -> dict[str, Any]:
-    """The LaTeX example: from ingest to mined sets and measures."""
+def qseries(folder: Path, encoder: str = "") -> dict[str, Any]:
+    """The LaTeX example: from ingest to mined sets and measures; without a name, with the default encoder."""
     notes, there = ROOT / "examples" / "qseries", ("-w", folder)
     run(["init", folder])
     return {
         "ingest": lemmata("ingest", notes, *there),
         "graph": lemmata("graph", "build", *there),
-        "index": lemmata("index", *there),
+        "index": lemmata("index", *(("--encoder", encoder) if encoder else ()), *there),
         "info": lemmata("info", *there),
         "evaluate": lemmata("evaluate", "--beir", notes, *there),
         "search": lemmata("search", "partitions into distinct odd parts", *there),
@@ -102,9 +103,14 @@ def differences(before: Any, after: Any, place: str = "") -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, help="JSON of another version")
+    parser.add_argument("--encoder", nargs="+", default=[], metavar="NAME", help="more encoders for qseries")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        results = stable({"qseries": qseries(Path(scratch) / "qseries"), "plant": plant(Path(scratch) / "plant")})
+        folder = Path(scratch)
+        reports = {"qseries": qseries(folder / "qseries"), "plant": plant(folder / "plant")}
+        for encoder in options.encoder:
+            reports[f"qseries, {encoder}"] = qseries(folder / encoder, encoder)
+    results = stable(reports)
     if options.against is None:
         print(json.dumps(results, indent=1, sort_keys=True))
         return
