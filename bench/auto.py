@@ -17,27 +17,26 @@ import argparse
 import contextlib
 import json
 import sys
-import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench.shared import generate_plant
+from bench.shared import EXAMPLE, ROOT, asked_task, generate_plant, plant_task, unpacked
 
 from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.evaluate import fusion_values, table_task
 from lemmata.evaluate.significance import bootstrap
 from lemmata.evaluate.tasks import Task, restricted, task_from
-from lemmata.ingest.beir import read_judged, read_qrels, read_queries, read_table
+from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
 from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, default_fusion, fit_fusion
 from lemmata.search.retriever import Retriever
 
-ROOT = Path(__file__).parents[1]
 SETS = ("qseries", "cisi", "plant-11", "plant-12", "plant-13", "mathlib", "scifact", "planetmath", "stacks")
 TABLES = {"stacks": ("stacks_queries", "stacks_summaries"), "planetmath": ("planetmath_queries",)}
 REPEATS = 10  # random halves
@@ -62,33 +61,19 @@ def workspace(out: Path, name: str, sources: list[Path], encoder: str) -> Projec
     return project
 
 
-def unpacked(archive: Path, out: Path, only: set[str] | None = None) -> Path:
-    """The files of an archive in a folder; with `only`, those of these stems."""
-    if not out.is_dir():
-        with tarfile.open(archive) as tar:
-            members = [member for member in tar if only is None or Path(member.name).stem in only]
-            tar.extractall(out, members=members, filter="data")
-    return out
-
-
 def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tuple[Project, Task]:
     """The workspace of a set, and its validation queries."""
     if name in ("cisi", "mathlib", "scifact"):
         project = workspace(out, name, [data / name], encoder)
         return project, task_from(name, *read_judged(data / name, "train" if name == "scifact" else "test"))
     if name == "qseries":
-        folder = ROOT / "examples" / "qseries"
-        project = workspace(out, name, [folder], encoder)
-        lines = (folder / "queries-train.jsonl").read_text(encoding="utf-8").splitlines()
-        records = {str(number): json.loads(line) for number, line in enumerate(lines)}
-        texts = {number: record["query"] for number, record in records.items()}
-        return project, task_from(name, texts, {n: {record["passage"]: 1} for n, record in records.items()})
+        return workspace(out, name, [EXAMPLE], encoder), replace(asked_task(), name=name)
     if name.startswith("plant-"):
         plant = out / f"{name}-data"
         if not plant.is_dir():
             generate_plant(plant, 3000, int(name.removeprefix("plant-")))
         project = workspace(out, name, [plant / "logs.csv", plant / "hierarchy.csv"], encoder)
-        return project, task_from(name, read_queries(plant / "queries.jsonl"), read_qrels(plant / "qrels" / "test.tsv"))
+        return project, replace(plant_task(plant), name=name)
     queries: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
     for table in TABLES[name]:

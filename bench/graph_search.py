@@ -8,14 +8,12 @@ The workspace has a graph and an index. Queries are the passages of a part of it
 which refer to others; statements refer to statements, papers to papers. No link of a held-out passage is in the graph:
 of validation and test, or of everything since the date. `--known` hides only those of the query itself, as
 `lemmata evaluate` does. `--fit` fits the weights of `auto` to the queries of another part or time, whose links are
-hidden as well; where the workspace has a learned metric, one row is fitted without it. `--more` adds variants; their
-settings were chosen on validation, never on test.
+hidden as well; where the workspace has a learned metric, one row is fitted without it.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -23,17 +21,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bench.shared import sorted_edges
 
 from lemmata.core.types import Encoder, Floats, Graph, Integers, Mask, MeasuredGraph, Passage
 from lemmata.corpus.split import open_split
 from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import bootstrap, compare
-from lemmata.graph.diffusion import NEAREST, Links, personalised_pagerank, reverse, spread, start_weights, union
-from lemmata.graph.lengths import measure_by_text, sort_edges
+from lemmata.graph.lengths import measure_by_text
 from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
-from lemmata.search import paths
-from lemmata.search.fusion import DIFFUSION, Fusion, candidates, combine, default_fusion, fit_fusion
+from lemmata.search.fusion import Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.search.paths import PathSearch
 from lemmata.search.retriever import Geodesics, Retriever
 
@@ -60,7 +57,6 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=1500)
     parser.add_argument("--fit", default="")
     parser.add_argument("--known", action="store_true")
-    parser.add_argument("--more", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     with Retriever.open(options.workspace) as retriever:
@@ -94,7 +90,7 @@ def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
     fitted = fit(retriever, fitting) if fitting else {}
     for name, fusion in fitted.items():
         print(f"{name}: {fusion.formula}")
-    for name, ranked in rankings(retriever, task, fitted, more=options.more):
+    for name, ranked in rankings(retriever, task, fitted):
         results[name] = evaluate(ranked, judgments, MEASURES)
         low, high = bootstrap(results[name]["R@20"], generator=np.random.default_rng(0))
         figures = "  ".join(f"{key} {values.mean():.3f}" for key, values in results[name].items())
@@ -188,17 +184,9 @@ def check_metric(retriever: Retriever, task: Task) -> None:
 
 
 def measured(stored: StoredGraph, matrix: Floats) -> MeasuredGraph:
-    edges = len(stored.graph.indices)
-    along = np.empty(edges, np.float32)
-    result = MeasuredGraph(
-        np.empty(len(stored.graph.nodes) + 1, np.int64),
-        np.empty(2 * edges, np.int32),
-        np.empty(2 * edges, np.float32),
-        np.empty(2 * edges, np.int64),
-    )
+    along = np.empty(len(stored.graph.indices), np.float32)
     measure_by_text(stored.graph, np.asarray(stored.rows), matrix, along, lambda *_: None)
-    sort_edges(stored.graph, along, along, result)
-    return result
+    return sorted_edges(stored.graph, along, along)
 
 
 # ---------------------------------------------------------------- rankings
@@ -223,21 +211,13 @@ def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
     return fitted
 
 
-def rankings(
-    retriever: Retriever, task: Task, fitted: dict[str, Fusion], *, more: bool
-) -> Iterator[tuple[str, Integers]]:
+def rankings(retriever: Retriever, task: Task, fitted: dict[str, Fusion]) -> Iterator[tuple[str, Integers]]:
     """The first rows (queries, 20) of every way to search."""
     texts = [retriever.corpus[row].content for row in task.rows.tolist()]
     for name in ("lexical", "dense", "auto", "geodesic", "diffusion"):
         yield name, _searched(retriever, task, texts, name)
     for name, fusion in fitted.items():
         yield name, _searched(retriever, task, texts, "auto", fusion)
-    if not more:
-        return
-    for seeds, weight in ((5, 1.0), (20, 1.0), (20, 2.5), (int(np.sqrt(len(retriever.corpus))), 1.0)):
-        with _settings(seeds, weight):
-            yield f"geodesic, {seeds} seeds, weight {weight}", _searched(retriever, task, texts, "geodesic")
-    yield from _diffusions(retriever, task, texts)
 
 
 def _searched(retriever: Retriever, task: Task, texts: list[str], name: str, fusion: Fusion | None = None) -> Integers:
@@ -249,57 +229,6 @@ def _searched(retriever: Retriever, task: Task, texts: list[str], name: str, fus
             others = rows[rows != row][:DEPTH]
             parts.append(np.pad(others, (0, DEPTH - len(others)), constant_values=-1))
     return np.stack(parts)
-
-
-@contextlib.contextmanager
-def _settings(seeds: int, weight: float) -> Iterator[None]:
-    before = paths.SEEDS, paths.QUERY_WEIGHT
-    paths.SEEDS, paths.QUERY_WEIGHT = seeds, weight
-    yield
-    paths.SEEDS, paths.QUERY_WEIGHT = before
-
-
-def _diffusions(retriever: Retriever, task: Task, texts: list[str]) -> Iterator[tuple[str, Integers]]:
-    """Vectors with what flows along links, in several ways, all with the weight of the retriever `diffusion`."""
-    assert retriever.citations is not None
-    matrix = np.asarray(retriever.vectors.matrix, np.float32)
-    cited = Links(np.asarray(retriever.citations.indptr), np.asarray(retriever.citations.indices))
-    cosines = np.maximum(np.einsum("ij,ij->i", matrix[cited.sources], matrix[cited.indices]), 0).astype(np.float64)
-    both = union(cited, reverse(cited))
-    ways: dict[str, Any] = {
-        "one step": lambda *start: spread(cited, *start),
-        "one step, weighted by text": lambda *start: spread(cited._replace(weights=cosines), *start),
-        "one step back": lambda *start: spread(reverse(cited), *start),
-        "one step, both directions": lambda *start: spread(both, *start),
-        "two steps": lambda *start: spread(cited, *start, steps=2),
-        "two steps, both directions": lambda *start: spread(both, *start, steps=2),
-        "PageRank": lambda *start: _but_start(personalised_pagerank(cited, *start), *start),
-        "PageRank, both directions": lambda *start: _but_start(personalised_pagerank(both, *start), *start),
-    }
-    vectors = retriever.encoder.encode(texts, role="query")
-    nearest = []
-    for row, vector in zip(task.rows.tolist(), vectors, strict=True):
-        scores = matrix @ vector
-        scores[~task.candidates] = scores[row] = -np.inf
-        near = np.argsort(-scores, kind="stable")[: DIFFUSION.depth]
-        nearest.append((near, scores[near]))
-    for name, way in ways.items():
-        ranked = []
-        for row, (near, scores) in zip(task.rows.tolist(), nearest, strict=True):
-            reached, received = way(near[:NEAREST], start_weights(scores[:NEAREST]))
-            total = np.zeros(len(matrix))
-            total[reached] = DIFFUSION.diffusion * received / max(received.max(initial=0), 1e-12)
-            total[near] += (scores - scores[-1]) / (scores[0] - scores[-1])
-            total[~task.candidates] = total[row] = -1
-            ranked.append(np.argsort(-total, kind="stable")[:DEPTH])
-        yield f"diffusion, {name}", np.stack(ranked)
-
-
-def _but_start(ranks: Any, rows: Integers, weights: Any) -> tuple[Integers, Any]:
-    """PageRank without the share of having started: vectors give that already."""
-    ranks = ranks.copy()
-    ranks[rows] = np.maximum(ranks[rows] - 0.15 * weights / weights.sum(), 0)
-    return np.arange(len(ranks)), ranks
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """Does a learned local metric find references that vectors do not? The table of MetricGAT and its peers.
 
     python -m bench.metric export WORKSPACE OUT.npz [--since 2017 --validation 2016-07] [--encoder NAME]
-    python -m bench.metric run FILE.npz [--vectors FILE.npy] [--seeds 5] [--set FIELD=JSON …] [--remedies] [--ablations]
-        [--json OUT]
+    python -m bench.metric run FILE.npz [--vectors FILE.npy] [--seeds 5] [--set FIELD=JSON …] [--json OUT]
 
 `export` writes the links between passages, the part of each (by the split of the workspace, or by dates: test since a
 date, validation since an earlier one) and, with `--encoder`, their vectors. Queries are the validation and test
 passages that refer to others. The graph holds the links of training passages only, and a query is searched with its
-vector alone. `run` needs torch and numpy only. Every setting (epoch, seeds, weights of a fusion, with `--tune` those of
-training) is chosen on validation; test is only read.
+vector alone. `run` needs torch and numpy only. Every setting (epoch, seeds, weights of a fusion) is chosen on
+validation; test is only read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import argparse
 import importlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,50 +35,6 @@ DEPTH = 200  # hits of a ranking that are fused
 SEEDS = (5, 20, 100)  # of geodesic search
 FROM_QUERY = (0.5, 1.0, 2.5)  # how much more the step from the query counts than one along an edge
 WEIGHTS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 4.0)  # of a fusion
-HUBS = (0.1, 0.3, 1.0)  # penalties of a node with many links
-
-# name: options of training, and of the search of geodesics
-REMEDIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "as it is": ({}, {}),
-    "no metric (GAT + Euclidean)": ({"rank": 0}, {}),
-    "same length scale everywhere": ({"normalise": True}, {}),
-    "symmetric: trained with both metrics": ({"side": "both"}, {}),
-    "symmetric: lengths averaged for the search": ({}, {"symmetric": True}),
-    "metric of the target": ({"side": "target"}, {}),
-    "links of hubs are longer": ({}, {"hubs": True}),
-    "two-hop positives": ({"two_hop": 0.3}, {}),
-    "trained on paths from seeds": ({"path_seeds": 8}, {}),
-    "same scale, trained on paths, hubs longer": ({"normalise": True, "path_seeds": 8}, {"hubs": True}),
-    "no text start (as in the paper)": ({"text_start": False}, {}),
-    "epsilon 0.01": ({"epsilon": 0.01}, {}),
-}
-ABLATIONS: dict[str, dict[str, Any]] = {
-    "as it is (rank 32, 3 layers, 4 heads)": {},
-    **{f"rank {rank}": {"rank": rank} for rank in (8, 16, 64, 128)},
-    "no ranking loss": {"ranking": 0.0},
-    "no smoothness loss": {"smoothness": 0.0},
-    "no hierarchical loss": {"hierarchy": 0.0},
-    "contrastive loss alone": {"ranking": 0.0, "smoothness": 0.0, "hierarchy": 0.0},
-    "no hard negatives": {"hard": 0},
-    **{f"{layers} layers": {"layers": layers} for layers in (1, 2, 4)},
-    **{f"{heads} heads": {"heads": heads} for heads in (1, 8)},
-    **{f"smoothness {weight}": {"smoothness": weight} for weight in (0.1, 0.5)},
-    "no node hidden": {"hidden": 0.0},
-    "all anchors hidden": {"hidden": 1.0},
-}
-# tried in this order by --tune, each kept where both networks together do better on validation
-TUNED: tuple[tuple[str, tuple[Any, ...]], ...] = (
-    ("rate", (3e-4, 3e-3)),
-    ("temperature", (0.02, 0.1)),
-    ("hidden", (1.0,)),
-    ("dropout", (0.3,)),
-    ("hard", (0, 16)),
-    ("random", (2048,)),
-    ("decay", (0.1,)),
-    ("epsilon", (0.1,)),
-    ("smoothness", (0.1,)),
-)
-OF_THE_METRIC = ("epsilon", "smoothness")  # they change nothing for GAT + Euclidean
 
 
 def main() -> None:
@@ -97,13 +52,7 @@ def main() -> None:
     verb.add_argument("--encoder", default="")
     verb.add_argument("--seeds", type=int, default=5)
     verb.add_argument("--set", action="append", default=[], metavar="FIELD=JSON")
-    verb.add_argument("--settings", type=Path, help="the JSON of a run with --tune, whose settings are taken")
     verb.add_argument("--limit", type=int, default=0)
-    verb.add_argument("--tune", action="store_true", help="choose some settings of training on validation first")
-    verb.add_argument("--remedies", action="store_true")
-    verb.add_argument("--ablations", action="store_true")
-    verb.add_argument("--short-epochs", type=int, default=25)
-    verb.add_argument("--no-table", action="store_true")
     verb.add_argument("--budget", type=float, default=1e9, help="seconds after which no further row is begun")
     verb.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -213,8 +162,7 @@ class Run:
         self.tasks = [make_task(links, part, self.candidates, number, options.limit) for number in (1, 2)]
         self.links: Integers = links[part[links[:, 0]] == 0]
         self.x = torch.tensor(self.vectors, device=self.device)
-        settings = json.loads(options.settings.read_text("utf-8"))["settings"] if options.settings else {}
-        settings |= dict(_setting(text) for text in options.set)
+        settings = dict(_setting(text) for text in options.set)
         self.options = replace(MetricOptions(), **settings)
         self.report: dict[str, Any] = {
             "file": options.file.name,
@@ -225,21 +173,12 @@ class Run:
             "links": len(self.links),
             "queries": [len(task.rows) for task in self.tasks],
             "rows": {},
-            "remedies": {},
-            "ablations": {},
         }
         self.values: dict[str, list[Any]] = {}  # per query, by seed
         print(json.dumps({key: value for key, value in self.report.items() if value}), flush=True)
 
     def all(self) -> None:
-        if self.cli.tune:
-            self.tune()
-        if not self.cli.no_table:
-            self.table()
-        if self.cli.remedies:
-            self.remedies()
-        if self.cli.ablations:
-            self.ablations()
+        self.table()
         self.report["seconds"] = round(time.perf_counter() - self.begin, 1)
         self.write()
 
@@ -398,31 +337,20 @@ class Run:
             result.append(self.masked(-trained.model.search_distances(queries, trained.nodes), task))
         return Scores(*result)
 
-    def geodesic(
-        self, trained: Any, direct: Scores, *, symmetric: bool = False, hubs: bool = False
-    ) -> tuple[Scores, str]:
+    def geodesic(self, trained: Any, direct: Scores) -> tuple[Scores, str]:
         """Shortest paths from seeds; how many, and how much the first step counts, is chosen on validation."""
         torch = self.torch
         pairs = np.concatenate([self.links, self.links[:, ::-1]])
         sources, targets = (torch.tensor(pairs[:, side].copy(), device=self.device) for side in (0, 1))
         lengths = trained.model.edge_lengths(trained.nodes, sources, targets)
-        if symmetric:
-            half = len(lengths) // 2
-            lengths = ((lengths[:half] + lengths[half:]) / 2).repeat(2)
-        degree = torch.bincount(sources, minlength=len(self.x)).float().log1p()
-        penalties = HUBS if hubs else (0.0,)
-        grid = [(seeds, weight, hub) for seeds in SEEDS for weight in FROM_QUERY for hub in penalties]
+        grid = [(seeds, weight) for seeds in SEEDS for weight in FROM_QUERY]
 
-        def search(number: int, setting: tuple[int, float, float]) -> Any:
-            seeds, weight, hub = setting
-            longer = lengths * (1 + hub * degree[sources])
-            return self.masked(
-                -self.paths(direct[number], sources, targets, longer, seeds, weight, number), self.tasks[number]
-            )
+        def search(number: int, setting: tuple[int, float]) -> Any:
+            paths = self.paths(direct[number], sources, targets, lengths, *setting, number)
+            return self.masked(-paths, self.tasks[number])
 
         best = max(grid, key=lambda setting: self.r20(search(0, setting), self.tasks[0]))
-        note = f"{best[0]} seeds, weight {best[1]}" + (f", hubs {best[2]}" if hubs else "")
-        return Scores(search(0, best), search(1, best)), note
+        return Scores(search(0, best), search(1, best)), f"{best[0]} seeds, weight {best[1]}"
 
     def paths(
         self, direct: Any, sources: Any, targets: Any, lengths: Any, seeds: int, weight: float, number: int
@@ -521,60 +449,6 @@ class Run:
         for record in self.report["comparisons"]:
             record["corrected p"] = round(min(1.0, record["p"] * len(self.report["comparisons"])), 4)
         self.write()
-
-    def tune(self) -> None:
-        """Change one setting at a time where GAT + Euclidean and MetricGAT together find more on validation."""
-        epochs = min(self.cli.short_epochs, self.options.epochs)
-
-        def reached(**changes: Any) -> float:
-            return max(float(record["R@20"]) for record in self.train(epochs=epochs, **changes).history)
-
-        best = plain, learned = reached(rank=0), reached()
-        tried: list[dict[str, Any]] = [{"R@20": [round(value, 4) for value in best]}]
-        for name, choices in TUNED:
-            for choice in choices:
-                if self.late():
-                    return
-                change = {name: choice}
-                plain = best[0] if name in OF_THE_METRIC else reached(rank=0, **change)
-                learned = reached(**change)
-                tried.append({**change, "R@20": [round(plain, 4), round(learned, 4)]})
-                now = f"{time.perf_counter() - self.begin:6.1f} s"
-                print(
-                    f"{now}  tune {change}: {plain:.4f}, {learned:.4f}; best {best[0]:.4f}, {best[1]:.4f}", flush=True
-                )
-                if plain + learned > sum(best) + 0.002:
-                    best, self.options = (plain, learned), replace(self.options, **change)
-                    self.report["settings"] |= change
-                self.report["tuned"] = tried
-                self.write()
-        print("settings:", self.report["settings"], flush=True)
-
-    def remedies(self) -> None:
-        self.short("remedies", ((name, *both) for name, both in REMEDIES.items()))
-
-    def ablations(self) -> None:
-        self.short("ablations", ((name, changes, {}) for name, changes in ABLATIONS.items()))
-
-    def short(self, kind: str, variants: Iterator[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
-        """One seed and fewer epochs each; R@20."""
-        epochs = min(self.cli.short_epochs, self.options.epochs)
-        before: tuple[dict[str, Any], Any] = ({"no": "variant"}, None)
-        for name, changes, search in variants:
-            if self.late():
-                break
-            trained = before[1] if before[0] == changes else self.train(epochs=epochs, **changes)
-            before = changes, trained
-            direct = self.direct(trained)
-            geodesic, note = self.geodesic(trained, direct, **search)
-            row: dict[str, Any] = {"note": note, "seconds": round(trained.seconds, 1)}
-            for way, scores in (("direct", direct), ("geodesic", geodesic)):
-                for part, each, task in zip(PARTS[1:], scores, self.tasks, strict=True):
-                    row[f"{part} {way}"] = round(self.r20(each, task), 4)
-            self.report[kind][name] = row
-            figures = "  ".join(f"{key} {value}" for key, value in row.items())
-            print(f"{time.perf_counter() - self.begin:6.1f} s  {kind[:-1]:8} {name:44} {figures}", flush=True)
-            self.write()
 
     def print_table(self) -> None:
         names = [str(measure) for measure in MEASURES]

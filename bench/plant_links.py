@@ -1,6 +1,6 @@
 """Predict withheld links of the example plant and of real work orders, compared with simple baselines.
 
-    python -m bench.plant_links [--plant DIR] [--work-orders CSV] [--many 100000] [--out FILE]
+    python -m bench.plant_links [--plant DIR] [--work-orders CSV] [--out FILE]
 
 Without --plant the example is generated twice: with seed 7, whose withheld links were used to develop the features,
 and with seed 8, whose links decided one thing only: not to link locations by predicted follow-ups. For the work
@@ -13,11 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.shared import generate_plant
 
 from lemmata.core.types import Document, Edge, Link, Passage
 from lemmata.ingest.logs import Columns, csv_rows, read_hierarchy, read_logs
@@ -315,56 +312,7 @@ def work_order_figures(path: Path, levels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------- many logs
-
-
-def speed(folder: Path) -> dict[str, Any]:
-    """The whole prediction and its stages; memory is the peak of the process so far."""
-    logs, locations, _ = read_plant(folder)
-    whole = whole_prediction(logs, locations)
-    tree = build_tree(locations)
-    places = {log.id: targets(log, "reports_about") for log in logs}
-    seconds = {}
-    start = time.process_time()
-    linker = learn_records(logs, tree, places, np.random.default_rng(0))
-    seconds["learn_records"] = time.process_time() - start
-    start = time.process_time()
-    follow_ups = sum(1 for _ in link_records(linker))
-    seconds["link_records"] = time.process_time() - start
-    start = time.process_time()
-    entities = learn_entities(logs, tree, np.random.default_rng(0))
-    seconds["learn_entities"] = time.process_time() - start
-    start = time.process_time()
-    about = sum(1 for _ in link_entities(entities, logs))
-    seconds["link_entities"] = time.process_time() - start
-    return whole | {
-        "stages": {"cpu_s": {name: round(value, 1) for name, value in seconds.items()}}
-        | {"related_to": follow_ups, "reports_about": about}
-    }
-
-
-def whole_prediction(logs: Sequence[Passage], locations: Sequence[Document]) -> dict[str, Any]:
-    """`predict_links` links locations twice: first for the features of follow-ups, then for the result."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    prediction = predict_links(logs, locations, np.random.default_rng(0))
-    return {
-        "logs": len(logs),
-        "cpu_s": round(time.process_time() - cpu, 1),
-        "wall_s": round(time.perf_counter() - wall, 1),
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "reports_about": len(prediction.entities),
-        "related_to": len(prediction.records),
-    }
-
-
 # ---------------------------------------------------------------- the report
-
-
-def generate(folder: Path, seed: int, logs: int) -> Path:
-    script = Path(__file__).parents[1] / "examples" / "plant" / "generate.py"
-    command = [sys.executable, str(script), str(folder), "--seed", str(seed), "--logs", str(logs)]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder
 
 
 def show(title: str, table: Mapping[str, Mapping[str, Any]], part: str = "") -> None:
@@ -389,7 +337,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plant", type=Path, help="a folder written by examples/plant/generate.py")
     parser.add_argument("--work-orders", type=Path, help="a table with the columns of MaintKG's work orders")
-    parser.add_argument("--many", type=int, default=0, help="also measure the time for so many logs")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     options = parser.parse_args()
     result: dict[str, Any] = {}
@@ -397,7 +344,7 @@ def main() -> None:
         if options.plant:
             folders = {"plant": options.plant}
         else:
-            folders = {f"plant seed {s}": generate(Path(temporary) / f"{s}", s, 3000) for s in (SEEN, UNSEEN)}
+            folders = {f"plant seed {s}": generate_plant(Path(temporary) / f"{s}", 3000, s) for s in (SEEN, UNSEEN)}
         for name, folder in folders.items():
             result[name] = plant_figures(folder)
             show(f"{name}: reports_about, all withheld links", result[name]["reports_about"], "all")
@@ -409,9 +356,6 @@ def main() -> None:
                 result[name] = work_order_figures(options.work_orders, levels)
                 show(f"{name}: reports_about", result[name]["reports_about"], "all")
                 show(f"{name}: the same, texts that no known order has", result[name]["reports_about"], "text not seen")
-        if options.many:
-            result["speed"] = speed(generate(Path(temporary) / "many", SEEN, options.many))
-            print(json.dumps(result["speed"]))
     if options.out:
         options.out.write_text(json.dumps(rounded(result), indent=1) + "\n", encoding="utf-8")
 

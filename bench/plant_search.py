@@ -17,12 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.shared import generate_plant, write_json
+from bench.shared import generate_plant, plant_task, write_json
 
-from lemmata.core.words import language_of
 from lemmata.evaluate.significance import bootstrap, randomisation
-from lemmata.evaluate.tasks import Task
-from lemmata.ingest.beir import read_qrels, read_queries
 from lemmata.project import Project
 
 MEASURE = "MRR@10"
@@ -47,15 +44,12 @@ def measure(folder: Path, seed: int, logs: int) -> Values:
     project.ingest([plant / "logs.csv", plant / "hierarchy.csv"])
     project.build_graph()
     project.link_graph()
-    queries, qrels = read_queries(plant / "queries.jsonl"), read_qrels(plant / "qrels" / "test.tsv")
     values: Values = defaultdict(dict)
 
     def ask(retrievers: tuple[str, ...], label: str) -> None:
         for language in NAMES:
-            asked = {name: text for name, text in queries.items() if language_of(text) == language}
-            task = Task("plant", asked, {name: qrels[name] for name in asked})
             options = project.evaluate_options({"measures": MEASURE})
-            report = project.evaluate(task, options=options, retrievers=retrievers)
+            report = project.evaluate(plant_task(plant, language), options=options, retrievers=retrievers)
             for name in retrievers:
                 values[language][label.format(name)] = np.asarray(report.retrievers[name][MEASURE])
 

@@ -4,9 +4,9 @@
     python -m bench.same_results --against before.json  # with this version
 
 Everything that a refactoring must not change: what ingest, graph, split and mining count on `qseries` and on a
-generated plant, and what the retrievers measure on `qseries`. `--encoder NAME …` does `qseries` again with each of these
-encoders (the first run has lemmata-mini), under keys of their own. With `--against` every difference is printed, and the
-exit code is 1 where there is one. Times, names of files and sentences are left out.
+generated plant, and what the retrievers measure on `qseries`. `--encoder NAME …` does `qseries` again with each of
+these encoders (the first run has lemmata-mini), under keys of their own. With `--against` every difference is printed,
+and the exit code is 1 where there is one. Times, folders of files and sentences are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def stable(value: Any) -> Any:
         return {key: stable(content) for key, content in value.items() if key not in VOLATILE}
     if isinstance(value, list):
         return [stable(content) for content in value]
-    return value
+    return Path(value).name if isinstance(value, str) and value.startswith("/") else value
 
 
 def qseries(folder: Path, encoder: str = "") -> dict[str, Any]:

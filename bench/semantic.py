@@ -26,15 +26,16 @@ from typing import Any
 import numpy as np
 from bench.auto import REPEATS, on_some, task_of, workspace
 from bench.metric import FROM_QUERY, SEEDS, WEIGHTS, walked_vectors
+from bench.shared import sorted_edges
 
-from lemmata.core.types import Edge, Floats, Integers, MeasuredGraph
+from lemmata.core.types import Edge, Floats, Integers
 from lemmata.evaluate.evaluate import fusion_values
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.graph.attention import incoming
 from lemmata.graph.diffusion import NEAREST, Links, personalised_pagerank, spread, start_weights
 from lemmata.graph.embed import EmbedOptions, split_edges, train_embedding
-from lemmata.graph.lengths import measure_by_text, sort_edges
+from lemmata.graph.lengths import measure_by_text
 from lemmata.graph.links import build_graph
 from lemmata.graph.metric import LearnedMetric, measure_by_metric
 from lemmata.graph.store import StoredGraph
@@ -228,15 +229,7 @@ class Bench:
         )
 
     def geodesics(self, name: str, forward: Floats, backward: Floats, near: Ranking) -> None:
-        edges = len(self.graph.indices)
-        shapes: tuple[tuple[int, Any], ...] = (
-            (len(self.matrix) + 1, np.int64),
-            (2 * edges, np.int32),
-            (2 * edges, np.float32),
-            (2 * edges, np.int64),
-        )
-        measured = MeasuredGraph(*(np.empty(size, kind) for size, kind in shapes))
-        sort_edges(self.graph, forward, backward, measured)
+        measured = sorted_edges(self.graph, forward, backward)
         found = []
         for seeds, weight in product(SEEDS, FROM_QUERY):
             paths = PathSearch(self.stored, measured, len(self.matrix), seeds=seeds, query_weight=weight)

@@ -37,13 +37,13 @@ from typing import Any
 
 import numpy as np
 from bench import synthetic
-from bench.shared import write_json
+from bench.shared import sorted_edges, write_json
 
 from lemmata.core.types import Floats, Index, Integers, Mask, MeasuredGraph
 from lemmata.encode.load import DEFAULT, baseline_folder, load_encoder
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.graph.geodesic import Start, Tree, compiled_trees, python_tree
-from lemmata.graph.lengths import distance, measure_by_text, sort_edges
+from lemmata.graph.lengths import distance, measure_by_text
 from lemmata.graph.store import StoredGraph
 from lemmata.ingest.papers import read_paper
 from lemmata.latex.mains import Main
@@ -519,14 +519,9 @@ def geodesic(
     generator = np.random.default_rng(1)
     report: Report = {"nodes": nodes, "edges": edges, "dimension": dimension}
     along = np.empty(edges, np.float32)
-    both = MeasuredGraph(
-        np.empty(nodes + 1, np.int64),
-        np.empty(2 * edges, np.int32),
-        np.empty(2 * edges, np.float32),
-        np.empty(2 * edges, np.int32),
-    )
-    report["measure edges"], _ = timed(lambda: measure_by_text(graph, np.arange(nodes), matrix, along, silent))
-    report["sort edges"], _ = timed(lambda: sort_edges(graph, along, along, both))
+    measuring, _ = timed(lambda: measure_by_text(graph, np.arange(nodes), matrix, along, silent))
+    sorting, both = timed(lambda: sorted_edges(graph, along, along))
+    report |= {"measure edges": measuring, "sort edges": sorting}
     path = folder / "graph.faiss"
     index = AnnIndex.open(path, matrix) if path.exists() else AnnIndex.build(matrix, path, threads=1)
     near = matrix[np.sort(generator.choice(nodes, queries, replace=False))]

@@ -19,12 +19,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.shared import EXAMPLE, ROOT, asked_task, unpacked
 
 from lemmata.evaluate.evaluate import EvaluateOptions, table_task
 from lemmata.evaluate.significance import bootstrap, compare
@@ -32,8 +32,7 @@ from lemmata.evaluate.tasks import Task, task_from
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
 
-ROOT = Path(__file__).parents[1]
-BENCH, WRITTEN, EXAMPLE = ROOT / "bench", ROOT / "recipes" / "lemmata_mini" / "written", ROOT / "examples" / "qseries"
+BENCH, WRITTEN = ROOT / "bench", ROOT / "recipes" / "lemmata_mini" / "written"
 MEASURES = ("MRR@10", "R@20")
 RETRIEVERS = ("lexical", "dense", "hybrid", "auto")
 RULES = "asked"  # the name of the set
@@ -50,12 +49,8 @@ def workspace(data: Path, out: Path, corpus: str, chapters: Sequence[str]) -> Pr
         return Project(out / corpus)
     source = EXAMPLE
     if corpus != "qseries":
-        source = out / "sources" / corpus
-        source.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(data / corpus / f"{corpus}.tar.xz") as archive:
-            names = [f"{chapter}.tex" for chapter in chapters]
-            members = [member for member in archive if not names or Path(member.name).name in names]
-            archive.extractall(source, members=members, filter="data")
+        archive = data / corpus / f"{corpus}.tar.xz"
+        source = unpacked(archive, out / "sources" / corpus, set(chapters) or None)
     project = Project.init(out / corpus)
     project.ingest([source])
     return project
@@ -64,13 +59,7 @@ def workspace(data: Path, out: Path, corpus: str, chapters: Sequence[str]) -> Pr
 def tasks(project: Project, corpus: str, more: Sequence[tuple[str, Path]]) -> dict[str, Task]:
     """The queries for a corpus, those with an answer in it."""
     if corpus == "qseries":
-        lines = (EXAMPLE / "queries-train.jsonl").read_text(encoding="utf-8").splitlines()
-        asked = {str(number): json.loads(line) for number, line in enumerate(lines)}
-        texts = {number: record["query"] for number, record in asked.items()}
-        return {
-            "questions": task_from("questions", *read_judged(EXAMPLE)),
-            "asked": task_from("asked", texts, {number: {record["passage"]: 1} for number, record in asked.items()}),
-        }
+        return {"questions": task_from("questions", *read_judged(EXAMPLE)), "asked": asked_task()}
     tables = {
         "stacks": {"own queries": "stacks_queries", "own summaries": "stacks_summaries"},
         "planetmath": {"own paraphrases": "planetmath_queries"},
