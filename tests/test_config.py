@@ -12,8 +12,8 @@ from typing import ClassVar
 import pytest
 from tests.test_cli import lemmata
 
-from lemmata.core.config import Option, all_options, build, merged, near, options_of, read_toml, suggest
-from lemmata.core.errors import ConfigError
+from lemmata.core.config import Option, all_options, build, merged, options_of, read_toml
+from lemmata.core.errors import ConfigError, near, suggest
 from lemmata.project import Project
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from lemmata.core.config import suggest
-from lemmata.core.errors import ConfigError, WorkspaceError
+from lemmata.core.errors import ConfigError, WorkspaceError, suggest
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
 from lemmata.core.workspace import read_manifest, write_manifest

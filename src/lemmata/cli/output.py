@@ -222,7 +222,7 @@ def row_of(corpus: Corpus, identity: str) -> int:
     try:
         return corpus.row(identity)
     except KeyError:
-        from lemmata.core.config import near
+        from lemmata.core.errors import near
 
         raise LemmataError(f"there is no passage {identity!r}{near(identity, corpus.ids())}") from None
 

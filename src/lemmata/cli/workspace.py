@@ -89,8 +89,7 @@ def ingest(
     """Read sources into the corpus: add, update, remove."""
     from dataclasses import asdict
 
-    from lemmata.core.config import near
-    from lemmata.core.errors import ConfigError
+    from lemmata.core.errors import ConfigError, near
     from lemmata.core.workers import computing_on
     from lemmata.ingest.sources import READERS
     from lemmata.project import Project
@@ -321,7 +320,8 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """List every setting with its default and its value."""
-    from lemmata.core.config import all_options, near
+    from lemmata.core.config import all_options
+    from lemmata.core.errors import near
     from lemmata.core.workspace import Workspace
 
     tables = Workspace(workspace).config

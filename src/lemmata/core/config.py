@@ -7,24 +7,19 @@ An option record is a frozen dataclass with a default for every field. The comme
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import inspect
 import io
 import tokenize
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from lemmata.core.errors import ConfigError
+from lemmata.core.errors import ConfigError, suggest
 
 Options = TypeVar("Options")
-_MOST_SHOWN = 20  # known words that an error lists
-_MOST_COMPARED = 10_000  # known words that an unknown one is compared with, which takes some 10 µs each
-_LONGEST_COMPARED = 200  # characters of an unknown word
 
 
 # every table of a settings file and the record that checks it, loaded only where the file has keys for it
@@ -94,31 +89,6 @@ def read_toml(path: Path, tables: Mapping[str, str] = TABLES) -> dict[str, Any]:
 
 def _has_keys(values: Mapping[str, Any]) -> bool:
     return any(_has_keys(value) if isinstance(value, dict) else True for value in values.values())
-
-
-def suggest(word: str, known: Sequence[str]) -> str:
-    """The end of a sentence about an unknown word: the closest known one, or the first of them."""
-    if not known:
-        return " (there are none)"
-    close = _close_matches(word, known, 1)
-    more = ", …" if len(known) > _MOST_SHOWN else ""
-    return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known[:_MOST_SHOWN])}{more})"
-
-
-def near(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown id: up to three known ones that look like it, or nothing."""
-    close = _close_matches(word, list(known), 3)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
-def _close_matches(word: str, known: Sequence[str], most: int) -> list[str]:
-    """Known words that look like this one; of very many only those with the same first half, which takes less time."""
-    if len(word) > _LONGEST_COMPARED:
-        return []
-    if len(known) > _MOST_COMPARED:
-        start = word[: (len(word) + 1) // 2]
-        known = list(islice((other for other in known if other.startswith(start)), _MOST_COMPARED))
-    return difflib.get_close_matches(word, known, most)
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The error tree, and the one way to import an optional library.
+"""The error tree, the words that were meant, and the one way to import an optional library.
 
 LemmataError             caused and cured by the user; printed as one sentence
 ├── InputError           a file or value that cannot be used, with file and line if known
@@ -12,7 +12,10 @@ LemmataError             caused and cured by the user; printed as one sentence
 
 from __future__ import annotations
 
+import difflib
 import importlib
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -72,3 +75,35 @@ def require(module: str, extra: str) -> ModuleType:
         if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
             raise  # the library is installed, but one of its own dependencies is missing
         raise MissingExtra(f"this needs {module}: pip install 'lemmata[{extra}]'") from error
+
+
+# ---------------------------------------------------------------- what was meant
+
+_MOST_SHOWN = 20  # known words that an error lists
+_MOST_COMPARED = 10_000  # known words that an unknown one is compared with, which takes some 10 µs each
+_LONGEST_COMPARED = 200  # characters of an unknown word
+
+
+def suggest(word: str, known: Sequence[str]) -> str:
+    """The end of a sentence about an unknown word: the closest known one, or the first of them."""
+    if not known:
+        return " (there are none)"
+    close = _close_matches(word, known, 1)
+    more = ", …" if len(known) > _MOST_SHOWN else ""
+    return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known[:_MOST_SHOWN])}{more})"
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown id: up to three known ones that look like it, or nothing."""
+    close = _close_matches(word, list(known), 3)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _close_matches(word: str, known: Sequence[str], most: int) -> list[str]:
+    """Known words that look like this one; of very many only those with the same first half, which takes less time."""
+    if len(word) > _LONGEST_COMPARED:
+        return []
+    if len(known) > _MOST_COMPARED:
+        start = word[: (len(word) + 1) // 2]
+        known = list(islice((other for other in known if other.startswith(start)), _MOST_COMPARED))
+    return difflib.get_close_matches(word, known, most)

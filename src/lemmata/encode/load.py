@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lemmata.core.config import near
-from lemmata.core.errors import InputError, require
+from lemmata.core.errors import InputError, near, require
 from lemmata.core.files import sha256_of, writing
 from lemmata.core.types import Encoder
 

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.config import near, suggest
 from lemmata.core.database import Memo
-from lemmata.core.errors import LemmataError
+from lemmata.core.errors import LemmataError, near, suggest
 from lemmata.core.types import Concept, Edge, Encoder, Graph, Passage
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
-from lemmata.core.config import near
-from lemmata.core.errors import InputError, require
+from lemmata.core.errors import InputError, near, require
 from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.ids import unique_id

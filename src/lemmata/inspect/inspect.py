@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.core.artefacts import seal
-from lemmata.core.config import near
-from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, require
+from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, near, require
 from lemmata.core.files import is_writable, writing
 from lemmata.core.types import Encoder, Floats, Integers, Passage, Progress
 from lemmata.core.workers import one_torch_thread

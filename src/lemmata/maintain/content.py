@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from lemmata.core.config import near, suggest
-from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import LemmataError, WorkspaceError, near, suggest
 from lemmata.core.types import Document, Passage
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus

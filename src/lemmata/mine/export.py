@@ -19,8 +19,7 @@ from typing import IO, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.config import suggest
-from lemmata.core.errors import ConfigError, require
+from lemmata.core.errors import ConfigError, require, suggest
 from lemmata.core.files import writing
 from lemmata.core.types import Integers, Mask, Negative, Pair, Passage, Triplet
 from lemmata.corpus.training_files import BATCH

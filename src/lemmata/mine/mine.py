@@ -14,8 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from lemmata.core.config import suggest
-from lemmata.core.errors import ConfigError, LemmataError
+from lemmata.core.errors import ConfigError, LemmataError, suggest
 from lemmata.core.files import write_atomically
 from lemmata.core.types import Integers, Mask, Pair, Triplet
 from lemmata.core.workspace import Workspace

@@ -18,8 +18,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.config import suggest
-from lemmata.core.errors import ConfigError
+from lemmata.core.errors import ConfigError, suggest
 from lemmata.core.types import Concept, Integers, Mask, Pair, Passage
 from lemmata.core.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
 from lemmata.mine.adjacency import edges_of

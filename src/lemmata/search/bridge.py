@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.config import near
-from lemmata.core.errors import LemmataError
+from lemmata.core.errors import LemmataError, near
 from lemmata.core.types import MeasuredGraph
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus

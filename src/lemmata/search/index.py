@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.artefacts import artefact, dense_index, neighbour_index, read_undamaged, seal
-from lemmata.core.config import suggest
-from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import LemmataError, WorkspaceError, suggest
 from lemmata.core.files import is_writable, link_folder, read_array, writing
 from lemmata.core.types import Encoder, Integers, Progress
 from lemmata.core.words import LANGUAGES, language_shares

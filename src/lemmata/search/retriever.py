@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.artefacts import Artefact, artefact, neighbour_index, open_artefact, read_artefact, summary_neighbours
-from lemmata.core.config import suggest
-from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError, suggest
 from lemmata.core.files import is_writable, read_array
 from lemmata.core.types import CrossEncoder, Crowding, Encoder, Floats, Hit, Index, Integers, Mask
 from lemmata.core.workspace import Workspace, open_manifest, read_manifests, vector_set, vector_sets

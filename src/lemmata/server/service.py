@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.config import suggest
-from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.errors import InputError, LemmataError, suggest
 from lemmata.core.types import Floats, Hit
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.core.archives import open_decompressed
-from lemmata.core.config import suggest
-from lemmata.core.errors import ConfigError, InputError, LeakageError, WorkspaceError
+from lemmata.core.errors import ConfigError, InputError, LeakageError, WorkspaceError, suggest
 from lemmata.core.files import sha256_of, writing
 from lemmata.core.types import Integers, Mask, Progress
 from lemmata.core.workspace import Workspace, read_manifest

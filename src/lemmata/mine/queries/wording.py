@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from lemmata.core.config import suggest
-from lemmata.core.errors import ConfigError
+from lemmata.core.errors import ConfigError, suggest
 from lemmata.core.words import singular
 from lemmata.graph.concepts.terms import property_or_object, result_kind
 
