@@ -145,7 +145,7 @@ def make_task(retriever: Retriever, part: str, since: str, until: str, limit: in
     is_prose = np.array([passage.kind in ("chunk", "abstract") for passage in passages])
     candidates = ~is_prose if (~is_prose).any() else is_prose
     if part:
-        split = open_split(retriever.workspace, retriever.corpus.inputs)
+        split = open_split(retriever.workspace, retriever.corpus.digest)
         chosen, held_out = split.rows(part), split.rows("validation") | split.rows("test")
     else:
         days = np.array([dates[passage.document] for passage in passages])
@@ -178,7 +178,7 @@ def without_links_of(stored: StoredGraph, held_out: Mask) -> Graph:
 def check_metric(retriever: Retriever, task: Task) -> None:
     """Refuse a metric that has seen links of held-out passages: it learns from those of the training part."""
     if retriever.dense().metric is not None:
-        split = open_split(retriever.workspace, retriever.corpus.inputs)
+        split = open_split(retriever.workspace, retriever.corpus.digest)
         if (task.held_out & split.rows("train")).any():
             raise SystemExit("the metric was learned on held-out passages: split by the same dates, and train it again")
 

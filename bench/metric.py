@@ -81,7 +81,7 @@ def export(options: argparse.Namespace) -> None:
             part = np.where(days >= options.since, 2, np.where(days >= options.validation, 1, 0))
             part[days == ""] = -1
         else:
-            split = open_split(retriever.workspace, retriever.corpus.inputs)
+            split = open_split(retriever.workspace, retriever.corpus.digest)
             part = np.select([split.rows("train"), split.rows("validation"), split.rows("test")], [0, 1, 2], -1)
         pairs = {
             (row, row_of[link.target])
@@ -91,7 +91,7 @@ def export(options: argparse.Namespace) -> None:
         }
         vectors = {
             f"vectors_{name}": np.asarray(
-                open_vectors(retriever.workspace, retriever.corpus.inputs, name).matrix, np.float16
+                open_vectors(retriever.workspace, retriever.corpus.digest, name).matrix, np.float16
             )
             for name in options.encoder
         }

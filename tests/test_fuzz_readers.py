@@ -18,7 +18,8 @@ from lemmata.core.errors import LemmataError
 from lemmata.graph.formats.any_format import read_graph
 from lemmata.ingest.beir import read_corpus, read_qrels, read_queries, read_table
 from lemmata.ingest.queries import read_imported
-from lemmata.ingest.sources import IngestOptions, find_units, read_whole_unit
+from lemmata.ingest.readers import IngestOptions, read_whole_unit
+from lemmata.ingest.sources import find_units
 
 CONCEPT = {"id": "concept:tree", "name": "tree", "kind": "object", "description": "a graph", "aliases": ["trees"]}
 PASSAGE = {

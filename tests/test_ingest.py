@@ -24,9 +24,8 @@ from typer.testing import CliRunner
 from lemmata.cli.main import make_app
 from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
-from lemmata.ingest.ingest import ingest
-from lemmata.ingest.logs import Columns
-from lemmata.ingest.sources import IngestOptions, find_units
+from lemmata.ingest.readers import IngestOptions
+from lemmata.ingest.sources import find_units
 from lemmata.project import Project
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
@@ -236,7 +235,7 @@ def test_a_changed_file_changes_the_digest_of_the_corpus(project: Project, tmp_p
         write(tmp_path, {"a.md": text})
         project.ingest([tmp_path / "a.md"])
         corpus = project.corpus
-        digests.append(corpus.inputs)
+        digests.append(corpus.digest)
         corpus.close()
     assert digests[0] == digests[2] != digests[1]
 
@@ -341,16 +340,16 @@ def test_the_call_counts_before_the_settings_and_these_before_the_columns_of_bef
     table = "id;Short text;text;Start;End\n1;pump leaks;leak;2024-05-01;2024-06-01\n"
     file = write(tmp_path, {"orders.csv": table}) / "orders.csv"
 
-    def read(named: dict[str, str], **columns: str) -> tuple[str, str | None]:
-        options = IngestOptions(columns=Columns(**columns))
-        ingest(project, [file], options, named=named, workers=1, again=False)
+    def read(columns: dict[str, str], toml: str = "") -> tuple[str, str | None]:
+        project.config_file.write_text(toml)
+        settings = {"columns": columns} if columns else {}
+        Project(project.root).ingest([file], settings=settings, workers=1)
         return logs(project)[0][1:3]
 
-    first = {"text": "Short text", "date": "Start"}
-    assert read(first, **first) == ("pump leaks", "2024-05-01")
+    assert read({"text": "Short text", "date": "Start"}) == ("pump leaks", "2024-05-01")
     assert read({}) == ("pump leaks", "2024-05-01")
-    assert read({}, date="End") == ("pump leaks", "2024-06-01")  # as lemmata.toml has it
-    assert read({"text": "text"}, text="text") == ("leak", None)
+    assert read({}, '[ingest.columns]\ndate = "End"\n') == ("pump leaks", "2024-06-01")
+    assert read({"text": "text"}) == ("leak", None)
     assert read({}) == ("leak", None)
 
 

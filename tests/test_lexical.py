@@ -260,7 +260,7 @@ class Texts:
 
     def __init__(self, passages: list[tuple[str, str]]) -> None:
         self.passages = passages
-        self.inputs = repr(passages)
+        self.digest = repr(passages)
 
     def __len__(self) -> int:
         return len(self.passages)

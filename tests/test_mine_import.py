@@ -49,7 +49,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.index(settings={"encoder": "hashing"})
     corpus = project.corpus
     part = np.array([PART[name] for name in corpus.ids()], np.int8)
-    write_split(project, Split(part, part > 0), {"verb": "split", "inputs": corpus.inputs})
+    write_split(project, Split(part, part > 0), {"verb": "split", "inputs": corpus.digest})
     corpus.close()
     return project
 

@@ -143,7 +143,7 @@ def test_no_vector_of_the_embedding_belongs_to_a_held_out_log(
     project = Project(first[0])
     stored, vectors = open_graph(project), open_embedding(project).matrix
     corpus = project.corpus
-    training = open_split(project, corpus.inputs).rows("train")
+    training = open_split(project, corpus.digest).rows("train")
     corpus.close()
     rows = np.asarray(stored.rows)
     held_out = (rows >= 0) & ~training[rows]

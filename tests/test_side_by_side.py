@@ -162,7 +162,7 @@ def test_vectors_of_an_older_corpus_are_brought_up_to_date_by_evaluate(project: 
     assert ("encoding (hashing)", 0, 1) in reports  # only the new note
     with contextlib.closing(project.corpus) as corpus:
         fresh = load_encoder("hashing", dimension=64).encode(list(corpus.contents()))
-        np.testing.assert_array_equal(open_vectors(project, corpus.inputs, "hashing").matrix, fresh)
+        np.testing.assert_array_equal(open_vectors(project, corpus.digest, "hashing").matrix, fresh)
 
 
 def test_an_old_lexical_index_is_refused_before_anything_is_encoded(project: Project, task: Task) -> None:

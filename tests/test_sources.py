@@ -14,7 +14,8 @@ from tests.test_pdf import one_page
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
-from lemmata.ingest.sources import IngestOptions, Unit, find_units, read_unit, read_whole_unit
+from lemmata.ingest.readers import IngestOptions, Unit, read_unit, read_whole_unit
+from lemmata.ingest.sources import find_units
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 

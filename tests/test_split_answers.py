@@ -287,7 +287,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def outside(project: Project) -> set[str]:
     """Ids of all passages that are not for training."""
     corpus = project.corpus
-    split = open_split(project, corpus.inputs)
+    split = open_split(project, corpus.digest)
     ids = np.array(corpus.ids(), dtype=object)
     corpus.close()
     return set(ids[~split.rows("train")])

@@ -713,8 +713,8 @@ def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -
     assert outlined.ids[:4] == ["d0#0", "d0#1", "d0#2", "d1#0"]
     assert outlined.dates[3] == "2011"
     split = split_corpus(outlined, SplitOptions(method="time"))
-    write_split(layout, split, {"inputs": corpus.inputs})
-    seen = material(corpus, open_split(layout, corpus.inputs), "test")
+    write_split(layout, split, {"inputs": corpus.digest})
+    seen = material(corpus, open_split(layout, corpus.digest), "test")
     assert [passage.id for _, passage in seen.all_passages()] == ["d9#0", "d9#1", "d9#2"]
     assert list(seen.documents) == ["d9"]
     corpus.close()

@@ -45,7 +45,7 @@ def held_out(project: Project) -> set[str]:
     """Ids of all passages that are not for training."""
     corpus = project.corpus
     ids = np.array(corpus.ids(), dtype=object)
-    split = open_split(project, corpus.inputs)
+    split = open_split(project, corpus.digest)
     corpus.close()
     return set(ids[~split.rows("train")])
 
@@ -96,7 +96,7 @@ def test_hard_negatives_are_added_to_a_set(built: Project) -> None:
 
 def test_names_of_held_out_concepts_never_become_anchors(built: Project) -> None:
     corpus = built.corpus
-    split = open_split(built, corpus.inputs)
+    split = open_split(built, corpus.digest)
     corpus.close()
     stored = open_graph(built)
     names = {c.name.casefold() for c in stored.concepts.values() if split.part_of(c.id) == "test"}
@@ -291,7 +291,7 @@ def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Pat
             project.ingest([tmp_path / f"p{shift}.jsonl"])
             project.split(settings={"validation": 0.2, "test": 0.2})
             corpus = project.corpus
-            split = open_split(project, corpus.inputs)
+            split = open_split(project, corpus.digest)
             assert list(corpus.ids()) == ids
             corpus.close()
         project.build_graph()
@@ -306,7 +306,7 @@ def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Pat
 def test_tasks_are_asked_from_a_part_of_the_split(built: Project) -> None:
     task = built.task("references", part="test")
     corpus = built.corpus
-    split = open_split(built, corpus.inputs)
+    split = open_split(built, corpus.digest)
     rows = {name for name, inside in zip(corpus.ids(), split.rows("test").tolist(), strict=True) if inside}
     corpus.close()
     assert set(task.queries) <= rows
@@ -420,7 +420,7 @@ def test_training_statements_of_a_document_do_not_ask_as_test(tmp_path: Path) ->
     project.ingest([tmp_path / "p.jsonl"])
     project.split(settings={"method": "stratified", "unseen": 0.5, "test": 0.2})
     corpus = project.corpus
-    split = open_split(project, corpus.inputs)
+    split = open_split(project, corpus.digest)
     ids = np.array(corpus.ids())
     corpus.close()
     for part in ("validation", "test"):
@@ -438,7 +438,7 @@ def test_a_second_split_of_the_grown_corpus_moves_nobody(tmp_path: Path) -> None
 
     def parts() -> dict[str, int]:
         corpus = project.corpus
-        split = open_split(project, corpus.inputs)
+        split = open_split(project, corpus.digest)
         found = dict(zip(corpus.ids(), split.part.tolist(), strict=True))
         corpus.close()
         return found

@@ -488,7 +488,7 @@ def held_out_now(project: Project, file: Path) -> set[str]:
     """Ids that a training file names and the present split does not train on."""
     corpus = project.corpus
     ids = np.array(corpus.ids())
-    training = set(ids[open_split(project, corpus.inputs).rows("train")].tolist())
+    training = set(ids[open_split(project, corpus.digest).rows("train")].tolist())
     corpus.close()
     named = {name for line in read_training(file) for name in (line["anchor_id"], line["positive_id"]) if name}
     return named - training

@@ -125,7 +125,7 @@ def test_the_split_is_kept_and_the_test_part_never_trained_on(trained: Path, upd
     for folder in (trained, updated):
         project = Project(folder)
         corpus = project.corpus
-        split = open_split(project, corpus.inputs)
+        split = open_split(project, corpus.digest)
         parts.append(dict(zip(corpus.ids(), split.part.tolist(), strict=True)))
         held_out = id_keys([name for name, part in parts[-1].items() if part != 0])
         seen = np.concatenate([record.passages for record in read_trained(folder / "models" / "tuned")])

@@ -73,7 +73,7 @@ def first_hits(project: Project, retriever: str, text: str = "leaking pump") -> 
 def assert_vectors_are_those_of(project: Project, encoder: str) -> None:
     with contextlib.closing(project.corpus) as corpus:
         fresh = load_encoder(encoder).encode(list(corpus.contents()))
-        np.testing.assert_allclose(open_vectors(project, corpus.inputs, encoder).matrix, fresh, atol=1e-6)
+        np.testing.assert_allclose(open_vectors(project, corpus.digest, encoder).matrix, fresh, atol=1e-6)
 
 
 def names(project: Project) -> list[str]:

@@ -176,7 +176,7 @@ def generated(data: Path, work: Path) -> None:
 
     layout = Workspace(work / "stacks")
     corpus = Corpus(layout)
-    ids, split = corpus.ids(), open_split(layout, corpus.inputs)
+    ids, split = corpus.ids(), open_split(layout, corpus.digest)
     corpus.close()
     part_of = {ids[row]: part for part in ("validation", "test") for row in np.flatnonzero(split.rows(part)).tolist()}
     tables = defaultdict(list)

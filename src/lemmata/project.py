@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.objects import is_url
-from lemmata.core.types import CrossEncoder, Progress, Skip
+from lemmata.core.types import CrossEncoder, Progress
 from lemmata.core.workspace import Options, Settings, Workspace, default_encoder, read_manifest, read_manifests, silent
-from lemmata.corpus.corpus import Corpus, IngestedSource
+from lemmata.corpus.corpus import Corpus, skips, sources
 from lemmata.encode.load import AUTO, encoder_for
+from lemmata.ingest.ingest import ingest, remove
 from lemmata.maintain.content import listing, show
 from lemmata.maintain.info import document_statistics, info
 from lemmata.maintain.publish import PullReport, pull, push
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.tasks import Task
     from lemmata.graph.concepts.merge import Merge
-    from lemmata.ingest.ingest import IngestReport
     from lemmata.llm.chat import Chat, Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
     from lemmata.mine.mine import MineOptions
@@ -71,11 +71,6 @@ class Project(Workspace):
     repair = repair
     collect_garbage = collect_garbage
     push = push
-
-    def skips(self) -> Sequence[Skip]:
-        """Skipped input with its cause."""
-        with contextlib.closing(self.corpus) as corpus:
-            return corpus.skips()
 
     @staticmethod
     def pull(url: str, root: str | Path, progress: Progress = silent) -> PullReport:
@@ -181,44 +176,10 @@ class Project(Workspace):
 
     # ------------------------------------------------------------ ingest, index, search
 
-    def ingest(
-        self,
-        paths: Sequence[str | Path],
-        *,
-        settings: Settings | None = None,
-        workers: int | None = None,
-        again: bool = False,
-    ) -> IngestReport:
-        """Read sources into the corpus: add new ones, replace changed ones, remove deleted ones.
-
-        A path may be a URL of an object store. `again` also reads unchanged sources.
-        """
-        from lemmata.ingest.ingest import ingest
-        from lemmata.ingest.sources import IngestOptions
-
-        options = self.options(IngestOptions, "ingest", settings)
-        sources = [self._source(path) for path in paths]
-        named = (settings or {}).get("columns", {})
-        return ingest(self, sources, options, named=named, workers=workers, again=again)
-
-    def remove(self, paths: Sequence[str | Path]) -> IngestReport:
-        """Remove sources from the corpus, whether they still exist or not."""
-        from lemmata.ingest.fetch import place_of
-        from lemmata.ingest.ingest import remove
-
-        places = [place_of(self, str(path)) if is_url(path) else Path(path) for path in paths]
-        return remove(self, places)
-
-    def _source(self, path: str | Path) -> Path:
-        """Where the readers find a source: that of a URL is copied first."""
-        from lemmata.ingest.fetch import fetch
-
-        return fetch(self, str(path)) if is_url(path) else Path(path)
-
-    def sources(self) -> list[IngestedSource]:
-        """Every path that was ingested: when it was read, and how much of the corpus came from it."""
-        with contextlib.closing(self.corpus) as corpus:
-            return corpus.sources()
+    ingest = ingest
+    remove = remove
+    sources = sources
+    skips = skips
 
     def index(
         self,

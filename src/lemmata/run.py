@@ -129,7 +129,7 @@ def run(project: Project, *, announce: Callable[[str, bool], None] = lambda _nam
         if not len(corpus):
             raise WorkspaceError(f"the corpus in {layout.root} is empty: name sources in [run]")
         size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
-        stages.run("corpus", corpus.inputs, lambda: size)
+        stages.run("corpus", corpus.digest, lambda: size)
     if options.base == AUTO:
         options = replace(options, base=project.packaged_encoder(static=bool(options.static)))
     if options.graph:

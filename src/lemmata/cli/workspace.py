@@ -91,7 +91,7 @@ def ingest(
 
     from lemmata.core.errors import ConfigError, near
     from lemmata.core.workers import computing_on
-    from lemmata.ingest.sources import READERS
+    from lemmata.ingest.readers import READERS
     from lemmata.project import Project
 
     if on and (workers or remove):

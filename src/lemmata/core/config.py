@@ -24,7 +24,7 @@ Options = TypeVar("Options")
 
 # every table of a settings file and the record that checks it, loaded only where the file has keys for it
 TABLES = {
-    "ingest": "lemmata.ingest.sources:IngestOptions",
+    "ingest": "lemmata.ingest.readers:IngestOptions",
     "index": "lemmata.search.index:IndexOptions",
     "graph": "lemmata.graph.build:GraphOptions",
     "extract": "lemmata.graph.extract:ExtractOptions",

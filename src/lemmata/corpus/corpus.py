@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -82,7 +83,7 @@ class Corpus(Sequence[Passage]):
 
     def __init__(self, workspace: Workspace) -> None:
         manifest, self._connection = _open(workspace)
-        self.inputs: str = manifest["inputs"]  # changes whenever the corpus does
+        self.digest: str = manifest["inputs"]  # changes whenever the corpus does
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
         self._connection.create_function("words", 1, _count_words, deterministic=True)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
@@ -506,3 +507,18 @@ class Corpus(Sequence[Passage]):
             },
             "skips": count("SELECT COUNT(*) FROM skips"),
         }
+
+
+# ---------------------------------------------------------------- verbs
+
+
+def sources(workspace: Workspace) -> list[IngestedSource]:
+    """Every path that was ingested: when it was read, and how much of the corpus came from it."""
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        return corpus.sources()
+
+
+def skips(workspace: Workspace) -> list[Skip]:
+    """Skipped input with its cause."""
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        return corpus.skips()

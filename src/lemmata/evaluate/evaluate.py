@@ -90,7 +90,7 @@ def corpus_task(workspace: Workspace, name: str, options: TaskOptions) -> Task:
         raise LemmataError(f"the protocol is passage or seed, not {options.protocol!r}")
     generator = np.random.default_rng(options.seed)
     with contextlib.closing(Corpus(workspace)) as corpus:
-        split = open_split(workspace, corpus.inputs) if options.part else None
+        split = open_split(workspace, corpus.digest) if options.part else None
         if name in ("concepts", "descriptions"):
             task = _concept_task(workspace, corpus, name, split, options, generator)
         else:

@@ -78,7 +78,7 @@ def _open_part(workspace: Workspace, part: str) -> Iterator[Material]:
     if part not in _FILES:
         raise LemmataError(f"queries come from the parts {' and '.join(_FILES)}, not from {part!r}")
     with contextlib.closing(Corpus(workspace)) as corpus:
-        yield material(corpus, open_split(workspace, corpus.inputs), part)
+        yield material(corpus, open_split(workspace, corpus.digest), part)
 
 
 def ruled(workspace: Workspace, options: PoolOptions, rules: QueryOptions) -> list[JudgedQuery]:
@@ -243,7 +243,7 @@ def judge(
         lines = zip(rows, scores.tolist(), grades.tolist(), finders, strict=True)
         head = "query-id\tcorpus-id\tscore\tgrade\tretrievers\n"
         _write(folder / "pool.tsv", (head, *(f"{q}\t{p}\t{s:.4f}\t{g}\t{f}\n" for (q, p), s, g, f in lines)))
-        content = {**report, "inputs": corpus.inputs, "split": split_key(workspace), "seed": options.seed}
+        content = {**report, "inputs": corpus.digest, "split": split_key(workspace), "seed": options.seed}
         seal(folder, content)
     return report
 
@@ -264,7 +264,7 @@ def _parts(workspace: Workspace, corpus: Corpus) -> list[str]:
     """The part of each row; none where there is no split."""
     if not workspace.manifest(workspace.split_folder).exists():
         return []
-    numbers = open_split(workspace, corpus.inputs).part.tolist()
+    numbers = open_split(workspace, corpus.digest).part.tolist()
     return ["no part" if number == LEFT_OUT else PARTS[number] for number in numbers]
 
 

@@ -55,7 +55,7 @@ def build(workspace: Workspace, options: GraphOptions) -> dict[str, Any]:
     """
     begin = time.perf_counter()
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
-        source: dict[str, Any] = {"inputs": corpus.inputs, "options": asdict(options.concepts)}
+        source: dict[str, Any] = {"inputs": corpus.digest, "options": asdict(options.concepts)}
         if records.sources().get(SOURCE) != source:
             _apply_rules(workspace, corpus, records, source)
         report = compress(workspace, corpus, records)
@@ -86,8 +86,8 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
     Records made by rules from another corpus are made again, with the same options: that asks nobody and costs little.
     Those of a language model and of link prediction stay as they are, and the report names them as `stale`.
     """
-    if SOURCE in records.stale(corpus.inputs):
-        _apply_rules(workspace, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.inputs})
+    if SOURCE in records.stale(corpus.digest):
+        _apply_rules(workspace, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.digest})
     workspace.progress("merging concepts", 0, None)
     concepts, edges = _distinct_concepts(records), list(records.edges())
     decided = decide(propose(concepts, edges), records.verdicts())
@@ -103,12 +103,12 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
         "concepts": dict(sorted(Counter(concept.kind for concept in concepts).items())),
         "merges": dict(sorted(Counter(merge.status for merge in decided).items())),
         "sources": sorted(records.sources()),
-        "stale": records.stale(corpus.inputs),
+        "stale": records.stale(corpus.digest),
     }
     options = {name: source["options"] for name, source in records.sources().items()}  # a model's name and prompt too
     manifest = {
         "verb": "graph",
-        "corpus": corpus.inputs,
+        "corpus": corpus.digest,
         "inputs": _digest(graph),
         "options": options,
         "verdicts": sorted(records.verdicts()),

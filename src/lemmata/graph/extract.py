@@ -60,7 +60,7 @@ def extract_concepts(
             if not _can_resume(records, corpus, options, model):
                 with records.transaction():
                     records.remove(SOURCE)
-                    records.announce(SOURCE, corpus.inputs, _identity(options, model) | {"spent_before": chat.spent()})
+                    records.announce(SOURCE, corpus.digest, _identity(options, model) | {"spent_before": chat.spent()})
             spent_before = Spent(*records.sources()[SOURCE]["options"]["spent_before"])
             budget = limits.budget(chat.spent(), spent_before)
             done = records.done(SOURCE)
@@ -90,7 +90,7 @@ def extract_concepts(
                 if chat.down:
                     break
             down, spent, json_mode = chat.down, chat.spent(), chat.json_mode
-        records.replace(f"{SOURCE}:unanswered", skips=unanswered, inputs=corpus.inputs)
+        records.replace(f"{SOURCE}:unanswered", skips=unanswered, inputs=corpus.digest)
         if down:
             raise LemmataError(f"{down}; {number} of {total} documents are extracted, the same command resumes")
         kept = records.counts(SOURCE)
@@ -118,7 +118,7 @@ def _can_resume(records: GraphRecordStore, corpus: Corpus, options: ExtractOptio
     """Whether the stored answers are of this corpus, this model and these options."""
     source = records.sources().get(SOURCE, {"inputs": None, "options": {}})
     stored = {name: value for name, value in source["options"].items() if name != "spent_before"}
-    return bool(source["inputs"] == corpus.inputs and stored == _identity(options, model))
+    return bool(source["inputs"] == corpus.digest and stored == _identity(options, model))
 
 
 def _documents(corpus: Corpus, done: Collection[str] = ()) -> Iterator[tuple[Document, list[Passage]]]:

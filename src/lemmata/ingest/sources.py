@@ -6,43 +6,45 @@ an archive, a table, a text. Finding units opens files but does not parse them.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import posixpath
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
-from itertools import count, islice
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
-from lemmata.core.archives import name_fault, open_decompressed, printable, read_package, sniff
-from lemmata.core.errors import ConfigError, InputError, LemmataError
-from lemmata.core.files import sha256_of
-from lemmata.core.types import Label, Passage, Reading, Skip
-from lemmata.core.workers import count_step, time_limit
-from lemmata.ingest.beir import read_passages
+from lemmata.core.archives import name_fault, open_decompressed, printable, sniff
+from lemmata.core.errors import InputError
+from lemmata.core.types import Skip
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
 from lemmata.ingest.front_matter import arxiv_id_of_file
-from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
-from lemmata.ingest.paper_state import PaperOptions
-from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
+from lemmata.ingest.readers import (
+    ABOUT,
+    EMPTY,
+    START,
+    TABLE_SUFFIXES,
+    TEXT_SUFFIXES,
+    TOO_LARGE,
+    IngestOptions,
+    Unit,
+    flaw_of,
+    read_file,
+    reader_of_rows,
+    rows_of,
+    written_date,
+)
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder
-from lemmata.ingest.text import read_pdf, read_text
-from lemmata.latex.mains import Main, has_class, included_files, is_main, stale_copy_of
-from lemmata.latex.source import decode, flatten
+from lemmata.latex.mains import has_class, included_files, is_main, stale_copy_of
+from lemmata.latex.source import decode
 
-READERS = ("auto", "papers", "logs", "hierarchy", "passages", "text", "pdf")
 _TEX = (".tex", ".ltx", ".texx")
-_TEXT = (".md", ".markdown", ".txt", ".text", ".rst")
-_TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_COMPRESSED)
 _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
-_ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
+_BEIR_FILE = re.compile(r"corpus\.jsonl(?:\.\w+)?")
 # Files that only LaTeX uses or writes: in a folder with a paper, or below it, they need no note.
 _OF_LATEX = re.compile(
     r"latexmkrc|00readme.*|.*\.(?:synctex\.gz|synctex|run\.xml|pdf_tex|pdf_t|pstex_t|pstex|fdb_latexmk|pgf|tikz|asy|mp|"
@@ -55,42 +57,7 @@ _OF_ANYTHING = re.compile(r"makefile|.*\.(?:log|out|def|cfg|ins|ind|idx|alg|spl|
 # test data beside a corpus must never get into it; summaries are about its passages, and none themselves
 _TEST_DATA = r"qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv"
 _NO_PASSAGES = re.compile(rf"(?:^|/)(?:{_TEST_DATA}|summaries[^/]*\.jsonl)(?:\.\w+)?$", re.I)
-_READING = 4  # raised when the readers change, so that everything is read again
-_START = 4096  # bytes that decide what a file is
-_LARGEST_FILE = 64 * 2**20
-_TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
 _SideMetadata = Mapping[str, Mapping[str, Any]]  # by document id
-
-
-@dataclass(frozen=True, slots=True)
-class IngestOptions:
-    """How sources are read."""
-
-    CHOICES: ClassVar = {"reader": READERS}
-    SMALLEST: ClassVar = {"seconds": 1}
-
-    reader: str = "auto"  # auto, papers, logs, hierarchy, passages, text or pdf
-    papers: PaperOptions = field(default_factory=PaperOptions)
-    columns: Columns = field(default_factory=Columns)
-    seconds: float = 120  # time limit for one paper or file
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Something to read."""
-
-    reader: str  # paper, package, logs, hierarchy, passages, text, pdf
-    path: str  # below the base folder of its source; identifies the unit in updates
-    document: str  # id, or the prefix of the ids inside; empty for an archive that is itself the source
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # of the document, from a side file
-    confidence: float = 1.0
-    bibliographies: tuple[str, ...] = ()  # .bib files beside a paper, for one that names none
-    prefix: str = ""  # in front of the ids that come from the content, where another unit has some of them
-
-    @property
-    def ids_from_content(self) -> bool:
-        """Whether all ids come from the content: its documents have none that is made from the path."""
-        return self.reader in ("passages", "hierarchy") or not self.document
 
 
 class Source(NamedTuple):
@@ -101,45 +68,31 @@ class Source(NamedTuple):
     skips: list[Skip]
 
 
-# ---------------------------------------------------------------- finding
+# ---------------------------------------------------------------- the reader of a file
 
 
 def _stem(path: str) -> str:
     """A path without its suffix; a compression suffix is removed, too."""
+    read = (*_TEX, *TEXT_SUFFIXES, *TABLE_SUFFIXES, ".pdf")
     base, suffix = posixpath.splitext(path)
     if suffix.lower() in _COMPRESSED:
         base, suffix = posixpath.splitext(base) if not re.search(r"\.\d+$", base) else (base, "")
-        return base if suffix.lower() in (*_TEX, *_TEXT, *_TABLES, ".tar", ".pdf", "") else base + suffix
-    return base if suffix.lower() in (*_TEX, *_TEXT, *_TABLES, *_ARCHIVES, ".pdf") else path
+        return base if suffix.lower() in (*read, ".tar", "") else base + suffix
+    return base if suffix.lower() in (*read, *_ARCHIVES) else path
 
 
-_CONTROL = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1a\x1b"))
-_EMPTY = "the file is empty"
-_BINARY = "it is binary data, not text"
-
-
-def _flaw(start: bytes) -> str:
-    """Why a file with these first bytes is not text; "" if it may be."""
-    if not start.strip():
-        return _EMPTY
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16
-        return ""
-    controls = len(start) - len(start.translate(None, _CONTROL))
-    return _BINARY if 50 * controls > len(start) else ""  # text has hardly any, random bytes have 10 %
-
-
-def _reader_of(path: Path, *, named: bool) -> tuple[str, str]:
+def _reader_of(path: Path, *, named: bool = False) -> tuple[str, str]:
     """The reader for a file ("" if there is none), and why the file cannot be read ("" if it can).
 
-    The reader of JSON lines is "rows"; `_rows_reader` decides what they are. A file `named` by the user is read
+    The reader of JSON lines is "rows"; `reader_of_rows` decides what they are. A file `named` by the user is read
     whatever its suffix is.
     """
     with path.open("rb") as stream:
-        start = stream.read(_START)
+        start = stream.read(START)
     reader = _reader_by_content(path, start, named=named)
     is_text = reader in ("", "text", "paper", "rows", "logs", "hierarchy") and not sniff(start[:512])
     if not start or (is_text and ".parquet" not in path.suffixes):
-        return reader, _flaw(start)
+        return reader, flaw_of(start)
     return reader, ""
 
 
@@ -151,7 +104,7 @@ def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
     is_archive_name = bool(suffixes) and suffixes[-1] in _ARCHIVES
     if content in ("tar", "zip"):
         return "package"
-    if content in ("gzip", "xz", "bzip2", "zstd") and suffix not in (*_TEXT, *_TABLES, ".pdf"):
+    if content in ("gzip", "xz", "bzip2", "zstd") and suffix not in (*TEXT_SUFFIXES, *TABLE_SUFFIXES, ".pdf"):
         return "package" if named or is_archive_name else ""
     if content == "pdf" or suffix == ".pdf":
         return "pdf"
@@ -159,11 +112,11 @@ def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
         return "paper" if _has_class(path) else "package"
     if suffix in _TEX:
         return "paper"
-    if suffix in _TABLES:
+    if suffix in TABLE_SUFFIXES:
         if re.match(r"hierarchy\b", path.name, re.I) or _has_hierarchy_columns(start):
             return "hierarchy"
         return "rows" if suffix in (".jsonl", ".ndjson") else "logs"
-    if suffix in _TEXT:
+    if suffix in TEXT_SUFFIXES:
         return "text"
     if named:
         return "paper" if _has_class(path) else "text"
@@ -179,6 +132,9 @@ def _has_hierarchy_columns(start: bytes) -> bool:
     header = decode(start.partition(b"\n")[0])
     columns = {column.strip().strip('"') for column in re.split(r"[,;\t|]", header)}
     return {"id", "parent", "description"} <= columns and "text" not in columns
+
+
+# ---------------------------------------------------------------- finding
 
 
 def _unreadable(name: str, error: OSError) -> Skip:
@@ -212,12 +168,10 @@ def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
             if name.startswith(".") or name.endswith("~"):
                 continue
             try:
-                readable = (path.is_file() or path.is_symlink()) and usable(path, "")
+                if (path.is_file() or path.is_symlink()) and usable(path, ""):
+                    yield below(path)
             except OSError as error:
                 skips.append(_unreadable(printable(below(path)), error))
-                continue
-            if readable:
-                yield below(path)
 
 
 def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[str, dict[str, Any]]:
@@ -226,13 +180,13 @@ def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[
     for name in filter(_SIDE_FILE.fullmatch, names):
         try:
             with open_decompressed(base / name) as stream:
-                for line, row in _rows(stream, name, skips):
+                for line, row in rows_of(stream, name, skips):
                     identity = str(row.get("id") or row.get("document") or row.get("arxiv") or "")
                     if not identity:
                         skips.append(Skip(name, line, "metadata without an id"))
                         continue
                     records[identity] = dict(row)
-                    date = _written_date(row)
+                    date = written_date(row)
                     if date and read_date(date) is None:
                         skips.append(Skip(name, line, f"{identity!r} is kept without its unclear date {date!r}"))
         except InputError as error:
@@ -258,7 +212,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
         raise InputError("this is neither a file nor a folder", file=str(path))
     names = list(_walk(path, skips))
     side = _side_metadata(path, names, skips)
-    beir = {posixpath.dirname(n) for n in names if re.fullmatch(r"corpus\.jsonl(?:\.\w+)?", posixpath.basename(n))}
+    beir = {posixpath.dirname(name) for name in names if _BEIR_FILE.fullmatch(posixpath.basename(name))}
     others: list[Unit] = []
     sources: dict[str, _TexFile] = {}
     unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
@@ -267,28 +221,31 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     stems = {posixpath.basename(stem_of(name)) for name in pictures}
     for name in names:
         base = posixpath.basename(name)
-        if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or _ABOUT.match(base):
+        if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or ABOUT.match(base):
             continue
         if is_image(name) or _OF_LATEX.fullmatch(base) or _OF_ANYTHING.fullmatch(base):
             beside.append(name)
             continue
         try:
-            reader, flaw = _reader_of(path / name, named=False)
+            reader, flaw = _reader_of(path / name)
         except OSError as error:
             skips.append(_unreadable(name, error))
             continue
         if reader == "paper":
-            data = _read_file(path, name)
+            data = read_file(path, name)
             if data is None:
-                skips.append(Skip(name, 0, _TOO_LARGE))
-            else:
-                sources[name] = _tex_file(decode(data), flaw, stems)
+                skips.append(Skip(name, 0, TOO_LARGE))
+                continue
+            text = decode(data)
+            included = tuple(included_files(text))
+            graphics = read_graphics(text, stems) if stems else Graphics()
+            sources[name] = _TexFile(is_main(text) or (has_class(text) and bool(included)), included, flaw, graphics)
         elif posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl"):
             continue  # a BEIR folder is its corpus.jsonl
         elif reader and flaw:
             skips.append(Skip(name, 0, flaw))
         elif reader == "rows":
-            others.append(Unit(_rows_reader(path / name, name, options, skips), name, _stem(name)))
+            others.append(Unit(reader_of_rows(path / name, name, options, skips), name, _stem(name)))
         elif reader:
             others.append(_file_unit(reader, name, side))
         else:
@@ -308,7 +265,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     for name in beside:
         if name not in no_note and not _is_by_product(name, tex_folders):
             try:
-                unread[name] = _reader_of(path / name, named=False)[1]
+                unread[name] = _reader_of(path / name)[1]
             except OSError as error:
                 skips.append(_unreadable(name, error))
     skips += _unread_files(unread, sources)
@@ -328,13 +285,6 @@ class _TexFile(NamedTuple):
     graphics: Graphics
 
 
-def _tex_file(text: str, flaw: str, stems: Container[str]) -> _TexFile:
-    """What counts of a TeX file; `stems` are the names of the files in its folder tree that may be figures."""
-    included = tuple(included_files(text))
-    graphics = read_graphics(text, stems) if stems else Graphics()
-    return _TexFile(is_main(text) or (has_class(text) and bool(included)), included, flaw, graphics)
-
-
 def _figures(
     base: Path, pictures: Sequence[str], sources: Mapping[str, _TexFile], papers: Iterable[Unit]
 ) -> dict[str, str]:
@@ -344,7 +294,7 @@ def _figures(
     mains = (name for name, source in texts.items() if source.is_main)
 
     def read(name: str) -> str | None:
-        data = _read_file(base, name)
+        data = read_file(base, name)
         return None if data is None else decode(data)
 
     return find_figures(
@@ -369,7 +319,7 @@ def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _TexFile]) ->
     included = _included(sources, unread) if unread else set()
     by_suffix: dict[str, list[str]] = {}
     for name, flaw in unread.items():
-        if name not in included and flaw != _EMPTY:
+        if name not in included and flaw != EMPTY:
             by_suffix.setdefault(posixpath.splitext(name)[1].lower(), []).append(name)
     for suffix, names in by_suffix.items():
         which = f"with the suffix {suffix}" if suffix else "without a suffix"
@@ -429,7 +379,7 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     elif options.reader != "auto":
         reader = options.reader
     elif reader == "rows":
-        reader = _rows_reader(path, path.name, options, skips)
+        reader = reader_of_rows(path, path.name, options, skips)
     unit = _file_unit(reader, path.name, side)
     if reader == "paper":
         files = [file.name for file in path.parent.glob("*.bib")]
@@ -490,300 +440,3 @@ def place_of(identity: str, file: str, document: str, prefix: str) -> str:
     if document:
         return _stem(file) + identity.removeprefix(document)
     return posixpath.join(_stem(file), identity.removeprefix(prefix))
-
-
-# ---------------------------------------------------------------- reading
-
-
-def _read_file(base: Path, name: str, main: str = "") -> bytes | None:
-    """The bytes of a regular file inside a folder, not too large; None for anything else.
-
-    Only `main` may be a link that leaves the folder: the user named it, or it was found without such links.
-    """
-    path = base / name
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
-            return None
-        inside = name == main or path.resolve().is_relative_to(base.resolve())
-        return path.read_bytes() if inside else None
-    except (OSError, ValueError, RuntimeError):  # unreadable, a name with a NUL, a loop of links
-        return None
-
-
-def _read_all(stream: BinaryIO, name: str) -> bytes:
-    """The bytes of an open file; InputError where there are too many."""
-    data = stream.read(_LARGEST_FILE + 1)
-    if len(data) > _LARGEST_FILE:
-        raise InputError(_TOO_LARGE, file=name)
-    return data
-
-
-def _rows(stream: BinaryIO, name: str, skips: list[Skip]) -> Iterator[tuple[int, dict[str, Any]]]:
-    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
-    if ".parquet" in suffixes:
-        return parquet_rows(stream if stream.seekable() else io.BytesIO(_read_all(stream, name)))
-    if ".jsonl" in suffixes or ".ndjson" in suffixes:
-        return jsonl_rows(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
-    return csv_rows(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
-
-
-def named_columns(columns: Columns) -> dict[str, str]:
-    """The columns that are not the usual ones, by option."""
-    usual = asdict(Columns())
-    return {option: column for option, column in asdict(columns).items() if column != usual[option]}
-
-
-def _rows_reader(path: Path, name: str, options: IngestOptions, skips: list[Skip]) -> str:
-    """The reader of JSON lines: logs have a column `location` or `related`, or all columns that the user named."""
-    if options.reader in ("logs", "passages"):
-        return options.reader
-    try:
-        with open_decompressed(path) as stream:
-            rows = [row.keys() for _, row in islice(_rows(stream, name, []), 100)]
-    except (InputError, OSError):
-        return "passages"  # reading it fails too, and says why
-    keys = set().union(*rows)
-    named = named_columns(options.columns)
-    missing = [f"{column!r} (--{option})" for option, column in named.items() if column and column not in keys]
-    if named and rows and not missing:
-        return "logs"
-    reader = "logs" if rows and {"location", "related"} & rows[0] else "passages"
-    if missing and reader == "passages":
-        skips.append(Skip(name, 0, f"it has no column {', '.join(missing)}: it was read as passages, not as logs"))
-    return reader
-
-
-def _hash_file(path: Path) -> str:
-    try:
-        return sha256_of([path])
-    except OSError:
-        return ""
-
-
-def with_preamble(options: IngestOptions, folder: Path) -> IngestOptions:
-    """The options with the path of the preamble, which may be relative to `folder`, made absolute."""
-    _preamble.cache_clear()
-    if not options.papers.preamble:
-        return options
-    path = (folder / options.papers.preamble).absolute()
-    if not path.is_file():
-        raise ConfigError(f"[ingest] preamble = {options.papers.preamble!r}: there is no file {path}")
-    return replace(options, papers=replace(options.papers, preamble=str(path)))
-
-
-@lru_cache(maxsize=1)
-def _preamble(path: str) -> str:
-    """The definitions in a preamble and in the files that it includes, without comments."""
-    if not path:
-        return ""
-
-    def read(name: str) -> str | None:
-        data = _read_file(Path(path).parent, name, Path(path).name)
-        return None if data is None else decode(data)
-
-    try:
-        flat = flatten(read, Path(path).name)
-    except FileNotFoundError as error:
-        raise InputError("the preamble cannot be read, or it is too large", file=path) from error
-    return re.sub(r"\\begin\s*\{document\}$", "", flat.text[: flat.body]) if flat.body else flat.text
-
-
-def fingerprint(unit: Unit, options: IngestOptions) -> str:
-    """A hash of what determines the reading of a unit besides the content of its files."""
-    settings = asdict(options.papers if unit.reader in ("paper", "package", "text", "pdf") else options.columns)
-    if "preamble" in settings:  # its content counts, not its place
-        is_paper = unit.reader in ("paper", "package")
-        settings["preamble"] = hashlib.sha256(_preamble(options.papers.preamble).encode()).hexdigest() * is_paper
-    metadata = sorted(unit.metadata.items())
-    names = [unit.reader, unit.document, unit.prefix]
-    parts = [_READING, *names, metadata, unit.confidence, unit.bibliographies, settings]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def is_unchanged(base: Path, files: Mapping[str, str], hashes: dict[str, str]) -> bool:
-    """Whether all files that a unit was read from are as they were; missing files must still be missing.
-
-    `hashes` caches file hashes between calls, as many papers may share a file.
-    """
-    for name, digest in files.items():
-        if name not in hashes:
-            hashes[name] = _hash_file(base / name)
-        if hashes[name] != digest:
-            return False
-    return bool(files)
-
-
-def read_unit(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
-    """The readings of a unit. Problems are skips, or an InputError where nothing can be read."""
-    path = base / unit.path
-    files = {} if unit.reader == "paper" else {unit.path: _hash_file(path)}  # a paper lists its files itself
-    for reading in _read(base, path, unit, options):
-        if files:
-            reading = replace(reading, files=files)
-            files = {}
-        reading = _with_metadata(reading, unit.metadata) if unit.metadata else reading
-        yield _with_prefix(reading, unit.prefix, unit.document) if unit.prefix else reading
-
-
-def _read(base: Path, path: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
-    papers = options.papers
-    if unit.reader == "paper":
-        main = Main(unit.path, unit.confidence)
-        read_bytes = partial(_read_file, base, main=unit.path)
-        preamble = _preamble(papers.preamble)
-        try:
-            yield read_paper(read_bytes, main, unit.document, papers, preamble=preamble, beside=unit.bibliographies)
-        except FileNotFoundError as error:
-            raise InputError("the file no longer exists, or it is too large", file=unit.path) from error
-        return
-    if unit.reader == "package":
-        names: dict[str, None] = {}
-
-        def wanted(name: str) -> bool:
-            names[name] = None
-            return is_source_file(name)
-
-        package = read_package(path, wanted)
-        arxiv = arxiv_id_of_file(unit.path)
-        skips = [*package.skips, *_other_content(names)]
-
-        def load(name: str) -> bytes | None:
-            return read_package(path, name.__eq__).files.get(name)
-
-        for reading in read_package_papers(
-            package.files,
-            unit.document or arxiv,
-            papers,
-            single_paper=bool(arxiv),
-            preamble=_preamble(papers.preamble),
-            load=load,
-        ):
-            skips += reading.skips
-            placed = [Skip(f"{unit.path}/{skip.file}" if skip.file else unit.path, *skip[1:]) for skip in skips]
-            yield replace(reading, skips=placed, files={})
-            skips = []
-        return
-    with open_decompressed(path) as stream:
-        if unit.reader in ("text", "pdf"):
-            data = _read_all(stream, unit.path)
-            if unit.reader == "text" and (flaw := _flaw(data[:_START])):  # of a compressed file
-                raise InputError(flaw, file=unit.path)
-            read: Callable[..., Reading] = read_pdf if unit.reader == "pdf" else read_text
-            yield read(data, unit.document, unit.path, size=papers.chunk_size, overlap=papers.chunk_overlap)
-            return
-        skips = []
-        rows = _rows(stream, unit.path, skips)
-        if unit.reader == "hierarchy":
-            yield read_hierarchy(rows, file=unit.path)
-        elif unit.reader == "logs":
-            yield from read_logs(rows, document=unit.document, file=unit.path, columns=options.columns)
-        else:
-            assert unit.reader == "passages", unit.reader
-            yield from read_passages(rows, file=unit.path)
-        if skips:
-            yield Reading(skips=skips)
-
-
-def _other_content(names: Iterable[str]) -> list[Skip]:
-    """One skip for the tables and texts of an archive, of which only the LaTeX is read."""
-    suffixes = {*_TABLES, *_TEXT} - {".txt"}  # a paper may include a .txt
-    bases = {name: posixpath.basename(name) for name in names if "__MACOSX" not in name.split("/")}
-    others = [name for name, base in bases.items() if posixpath.splitext(base)[1].lower() in suffixes]
-    others = [name for name in others if not bases[name].startswith(".") and not _ABOUT.match(bases[name])]
-    if not others:
-        return []
-    number = "1 file that is no LaTeX was" if len(others) == 1 else f"{len(others):,} files that are no LaTeX were"
-    return [Skip("", 0, f"{number} not read, first {others[0]}: unpack the archive to read such files")]
-
-
-_DOCUMENT_KEYS = ("id", "document", "title", "authors", "date", "created", "categories", "abstract")
-
-
-def _written_date(side: Mapping[str, Any]) -> str:
-    return str(side.get("date") or side.get("created") or "").strip()
-
-
-def _with_metadata(reading: Reading, side: Mapping[str, Any]) -> Reading:
-    """The reading with the metadata of the side file, which wins over the paper's own."""
-    documents = []
-    passages = list(reading.passages)
-    for document in reading.documents:
-        authors = side.get("authors") or document.authors
-        if isinstance(authors, str):
-            authors = [name.strip() for name in re.split(r";|\band\b|,", authors) if name.strip()]
-        categories = side.get("categories") or document.categories
-        if isinstance(categories, str):
-            categories = re.split(r"[\s,;]+", categories.strip())
-        extra = {key: value for key, value in side.items() if key not in _DOCUMENT_KEYS and value not in ("", None)}
-        written_date = _written_date(side)
-        date = read_date(written_date)
-        if written_date and date is None:
-            extra["date"] = written_date
-        documents.append(
-            replace(
-                document,
-                title=str(side.get("title") or document.title),
-                authors=tuple(map(str, authors)),
-                date=date or document.date,
-                categories=tuple(map(str, categories)),
-                metadata={**document.metadata, **extra},
-            )
-        )
-        if side.get("abstract") and not any(passage.kind == "abstract" for passage in passages):
-            identity = f"{document.id}#abstract-1"
-            passages.insert(0, Passage(identity, document.id, "abstract", " ".join(str(side["abstract"]).split())))
-    return replace(reading, documents=documents, passages=passages)
-
-
-def _with_prefix(reading: Reading, prefix: str, table: str) -> Reading:
-    """The reading with a prefix in front of all ids, except that of the table's own document."""
-
-    def named(document: str) -> str:
-        return document if document in ("", table) else prefix + document
-
-    targets = {passage.id: prefix + passage.id for passage in reading.passages}
-    return replace(
-        reading,
-        documents=[replace(document, id=named(document.id)) for document in reading.documents],
-        passages=[
-            replace(passage, id=targets[passage.id], document=named(passage.document)) for passage in reading.passages
-        ],
-        labels=[
-            Label(named(label.document), name, targets.get(label.target) or named(label.target))
-            for label in reading.labels
-            # rows of a table name each other by the ids that stand there
-            for name in dict.fromkeys((label.name, targets.get(label.name, label.name)))
-        ],
-        references={named(document): entries for document, entries in reading.references.items()},
-        prefixes={
-            named(document): {short: named(other) for short, other in prefixes.items()}
-            for document, prefixes in reading.prefixes.items()
-        },
-    )
-
-
-def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | str:
-    """All readings of a unit, or one sentence with the error; raises nothing, as it runs in worker processes."""
-    base, unit, options = task
-    readings: list[Reading] = []
-    if not base.exists():
-        return f"the machine that reads it has no folder {base}: all nodes of a cluster must share it"
-    try:
-        rest = read_unit(base, unit, options)
-        while True:
-            with time_limit(options.seconds):
-                reading = next(rest, None)
-            if reading is None:
-                return readings
-            readings.append(reading)
-            count_step()
-    except InputError as error:
-        return error.cause
-    except OSError as error:
-        return error.strerror or str(error)
-    except LemmataError as error:
-        return str(error)
-    except MemoryError:
-        return "memory ran out while it was read: split it into smaller files, or read with fewer --workers"
-    except Exception as error:
-        return f"lemmata failed on it, please report this: {type(error).__name__}: {error}"

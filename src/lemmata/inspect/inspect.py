@@ -85,7 +85,7 @@ def inspect(workspace: Workspace, encoders: Sequence[str], out: Path | None, opt
         chosen = _choose(workspace, corpus, options)
         labels = _labels(names)
         with tempfile.TemporaryDirectory() as scratch:
-            inspector = _Inspector(workspace, corpus.inputs, chosen, options.seed, Path(scratch))
+            inspector = _Inspector(workspace, corpus.digest, chosen, options.seed, Path(scratch))
             looked = [inspector.look(*named) for named in zip(names, labels, kinds, strict=True)]
         inspection = _compared(len(corpus), chosen, looked, options.seed, workspace.progress)
     workspace.progress("drawing", 0, None)
@@ -149,7 +149,7 @@ def _choose(workspace: Workspace, corpus: Corpus, options: InspectOptions) -> _C
         raise LemmataError(f"an inspection needs {_FEWEST} passages or more, and the corpus has {len(corpus)}")
     generator = np.random.default_rng(options.seed)
     sample = np.sort(generator.choice(len(corpus), min(options.sample, len(corpus)), replace=False))
-    citations = open_citations(workspace, corpus.inputs)
+    citations = open_citations(workspace, corpus.digest)
     links = _draw_links(citations, generator)
     groups, points, group_of = _draw_documents(corpus, options.documents, sample, generator)
     given = _rows_of(corpus, options.passages)
@@ -171,7 +171,7 @@ def _choose(workspace: Workspace, corpus: Corpus, options: InspectOptions) -> _C
     readable = positions(cosines) if len(given) else positions(sample)
     length = np.array([abs(len(texts[position]) - _DRAWN_LENGTH) for position in readable.tolist()])
     return _Chosen(
-        corpus=corpus.inputs,
+        corpus=corpus.digest,
         rows=rows,
         passages=passages,
         texts=texts,

@@ -127,7 +127,7 @@ def _describe_passage(workspace: Workspace, corpus: Corpus, passage: Passage) ->
 def _summaries(workspace: Workspace, corpus: Corpus, identity: str) -> dict[str, Any]:
     """The short texts by which search also finds a passage, each with its author."""
     try:
-        stored = open_summaries(workspace, corpus.inputs)
+        stored = open_summaries(workspace, corpus.digest)
     except WorkspaceError as error:  # of another corpus, or damaged: the passage itself can be shown
         return {"summaries": [], "problem": str(error)}
     return {"summaries": stored.of_row(corpus.row(identity)) if stored else []}

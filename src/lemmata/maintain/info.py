@@ -205,7 +205,7 @@ def _check_workspace(workspace: Workspace) -> list[Check]:
     try:
         with contextlib.closing(Corpus(workspace)) as opened:
             verify(artefact(workspace, "corpus"))
-            corpus = opened.inputs
+            corpus = opened.digest
             checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
     except WorkspaceError as error:
         unfinished = not workspace.manifest(workspace.corpus_folder).exists()  # it is written last

@@ -50,7 +50,7 @@ def embed(workspace: Workspace, options: EmbedStageOptions) -> dict[str, Any]:
     begin = time.perf_counter()
     split = read_manifest(workspace.manifest(workspace.split_folder)) or {}
     with contextlib.closing(Corpus(workspace)) as corpus:
-        is_split = split.get("inputs") == corpus.inputs
+        is_split = split.get("inputs") == corpus.digest
     if is_split:
         with open_training_part(workspace) as part:
             report = _embed(_part_to_embed(part), options)

@@ -626,7 +626,7 @@ def split(workspace: Workspace, options: SplitOptions) -> dict[str, Any]:
         workspace.progress("comparing passages", 0, None)
         stored = open_graph_if_built(workspace)
         graph = stored.inputs if stored else ""
-        manifest = {"verb": "split", "inputs": corpus.inputs, "graph": graph, "options": asdict(options)}
+        manifest = {"verb": "split", "inputs": corpus.digest, "graph": graph, "options": asdict(options)}
         made = read_undamaged(artefact(workspace, "split"))
         if made is not None and manifest.items() <= made.items():
             return {"counts": made["counts"], "notes": made["notes"], "seconds": time.perf_counter() - begin}

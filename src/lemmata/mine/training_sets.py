@@ -94,7 +94,7 @@ def open_training_part(workspace: Workspace, *, hold: bool = True, everything: b
         workspace.hold() if hold else contextlib.nullcontext(),
         contextlib.closing(Corpus(workspace)) as corpus,
     ):
-        split = _no_split(len(corpus)) if everything else open_split(workspace, corpus.inputs)
+        split = _no_split(len(corpus)) if everything else open_split(workspace, corpus.digest)
         stored = open_graph_if_built(workspace)
         part = material(
             corpus,
@@ -144,7 +144,7 @@ def check_sets(workspace: Workspace, names: Iterable[str]) -> None:
     Cheap: looks at the ids of the passages alone.
     """
     with contextlib.closing(Corpus(workspace)) as corpus:
-        split = open_split(workspace, corpus.inputs)
+        split = open_split(workspace, corpus.digest)
         training = id_keys(corpus.ids())[split.rows("train")]
     key = split_key(workspace)
     for name in names:
@@ -278,7 +278,7 @@ def write_set(
         }
         content = {
             "verb": "mine",
-            "inputs": part.corpus.inputs,
+            "inputs": part.corpus.digest,
             "split": split_key(workspace),
             "command": shlex.join(["lemmata", "mine", *command, *(["--gate", new.gate] if new.gate else [])]),
             "options": {**options, **({"gate": new.gate} if new.gate else {})},

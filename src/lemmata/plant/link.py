@@ -63,7 +63,7 @@ def link(workspace: Workspace, options: LinkOptions, withheld: Path | None) -> d
             edges=edges,
             skips=prediction.flaws,
             spans=[(edge.source, start, end, edge.target) for edge, start, end in prediction.entities],
-            inputs=corpus.inputs,
+            inputs=corpus.digest,
             options=asdict(options),
         )
         report = compress(workspace, corpus, records)
@@ -84,9 +84,9 @@ def link(workspace: Workspace, options: LinkOptions, withheld: Path | None) -> d
 
 def _held_out(workspace: Workspace, corpus: Corpus) -> frozenset[str]:
     """The passages outside the training part; none where this corpus is not split."""
-    if (read_manifest(workspace.manifest(workspace.split_folder)) or {}).get("inputs") != corpus.inputs:
+    if (read_manifest(workspace.manifest(workspace.split_folder)) or {}).get("inputs") != corpus.digest:
         return frozenset()
-    outside = ~open_split(workspace, corpus.inputs).rows("train")
+    outside = ~open_split(workspace, corpus.digest).rows("train")
     return frozenset(itertools.compress(corpus.ids(), outside.tolist()))
 
 
@@ -123,7 +123,7 @@ class ExpandedCorpus:
         self.corpus = corpus
         with GraphRecordStore(workspace) as records:
             self._spans = records.spans()
-            stale = records.stale(corpus.inputs)
+            stale = records.stale(corpus.digest)
         if self._spans and PREDICTED in stale:  # the spans are places in texts that may be others by now
             raise WorkspaceError("the corpus changed since links were predicted: run 'lemmata graph link' again")
         locations = [document for document in corpus.documents(links=True) if document.kind == "location"]
@@ -132,7 +132,7 @@ class ExpandedCorpus:
         if not any(title.strip() for title in self._titles.values()):
             raise LemmataError("there are no descriptions of locations to expand logs with: ingest a hierarchy.csv")
         digest = hashlib.sha256(json.dumps(["known and predicted", self._spans], sort_keys=True).encode())
-        self.inputs = corpus.inputs
+        self.digest = corpus.digest
         self.expansion = digest.hexdigest()  # changes with the added descriptions
 
     def __len__(self) -> int:

@@ -299,13 +299,13 @@ def _is_up_to_date(workspace: Workspace, corpus: Corpus, options: IndexOptions) 
     vectors = vector_set(workspace, spec)
     manifest = read_undamaged(dense_index(vectors)) if vectors else None
     killed = (read_manifest(workspace.indexing) or {}).get("encoder") == spec  # before it had measured the edges
-    if killed or manifest is None or manifest["corpus"] != corpus.inputs:
+    if killed or manifest is None or manifest["corpus"] != corpus.digest:
         return False
     if manifest["expansion"] != _texts(workspace, corpus, options)[1]:
         return False
     name = _encoder(workspace, options).name
     return manifest["made_by"] == name and summaries_are_up_to_date(
-        workspace, corpus.inputs, options.summaries, spec, name
+        workspace, corpus.digest, options.summaries, spec, name
     )
 
 
@@ -405,7 +405,7 @@ def index_lexical(
     """
     manifest = None if rebuild else read_undamaged(artefact(workspace, "lexical"))
     source = {
-        "corpus": corpus.inputs,
+        "corpus": corpus.digest,
         "lexical": FORMAT,
         "language": language,
         "expansion": expansion,
@@ -497,7 +497,7 @@ def index_vectors(
     # the name is compared too: the model that `spec` names may have been trained again
     maker = {"encoder": spec, "made_by": encoder.name, "dimension": encoder.dimension}
     same_maker = manifest is not None and maker.items() <= manifest.items()
-    source = {"corpus": corpus.inputs, "expansion": expansion}
+    source = {"corpus": corpus.digest, "expansion": expansion}
     if manifest and same_maker and source.items() <= manifest.items():
         return 0
     writer = VectorWriter(workspace, spec, encoder.dimension, hashes, made_by=encoder.name)

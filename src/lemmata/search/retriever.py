@@ -429,7 +429,7 @@ class Retriever:
     def lexical(self) -> LexicalIndex:
         item = artefact(self.workspace, "lexical")
         return read_artefact(
-            self.workspace, item, self.corpus.inputs, lambda _: LexicalIndex.open(self.workspace.lexical_folder)
+            self.workspace, item, self.corpus.digest, lambda _: LexicalIndex.open(self.workspace.lexical_folder)
         )
 
     def dense(self, encoder: str = "") -> DenseSide:
@@ -439,7 +439,7 @@ class Retriever:
             given = None if encoder else self._encoder
             self._dense[encoder] = DenseSide(
                 self.workspace,
-                self.corpus.inputs,
+                self.corpus.digest,
                 encoder,
                 given=given,
                 allowance=self._allowance,
@@ -471,7 +471,7 @@ class Retriever:
     @cached_property
     def citations(self) -> Citations | None:
         """Which passages refer to which; None without a graph of this corpus."""
-        return open_citations(self.workspace, self.corpus.inputs)
+        return open_citations(self.workspace, self.corpus.digest)
 
     @property
     def has_vectors(self) -> bool:
@@ -513,7 +513,7 @@ class Retriever:
 
     def _check_links(self) -> None:
         """Refuse diffusion where nothing can flow."""
-        open_artefact(self.workspace, artefact(self.workspace, "graph"), self.corpus.inputs)
+        open_artefact(self.workspace, artefact(self.workspace, "graph"), self.corpus.digest)
         if self.citations is None or not len(self.citations.indices):
             raise WorkspaceError("no passage refers to another one in the graph: search with another retriever")
 

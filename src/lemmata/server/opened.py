@@ -111,11 +111,11 @@ class Opened:
         self.problems: list[str] = [*filter(None, [self.retriever.missing_part()])]
         self.graph = self._open_graph()
         try:
-            self.map: StoredMap | str = open_map(self.workspace, corpus.inputs)
+            self.map: StoredMap | str = open_map(self.workspace, corpus.digest)
         except WorkspaceError as error:
             self.map = str(error)  # not a problem: nobody needs one
         try:
-            self.summaries = open_summaries(self.workspace, corpus.inputs)
+            self.summaries = open_summaries(self.workspace, corpus.digest)
         except WorkspaceError as error:
             self.summaries = None
             self.problems.append(str(error))

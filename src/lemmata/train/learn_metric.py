@@ -135,8 +135,8 @@ def learn_metric(workspace: Workspace, options: MetricStageOptions, encoder: str
 
 def _open(workspace: Workspace, encoder: str) -> _Data:
     with contextlib.closing(Corpus(workspace)) as corpus:
-        split = open_split(workspace, corpus.inputs)
-        vectors = open_vectors(workspace, corpus.inputs, encoder)
+        split = open_split(workspace, corpus.digest)
+        vectors = open_vectors(workspace, corpus.digest, encoder)
     matrix = np.asarray(vectors.matrix, np.float32)
     stored = open_graph(workspace)
     graph, rows = stored.graph, np.asarray(stored.rows)

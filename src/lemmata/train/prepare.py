@@ -347,7 +347,7 @@ def _on_corpus(workspace: Workspace, task: Task) -> _Posed:
         ids = list(corpus.ids())
         held_out: frozenset[str] = frozenset()
         if read_manifest(workspace.manifest(workspace.split_folder)) is not None:
-            rows = np.flatnonzero(open_split(workspace, corpus.inputs).unseen)
+            rows = np.flatnonzero(open_split(workspace, corpus.digest).unseen)
             held_out = frozenset(ids[row] for row in rows.tolist())
         texts = list(indexed_corpus(workspace, corpus).contents())
         return _Posed(task, ids, texts, corpus.document_numbers(), held_out)

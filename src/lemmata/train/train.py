@@ -203,7 +203,7 @@ class TrainingTexts:
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         with contextlib.closing(Corpus(self._workspace)) as corpus:
-            part = material(corpus, open_split(self._workspace, corpus.inputs), "train")
+            part = material(corpus, open_split(self._workspace, corpus.digest), "train")
             for _, passage in part.all_passages():
                 if worth_reading(passage.kind, passage.section, self._sections):
                     text = passage.content
@@ -212,7 +212,7 @@ class TrainingTexts:
     def trained(self) -> Trained:
         """The passages that were read, under the split of the workspace."""
         with contextlib.closing(Corpus(self._workspace)) as corpus:
-            split = open_split(self._workspace, corpus.inputs)
+            split = open_split(self._workspace, corpus.digest)
             passages = material(corpus, split, "train").all_passages()
             ids = [
                 passage.id for _, passage in passages if worth_reading(passage.kind, passage.section, self._sections)

@@ -192,7 +192,7 @@ def read_summaries(workspace: Workspace, corpus: Corpus, sources: Sequence[Mappi
 class Contents(Protocol):
     """Texts to encode, one per row: a corpus, or a corpus with something added to its texts."""
 
-    inputs: str
+    digest: str
 
     def __len__(self) -> int: ...
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
@@ -213,7 +213,7 @@ class Summarised:
     """Texts whose summaries stand behind their headings, for the lexical index."""
 
     def __init__(self, texts: Headed, summaries: Iterable[Summary]) -> None:
-        self.inputs = texts.inputs
+        self.digest = texts.digest
         self._texts = texts
         self._of_row: dict[int, list[str]] = defaultdict(list)
         for summary in summaries:
@@ -273,7 +273,7 @@ def encode_summaries(
     user named it. Call it while holding the workspace.
     """
     encoded = 0
-    if not summaries_are_up_to_date(workspace, corpus.inputs, names, spec, encoder.name):
+    if not summaries_are_up_to_date(workspace, corpus.digest, names, spec, encoder.name):
         sources = sources_of(workspace, names)
         summaries, left_out, bindings = _collect(workspace, corpus, sources)
         write_bindings(workspace, bindings)
@@ -295,7 +295,7 @@ def encode_summaries(
         writer.finish(
             {
                 "verb": "index",
-                "corpus": corpus.inputs,
+                "corpus": corpus.digest,
                 "made_by": encoder.name,
                 "dimension": encoder.dimension,
                 "sources": sources,

@@ -1,0 +1,368 @@
+"""Brings the units of a source up to date in the corpus, and resolves the links of all when its sources are read.
+
+An id belongs to one unit. A unit keeps the ids it was first read with; a new unit that wants one of them gets another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lemmata.core.archives import printable
+from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.types import Reading, Skip
+from lemmata.core.workers import WorkerDied, parallel_map
+from lemmata.core.workspace import Workspace
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.writer import CorpusWriter, IdTaken, Rename
+from lemmata.ingest.ingest import IngestReport, shown_path
+from lemmata.ingest.logs import derive_hierarchy
+from lemmata.ingest.readers import (
+    STREAMED,
+    IngestOptions,
+    Unit,
+    fingerprint,
+    is_unchanged,
+    named_columns,
+    read_unit,
+    read_whole_unit,
+)
+from lemmata.ingest.resolve import match_bibliography, resolve_links
+from lemmata.ingest.sources import Source, alternative_names, find_units, place_of
+
+_LARGE = 2**20  # bytes; a larger file may take more than a second
+
+
+# ---------------------------------------------------------------- sources
+
+
+def with_columns(options: IngestOptions, before: Mapping[str, str]) -> IngestOptions:
+    """The options, with the columns that were named before where the options have the usual ones."""
+    return replace(options, columns=replace(options.columns, **{**before, **named_columns(options.columns)}))
+
+
+def find_sources(
+    workspace: Workspace, places: Mapping[str, Path], options_of: Mapping[str, IngestOptions], report: IngestReport
+) -> dict[str, Source]:
+    """The units of all places, by root; those without anything to read are failures."""
+    missing = [str(InputError("there is no such file or folder", file=printable(str(p)))) for p in places.values()
+               if _is_gone(p)]  # fmt: skip
+    if missing:
+        raise InputError("; ".join(missing) + _advice(workspace, places.values()))
+    sources: dict[str, Source] = {}
+    for number, (root, path) in enumerate(places.items()):
+        workspace.progress("looking for sources", number, len(places))
+        try:
+            sources[root] = find_units(path, options_of[root])
+        except InputError as error:
+            report.failures[printable(str(path))] = error.cause
+        except OSError as error:
+            report.failures[printable(str(path))] = error.strerror or str(error)
+    if report.failures and not sources:
+        problems = "; ".join(f"{path}: {cause}" for path, cause in report.failures.items())
+        raise InputError(problems + _advice(workspace, places.values()))
+    return sources
+
+
+def _is_gone(path: Path) -> bool:
+    try:
+        return not path.exists()
+    except OSError:
+        return False  # it exists, but cannot be read
+
+
+def _advice(workspace: Workspace, paths: Iterable[Path]) -> str:
+    """How to remove what was read from these paths before; "" if nothing was."""
+    if not workspace.database.is_file():
+        return ""
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        places = {os.path.realpath(workspace.root / source.root) for source in corpus.sources()}
+    read_before = [str(path) for path in paths if os.path.realpath(path) in places]
+    return f"; to remove what was read before: lemmata ingest --remove {' '.join(read_before)}" if read_before else ""
+
+
+# ---------------------------------------------------------------- one source
+
+
+class _Unreadable(Exception):  # noqa: N818 - a failure of the source, not of lemmata
+    """One sentence that says why a unit could not be read, and what was skipped in it."""
+
+    def __init__(self, cause: str, skips: Sequence[Skip] = ()) -> None:
+        super().__init__(cause)
+        self.skips = skips
+
+
+class SourceUpdate:
+    """The update of one source: its units are named, read where they are new or changed, and written."""
+
+    def __init__(
+        self,
+        writer: CorpusWriter,
+        root: str,
+        source: Source,
+        options: IngestOptions,
+        report: IngestReport,
+        *,
+        workers: int | None,
+        again: bool,
+    ) -> None:
+        self._writer, self._root, self._source, self._options, self._report = writer, root, source, options, report
+        self._workers, self._again = workers, again
+        self._workspace = writer.workspace
+        self._progress = writer.workspace.progress
+        self._folder = os.path.relpath(source.base.resolve(), self._workspace.root.resolve())
+        self._stored = writer.units(root)
+        self._found = {unit.path: unit for unit in source.units}  # with the ids they ask for
+        self._given: dict[str, str] = {}  # document: path of the unit that is about to get it
+        self._other_names: dict[str, Iterator[str]] = {}  # by path
+        self._renames: dict[str, dict[str, Rename]] = {}  # by path, then by what was renamed
+        self._rows = 0  # read so far
+
+    def run(self, columns: Mapping[str, str]) -> None:
+        """Bring the source up to date; `columns` are those that were named for it before, by option."""
+        with self._writer.transaction():  # first: their ids are free again
+            for name in sorted(self._stored.keys() - self._found.keys() - {""}):
+                self._writer.remove(self._stored[name].number)
+                self._report.files["removed"].append(self._shown(name))
+        notes = [*self._source.skips]
+        units = sorted(self._changed_units(notes), key=lambda unit: unit.path)
+        for number, (unit, readings) in enumerate(self._read_all(units)):
+            self._progress("reading", number, len(units))
+            try:
+                self._write(unit, readings)
+            except _Unreadable as error:
+                kept = "; its last reading is kept" if unit.path in self._stored else ""
+                self._report.failures[self._shown(unit.path)] = str(error)
+                notes += [Skip(unit.path, 0, f"could not be read: {error}{kept}"), *error.skips]
+                continue
+            self._report.files["changed" if unit.path in self._stored else "added"].append(self._shown(unit.path))
+        if units:
+            self._progress("reading", len(units), len(units))
+        with self._writer.transaction():  # notes on what was not read belong to the source itself
+            # columns that no table has, as after a slip of the pen, are not kept
+            tables = (unit.path for unit in self._source.units if unit.reader == "logs")
+            if any(self._shown(path) not in self._report.failures for path in tables):
+                self._keep_columns(columns)
+            self._writer.replace(self._root, "", "", [Reading(skips=notes)])
+
+    def _shown(self, path: str) -> str:
+        return shown_path(self._workspace, self._root, path)
+
+    def _file(self, unit: Unit) -> str:
+        """The path of a unit relative to the workspace, by which another source may have read it."""
+        return os.path.normpath(Path(self._folder, unit.path))
+
+    def _keep_columns(self, before: Mapping[str, str]) -> None:
+        """Store the columns of the tables that were read, and report those that were read before and are not now."""
+        columns = named_columns(self._options.columns)
+        if columns != before:
+            self._writer.store_columns(self._root, columns)
+        lost = {option: column for option, column in before.items() if option not in columns}
+        if lost:
+            self._report.no_longer_read[self._shown("")] = lost
+
+    def _changed_units(self, notes: list[Skip]) -> Iterator[Unit]:
+        """The units to read, with their ids; those that another source has read are added to the notes."""
+        hashes: dict[str, str] = {}
+        for found in sorted(self._source.units, key=lambda unit: unit.reader != "paper"):  # papers choose ids first
+            old = self._stored.get(found.path)
+            other = self._writer.reader_of_file(self._file(found), self._root) if old is None else None
+            if other is not None:
+                reader = shown_path(self._workspace, other)
+                cause = f"it was already read, with {reader}: 'lemmata ingest {reader}' updates it"
+                notes.append(Skip(found.path, 0, cause))
+                self._report.read_before[self._shown(found.path)] = cause
+                continue
+            unit = self._named(found)
+            same = old is not None and not self._again and old.fingerprint == fingerprint(unit, self._options)
+            if old is not None and same and is_unchanged(self._source.base, old.files, hashes):
+                self._report.unchanged += 1
+            else:
+                yield unit
+
+    # ------------------------------------------------------------ ids
+
+    def _named(self, unit: Unit) -> Unit:
+        """The unit with the ids it had or, where it is new, with a document that no other unit has."""
+        old = self._stored.get(unit.path)
+        if old is not None:
+            document = unit.document if unit.ids_from_content else old.document or unit.document
+            return replace(unit, document=document, prefix=old.prefix)
+        if not unit.ids_from_content:
+            if owner := self._owner(unit.document):
+                return self._renamed(unit, IdTaken(unit.document, "document", *owner))
+            self._given[unit.document] = unit.path
+        return unit
+
+    def _renamed(self, unit: Unit, clash: IdTaken) -> Unit:
+        """The unit with other ids. Those of logs first get the name of their table in front."""
+        found = self._found[unit.path]
+        wanted, identity = clash.wanted, ""
+        if unit.reader == "logs" and clash.what == "passage" and not unit.prefix:
+            unit = replace(unit, prefix=f"{unit.document}/")
+        else:
+            names = alternative_names(self._source.base, found, keep_suffix=clash.root == self._root)
+            names = self._other_names.setdefault(unit.path, names)
+            name = next(name for name in names if found.ids_from_content or self._owner(name) is None)
+            if found.ids_from_content:
+                unit = replace(unit, prefix=f"{name}/")
+            else:
+                self._given[name] = unit.path
+                unit = replace(unit, document=name, prefix=f"{name}/" if unit.prefix else "")
+                wanted, identity = found.document, name
+        what = "document" if identity else "ids"
+        owner = shown_path(self._workspace, clash.root, clash.unit)
+        rename = Rename(self._shown(unit.path), what, wanted, identity or unit.prefix, owner)
+        self._renames.setdefault(unit.path, {})[what] = rename
+        return unit
+
+    def _owner(self, document: str) -> tuple[str, str] | None:
+        """Root and unit that have the id of a document or are about to get it; None where it is free."""
+        if document in self._given:
+            return self._root, self._given[document]
+        return self._writer.owner_of_document(document)
+
+    # ------------------------------------------------------------ reading and writing
+
+    def _read_all(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, Iterable[Reading] | str]]:
+        base = self._source.base.absolute()  # a process of a cluster may work in another folder
+        tasks = [(base, unit, self._options) for unit in units if unit.reader not in STREAMED]
+        done = 0
+
+        def waiting(steps: int) -> None:
+            self._progress("reading", done, len(units))
+            self._progress("documents", steps, None)
+
+        alone = len(tasks) < 3 and not any(_size(base / unit.path) > _LARGE for _, unit, _ in tasks)
+        workers = 1 if alone else self._workers
+        for (_, unit, _), result in parallel_map(read_whole_unit, tasks, workers=workers, waiting=waiting):
+            yield unit, str(result) if isinstance(result, WorkerDied) else result
+            done += 1
+        for unit in units:
+            if unit.reader in STREAMED:
+                yield unit, _readable(read_unit(base, unit, self._options))
+
+    def _write(self, unit: Unit, readings: Iterable[Reading] | str) -> None:
+        """Store a unit under ids that no other has."""
+        while True:
+            if isinstance(readings, str):
+                raise _Unreadable(readings)
+            try:
+                with self._writer.transaction():
+                    renames = self._writer.replace(
+                        self._root,
+                        unit.path,
+                        fingerprint(unit, self._options),
+                        self._checked(unit, readings),
+                        document="" if unit.ids_from_content else unit.document,
+                        prefix=unit.prefix,
+                        file=self._file(unit),
+                    )
+                break
+            except IdTaken as clash:
+                unit = self._renamed(unit, clash)
+                (_, readings) = next(self._read_all([unit]))
+        self._report.renamed += self._renames.pop(unit.path, {}).values()
+        self._report.renamed += (rename._replace(file=self._shown(unit.path)) for rename in renames)
+
+    def _checked(self, unit: Unit, readings: Iterable[Reading]) -> Iterator[Reading]:
+        """The readings, and notes where a table is empty or the unit could not have the ids it asked for.
+
+        A unit that gives nothing but skips is unreadable.
+        """
+        documents = passages = 0
+        skips: list[Skip] = []
+        streamed = unit.reader in STREAMED
+        for reading in readings:
+            documents += len(reading.documents)
+            passages += len(reading.passages)
+            if not passages:
+                skips += reading.skips
+            yield reading
+            if streamed:
+                self._rows += len(reading.passages)
+                self._progress("rows", self._rows, None)
+        if skips and not (passages if streamed else documents):
+            more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
+            raise _Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
+        wanted = self._found[unit.path].document
+        notes = {
+            "the table has no rows": streamed and not passages,
+            f"its document is {unit.document}: {wanted} was taken when it was first read": unit.document != wanted,
+            f"its ids start with {unit.prefix}: some were taken when it was first read": unit.prefix,
+        }
+        yield Reading(skips=[Skip(unit.path, 0, note) for note, holds in notes.items() if holds])
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _readable(readings: Iterator[Reading]) -> Iterator[Reading]:
+    """The readings of a table; an error while reading is _Unreadable, one while writing passes."""
+    while True:
+        try:
+            reading = next(readings, None)
+        except InputError as error:
+            raise _Unreadable(f"{error.cause} (line {error.line})" if error.line else error.cause) from error
+        except (LemmataError, OSError) as error:
+            raise _Unreadable(str(error)) from error
+        if reading is None:
+            return
+        yield reading
+
+
+# ---------------------------------------------------------------- the whole corpus
+
+
+def finish(writer: CorpusWriter, options: Mapping[str, Any]) -> None:
+    """Resolve all links, number the rows and replace the corpus by the copy that was written."""
+    from importlib.metadata import version
+
+    writer.workspace.progress("resolving links", 0, None)
+    with writer.transaction():
+        _resolve(writer)
+        writer.number_rows()
+    versions = {
+        "lemmata": version("lemmata"),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
+    writer.publish({"verb": "ingest", "options": options, "inputs": writer.digest(), "versions": versions})
+
+
+def _resolve(writer: CorpusWriter) -> None:
+    writer.remove_derived()
+    named = writer.named_locations()
+    derived = derive_hierarchy((cell for cell, _ in named), file=named[0][1]) if named else Reading()
+    writer.add_derived(replace(derived, skips=()))
+    cited: dict[tuple[str, str], str] = {}
+    matches = []
+    for number, document, key, target in match_bibliography(writer.bibliography(), writer.documents()):
+        matches.append((target, number))
+        if target is not None:
+            cited[document, key] = target
+    writer.set_targets("bibliography", matches)
+    links = list(writer.links())
+    places = {identity: place_of(identity, *rest) for identity, *rest in writer.places()}
+    others: list[tuple[int, str, str | None]] = []  # of cells that hold several ids
+
+    def targets() -> Iterator[tuple[str | None, int]]:
+        resolved = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)), places)
+        for link in resolved:
+            others.extend((link.number, label, target) for label, target in link.others)
+            yield link.target, link.number
+
+    writer.set_targets("links", targets())
+    writer.set_other_links(others)
+    writer.note_unknown_names()
+    writer.add_derived(Reading(skips=derived.skips))
