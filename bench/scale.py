@@ -30,7 +30,6 @@ from lemmata.evaluate.charts import Curve, LineChart, line_chart, svg_file
 from lemmata.project import Project
 from lemmata.search.index import index_ann, index_vectors
 from lemmata.search.retriever import Retriever
-from lemmata.search.summaries.texts import content_hashes
 from lemmata.vectors.exact import ExactIndex
 
 QUERIES = 100
@@ -56,11 +55,10 @@ def run_step(name: str, folder: Path) -> dict[str, Any]:
     elif name == "vectors":
         encoder, spec = load_encoder(NANO), encoder_id(NANO, layout.models_folder)
         with contextlib.closing(project.corpus) as corpus:
-            index_vectors(layout, corpus, content_hashes(corpus, _silent), encoder, spec)
+            index_vectors(layout, corpus, encoder, spec)
         set_default_encoder(layout, spec)
     elif name == "neighbours":
-        with contextlib.closing(project.corpus) as corpus:
-            return {"index": index_ann(layout, corpus)}
+        return {"index": index_ann(layout)}
     elif name == "graph":
         project.build_graph()  # and measures its edges
     elif name == "mine":
@@ -105,10 +103,6 @@ def search(name: str, folder: Path) -> dict[str, Any]:
             shared = [np.isin(one, other).mean() for one, other in zip(exact, rows, strict=True)]
             result["recall@10"] = float(np.mean(shared))
     return result
-
-
-def _silent(_what: str, _done: int, _total: int | None) -> None:
-    pass
 
 
 # ---------------------------------------------------------------- measuring

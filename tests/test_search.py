@@ -316,13 +316,10 @@ def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_
 
 
 def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:
-    from contextlib import closing
-
     from lemmata.search.index import index_ann
 
-    with closing(indexed.corpus) as corpus:
-        assert index_ann(indexed, corpus) == "exact"
-        assert index_ann(indexed, corpus, more_than=3) == "ann"
+    assert index_ann(indexed) == "exact"
+    assert index_ann(indexed, more_than=3) == "ann"
     assert indexed.info()["indexes"] == ["lexical", "dense", "ann"]
     retriever = indexed.retriever()
     assert [hit.id for hit in retriever.search("partitions into distinct parts", 2, retriever="dense")] == ["4", "5"]

@@ -17,7 +17,6 @@ from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
 from lemmata.project import Project
 from lemmata.search.index import index_vectors
-from lemmata.search.summaries.texts import content_hashes
 from lemmata.vectors.fill import SHARD
 from lemmata.vectors.store import VectorWriter, open_vectors
 
@@ -47,18 +46,13 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def silent(*_: object) -> None:
-    pass
-
-
 def test_an_interrupted_encoding_resumes(project: Project) -> None:
     corpus = project.corpus
-    hashes = content_hashes(corpus, silent)
     first = InterruptedEncoder(2 * SHARD + 32)  # 32 texts tell how long the others will take
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project, corpus, hashes, first, "x")  # type: ignore[arg-type]
+        index_vectors(project, corpus, first, "x")  # type: ignore[arg-type]
     second = InterruptedEncoder(10**9)
-    assert index_vectors(project, corpus, hashes, second, "x") == SHARD - 22  # type: ignore[arg-type]
+    assert index_vectors(project, corpus, second, "x") == SHARD - 22  # type: ignore[arg-type]
     assert first.encoded + second.encoded == len(corpus)
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
     np.testing.assert_array_equal(open_vectors(project, encoder="x").matrix, expected)
@@ -73,10 +67,9 @@ def test_a_misspelt_encoder_is_refused_before_the_work(project: Project) -> None
 
 def test_another_encoder_starts_from_scratch(project: Project) -> None:
     corpus = project.corpus
-    hashes = content_hashes(corpus, silent)
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project, corpus, hashes, InterruptedEncoder(SHARD), "x")  # type: ignore[arg-type]
-    assert index_vectors(project, corpus, hashes, InterruptedEncoder(10**9), "y") == len(corpus)  # type: ignore[arg-type]
+        index_vectors(project, corpus, InterruptedEncoder(SHARD), "x")  # type: ignore[arg-type]
+    assert index_vectors(project, corpus, InterruptedEncoder(10**9), "y") == len(corpus)  # type: ignore[arg-type]
     corpus.close()
 
 
@@ -115,13 +108,7 @@ def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
         reports: list[tuple[str, int, int | None]] = []
         encoder = SlowEncoder(10**9)
         project.progress = lambda *report: reports.append(report)
-        index_vectors(
-            project,
-            corpus,
-            content_hashes(corpus, silent),
-            encoder,  # type: ignore[arg-type]
-            "x",
-        )
+        index_vectors(project, corpus, encoder, "x")  # type: ignore[arg-type]
         counts = [done for what, done, _ in reports if what == "encoding"]
         assert counts[0] == 0
         assert counts[1] <= 10
@@ -178,17 +165,17 @@ def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> No
 
 def test_an_interrupted_encoding_does_not_resume_with_the_texts_of_before(project: Project, tmp_path: Path) -> None:
     corpus = project.corpus
-    hashes, encoder = content_hashes(corpus, silent), InterruptedEncoder(2 * SHARD)
+    encoder = InterruptedEncoder(2 * SHARD)
     with pytest.raises(KeyboardInterrupt):
-        index_vectors(project, corpus, hashes, encoder, "x")  # type: ignore[arg-type]
+        index_vectors(project, corpus, encoder, "x")  # type: ignore[arg-type]
     corpus.close()
     lines = (tmp_path / "p.jsonl").read_text().splitlines()
     lines[0] = '{"id": "p0", "text": "something else entirely"}'
     (tmp_path / "p.jsonl").write_text("\n".join(lines))
     project.ingest([tmp_path / "p.jsonl"])
     corpus = project.corpus
-    hashes, encoder = content_hashes(corpus, silent), InterruptedEncoder(10**9)
-    index_vectors(project, corpus, hashes, encoder, "x")  # type: ignore[arg-type]
+    encoder = InterruptedEncoder(10**9)
+    index_vectors(project, corpus, encoder, "x")  # type: ignore[arg-type]
     expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
     np.testing.assert_array_equal(open_vectors(project, encoder="x").matrix, expected)
     corpus.close()

@@ -16,7 +16,7 @@ from tests.test_cli import lemmata
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats
 from lemmata.evaluate.evaluate import EvaluateOptions, beir_task
-from lemmata.evaluate.judge import PoolOptions, judge, ruled
+from lemmata.evaluate.judge import PoolOptions, judge_queries, ruled
 from lemmata.evaluate.pooling import Thresholds
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
@@ -208,7 +208,7 @@ def test_without_a_split_there_is_no_held_out_part(tmp_path: Path) -> None:
 
 def test_no_queries_is_an_error(project: Project, tmp_path: Path) -> None:
     with pytest.raises(LemmataError, match="no query"):
-        judge(project, tmp_path / "out", [], Overlap(), PoolOptions())
+        judge_queries(project, tmp_path / "out", [], Overlap(), PoolOptions())
 
 
 def test_the_command_refuses_thresholds_that_are_not_two_numbers(project: Project, tmp_path: Path) -> None:

@@ -141,9 +141,8 @@ def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
     from lemmata.search.index import index_ann
 
     exact = {name: first_hits(project, f"dense:{name}") for name in (MINI, "hashing")}
-    with contextlib.closing(project.corpus) as corpus:
-        for encoder in exact:
-            assert index_ann(project, corpus, encoder=encoder, more_than=3) == "ann"
+    for encoder in exact:
+        assert index_ann(project, encoder=encoder, more_than=3) == "ann"
     for name, hits in exact.items():
         near = first_hits(project, f"dense:{name}")
         assert [identity for identity, _ in near] == [identity for identity, _ in hits]

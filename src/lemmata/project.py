@@ -6,41 +6,39 @@ stopped at any time: the same call resumes, and ends with the same result.
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
-from lemmata.core.objects import is_url
-from lemmata.core.types import CrossEncoder, Progress
-from lemmata.core.workspace import Options, Settings, Workspace, default_encoder, read_manifest, read_manifests, silent
+from lemmata.core.errors import ConfigError, LemmataError
+from lemmata.core.types import Progress
+from lemmata.core.workspace import Options, Settings, Workspace, read_manifest, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, skips, sources
-from lemmata.encode.load import AUTO, encoder_for
+from lemmata.encode.load import AUTO
+from lemmata.evaluate.evaluate import corpus_task, evaluate, evaluate_options, tune, tune_rerank
+from lemmata.evaluate.export import export_beir, export_corpus
+from lemmata.evaluate.judge import judge, preview_judged_queries
+from lemmata.evaluate.mteb import run_mteb
 from lemmata.ingest.ingest import ingest, remove
 from lemmata.maintain.content import listing, show
 from lemmata.maintain.info import document_statistics, info
 from lemmata.maintain.publish import PullReport, pull, push
 from lemmata.maintain.verify import collect_garbage, repair, verify
+from lemmata.search.ask import ask, open_chat
+from lemmata.search.bridge import find_bridge
+from lemmata.search.index import estimate_index, index, make_allowance, packaged_encoder, remove_encoder
+from lemmata.search.map import build_map
+from lemmata.search.retriever import Retriever
 
 if TYPE_CHECKING:
     from lemmata.corpus.leakage import Audit, Example
     from lemmata.corpus.split import Keys
-    from lemmata.encode.remote import Allowance, Estimate
-    from lemmata.evaluate.evaluate import EvaluateOptions
-    from lemmata.evaluate.report import Report
-    from lemmata.evaluate.tasks import Task
     from lemmata.graph.concepts.merge import Merge
-    from lemmata.llm.chat import Chat, Preview
+    from lemmata.llm.chat import Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
     from lemmata.mine.mine import MineOptions
     from lemmata.mine.training_sets import AuditPolicy, NewSet
-    from lemmata.search.ask import Event
-    from lemmata.search.bridge import Bridge
-    from lemmata.search.index import IndexOptions
-    from lemmata.search.retriever import Retriever
     from lemmata.train.finetune import FinetuneOptions
 
 
@@ -84,13 +82,7 @@ class Project(Workspace):
         options = self.named_options(kind, group, name, settings)
         if getattr(options, "base", "") != AUTO:
             return options
-        return replace(options, base=self.packaged_encoder(static=group == "static"))  # type: ignore[type-var]
-
-    def packaged_encoder(self, *, static: bool = False) -> str:
-        """The packaged encoder for the language of the corpus."""
-        from lemmata.search.index import stored_language
-
-        return encoder_for(stored_language(self), static=static)
+        return replace(options, base=packaged_encoder(self, static=group == "static"))  # type: ignore[type-var]
 
     def finetune_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
         """The options of [finetune.NAME]."""
@@ -103,44 +95,6 @@ class Project(Workspace):
         from lemmata.train.static import StaticOptions, as_finetune
 
         return as_finetune(self.model_options(StaticOptions, "static", name, settings))
-
-    def evaluate_options(self, settings: Settings | None = None) -> EvaluateOptions:
-        """The options of [evaluate]."""
-        from lemmata.evaluate.evaluate import EvaluateOptions
-
-        return self.options(EvaluateOptions, "evaluate", settings)
-
-    def _index_options(self, settings: Settings | None) -> IndexOptions:
-        from lemmata.search.index import IndexOptions
-        from lemmata.vectors.store import vectors_manifest
-
-        table = self.config.get("index", {})
-        settings = {**(settings or {}), **self._chosen_summaries(settings or {}, table)}
-        if "encoder" not in {**settings, **table}:  # the index keeps its encoder, and how its vectors were made
-            with contextlib.suppress(WorkspaceError):  # a damaged note is made again
-                stored = vectors_manifest(self) or {"encoder": default_encoder(self)}
-                kept = {"encoder": stored["encoder"], "dimension": stored.get("cut", 0)}
-                kept["expand"] = bool(stored.get("expansion"))
-                settings = {key: value for key, value in kept.items() if value} | table | settings
-        if "language" not in {**settings, **table}:
-            stored = read_manifest(self.manifest(self.lexical_folder)) or {}
-            settings = {**settings, "language": stored["setting"]} if stored.get("setting") else settings
-        return self.options(IndexOptions, "index", settings)
-
-    def _chosen_summaries(self, settings: Settings, table: Settings) -> Settings:
-        """The key `summaries`: as given, with files by their path below the workspace; or as chosen before."""
-        from lemmata.search.summaries.texts import chosen_sources
-
-        if "summaries" not in settings:
-            return {} if "summaries" in table else {"summaries": chosen_sources(self)}
-        names = settings["summaries"]
-        known = {"none", *read_manifests(self.training_folder)}
-        words = [word.strip() for word in names.split(",")]
-        files = [word not in known and Path(word).is_file() for word in words]
-        paths = [
-            os.path.relpath(word, self.root) if is_file else word for word, is_file in zip(words, files, strict=True)
-        ]
-        return {"summaries": ",".join(paths)}
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
         from lemmata.llm.endpoint import EndpointOptions
@@ -181,83 +135,20 @@ class Project(Workspace):
     sources = sources
     skips = skips
 
-    def index(
-        self,
-        *,
-        settings: Settings | None = None,
-        dense: bool = True,
-        rebuild: bool = False,
-        allowance: Allowance | None = None,
-    ) -> dict[str, Any]:
-        """Bring the lexical index, the vectors and, for large corpora, the neighbour index up to date.
-
-        Search uses the vectors of this encoder from then on; those of others are kept. `allowance` caps what a remote
-        encoder uses.
-        """
-        from lemmata.search.index import index
-
-        options = self._index_options(settings)
-        return index(self, options, dense=dense, rebuild=rebuild, allowance=allowance)
-
-    def remove_encoder(self, name: str) -> dict[str, Any]:
-        """Delete the vectors of an encoder; those of the others stay."""
-        from lemmata.search.index import remove_encoder
-
-        return remove_encoder(self, name)
-
-    def estimate_index(self, *, settings: Settings | None = None) -> Estimate | None:
-        """Calls and tokens that a remote encoder needs for what has no vectors yet; None for a local encoder."""
-        from lemmata.search.index import estimate
-
-        return estimate(self, self._index_options(settings))
+    index = index
+    remove_encoder = remove_encoder
+    estimate_index = estimate_index
+    allowance = make_allowance
+    packaged_encoder = packaged_encoder
 
     def retriever(self) -> Retriever:
         """Search in this workspace."""
-        from lemmata.search.retriever import Retriever
-
         return Retriever(self)
 
-    def bridge(self, source: str, target: str, *, k: int = 5) -> Bridge:
-        """Paths through the graph between two texts, passages or concepts, and the passages on them."""
-        from lemmata.search.bridge import bridge
-
-        with self.retriever() as retriever:
-            return bridge(retriever, source, target, k)
-
-    def map(self, *, seed: int = 0) -> dict[str, Any]:
-        """Place all passages in the plane, for the map of the web page."""
-        from lemmata.search.map import build_map
-
-        return build_map(self, seed)
-
-    def chat(self, model: Settings | None = None) -> Chat | None:
-        """The language model of [llm], overridden by `model`; None where none is named. Call its `close` when done."""
-        from lemmata.llm.chat import Chat
-
-        options = self._endpoint_options(model)
-        return Chat(options, self.answers, self.key) if options.model else None
-
-    def ask(self, question: str, *, settings: Settings | None = None, model: Settings | None = None) -> Iterator[Event]:
-        """The events of an answer from the corpus, in which every sentence cites passages: see `lemmata.search.ask`."""
-        from lemmata.search.ask import AnswerOptions, answer
-
-        options = self.options(AnswerOptions, "ask", settings)
-        with contextlib.ExitStack() as stack:
-            retriever = stack.enter_context(self.retriever())
-            chat = self.chat(model)
-            if chat is not None:
-                stack.callback(chat.close)
-            hits = retriever.search(question, 2 * options.passages) if question.strip() else []
-            encoder = retriever.encoder if chat is not None and retriever.has_vectors else None
-            yield from answer(
-                question,
-                hits,
-                chat,
-                options=options,
-                note=retriever.words_only,
-                encoder=encoder,
-                tokenize=retriever.lexical.tokenizer,
-            )
+    bridge = find_bridge
+    map = build_map
+    chat = open_chat
+    ask = ask
 
     # ------------------------------------------------------------ graph
 
@@ -545,106 +436,16 @@ class Project(Workspace):
 
     # ------------------------------------------------------------ evaluate
 
-    def task(self, name: str, **options: Any) -> Task:
-        """A task made from the corpus: `references`, `documents`, `concepts` or `descriptions`.
-
-        Options: `part` of the split, or a random `share` of the corpus; `limit`, `protocol`, `seed`.
-        """
-        from lemmata.evaluate.evaluate import TaskOptions, corpus_task
-
-        return corpus_task(self, name, TaskOptions(**options))
-
-    def evaluate(
-        self,
-        task: Task,
-        *,
-        retrievers: Sequence[str] = ("lexical", "dense", "hybrid", "auto"),
-        options: EvaluateOptions | None = None,
-        train: Sequence[Example] = (),
-        allow_leakage: bool = False,
-        allow_missing: bool = False,
-        command: str = "",
-        trec: str | Path | None = None,
-        allowance: Allowance | None = None,
-    ) -> Report:
-        """Run retrievers on a task: measures per query with intervals, comparisons and notes.
-
-        `dense:NAME`, `hybrid:NAME` and `auto:NAME` are retrievers with the encoder NAME, whose vectors are made where
-        they are missing or out of date. `allowance` caps what remote encoders use.
-
-        `train` are the examples that anything here was trained on; leaking tasks are refused unless `allow_leakage`,
-        judgments of passages that are not in the corpus unless `allow_missing`.
-        `trec` names a file for the rankings, as TREC runs.
-        """
-        from lemmata.evaluate.evaluate import evaluate
-        from lemmata.search.index import IndexOptions
-
-        return evaluate(
-            self,
-            task,
-            options or self.evaluate_options(),
-            retrievers=retrievers,
-            trec=Path(trec) if trec is not None else None,
-            train=train,
-            allow_leakage=allow_leakage,
-            allow_missing=allow_missing,
-            command=command,
-            index=self.options(IndexOptions, "index"),
-            allowance=allowance,
-        )
-
-    def preview_judged_queries(self, *, part: str = "test", limit: int = 200, model: Settings | None = None) -> Preview:
-        """Calls, tokens, cost and seconds that the queries of `judge` would need from a language model."""
-        from lemmata.evaluate.judge import PoolOptions, preview_written
-
-        options = PoolOptions(part=part, limit=limit)
-        return preview_written(self, options, self._mine_options().written, self._endpoint_options(model))
-
-    def judge(
-        self,
-        folder: str | Path,
-        by: str | CrossEncoder,
-        *,
-        queries: str | Path | None = None,
-        model: Settings | None = None,
-        limits: Limits | None = None,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Make a test collection in `folder`: queries from a held-out part, candidates of all retrievers, judged.
-
-        `by` is a cross-encoder, or its name. Queries are made by rules; by the language model of `model`, within
-        `limits`; or come from the file `queries`. Options: `part`, `limit`, `depth`, `retrievers`, `thresholds` and
-        `seed`.
-        """
-        from lemmata.evaluate import judge
-        from lemmata.ingest.beir import read_queries
-
-        chosen = judge.PoolOptions(**options)
-        made_by = "rules"
-        if queries is not None:
-            asked, made_by = judge.given_queries(read_queries(Path(queries))), str(queries)
-        elif limits is not None:
-            endpoint, made_by = self._endpoint_options(model), self._endpoint_options(model).model
-            asked = judge.written(self, chosen, self._mine_options().written, endpoint, limits)
-        else:
-            asked = judge.ruled(self, chosen, self._mine_options().queries)
-        if isinstance(by, str):
-            from lemmata.encode.cross import load_cross_encoder
-
-            grader: CrossEncoder = load_cross_encoder(by, models=self.models_folder)
-        else:
-            grader = by
-        return judge.judge(self, Path(folder), asked, grader, chosen, made_by=made_by)
-
-    def mteb(
-        self, tasks: Sequence[str], *, encoder: str = "", retrievers: Sequence[str] = ("dense",)
-    ) -> list[dict[str, Any]]:
-        """Run tasks of mteb, or BEIR folders as such, on an encoder (default: that of the index) and on BM25."""
-        from lemmata.evaluate.mteb import run_mteb
-
-        name = encoder or self._index_options(None).encoder
-        name = self.packaged_encoder() if name == AUTO else name
-        return run_mteb(self, tasks, name, retrievers=retrievers)
+    task = corpus_task
+    evaluate_options = evaluate_options
+    evaluate = evaluate
+    tune = tune
+    tune_rerank = tune_rerank
+    preview_judged_queries = preview_judged_queries
+    judge = judge
+    mteb = run_mteb
+    export_corpus = export_corpus
+    export_beir = export_beir
 
     def inspect(self, encoders: Sequence[str] = (), out: str | Path | None = None, **options: Any) -> dict[str, Any]:
         """Look inside encoders on a sample of the corpus; writes a report with figures, and returns its numbers.
@@ -656,67 +457,3 @@ class Project(Workspace):
 
         folder = Path(out) if out is not None else None
         return inspect(self, encoders, folder, InspectOptions(**options))
-
-    def export_corpus(self, path: str | Path) -> dict[str, Any]:
-        """Write the cleaned passages as JSON lines, which `ingest` reads back; `path` may be a URL."""
-        from lemmata.evaluate.export import export_corpus, export_corpus_to_store
-
-        if is_url(path):
-            return export_corpus_to_store(self, str(path))
-        return export_corpus(self, Path(path))
-
-    def export_beir(self, task: Task, folder: str | Path) -> dict[str, Any]:
-        """Write a task as a BEIR folder: `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`."""
-        from lemmata.evaluate.export import export_beir
-
-        return export_beir(self, task, Path(folder))
-
-    def tune(
-        self,
-        task: Task,
-        *,
-        measure: str = "MRR@10",
-        encoder: str = "",
-        allow_missing: bool = False,
-        allowance: Allowance | None = None,
-    ) -> dict[str, Any]:
-        """Fit the weights of the retriever `auto` to a validation task, for one encoder."""
-        from lemmata.evaluate.evaluate import tune
-        from lemmata.search.index import IndexOptions
-
-        return tune(
-            self,
-            task,
-            measure,
-            encoder=encoder,
-            allow_missing=allow_missing,
-            index=self.options(IndexOptions, "index"),
-            allowance=allowance,
-        )
-
-    def allowance(self, *, tokens: int = 0, cost: float = 0.0, price: float = 0.0) -> Allowance:
-        """What remote encoders may use in one command; 0 is no cap. Without a `price`, that of [index]."""
-        from lemmata.encode.remote import Allowance
-
-        return Allowance(tokens=tokens, cost=cost, price=price or self._index_options(None).price)
-
-    def tune_rerank(
-        self,
-        task: Task,
-        retriever: str = "auto+rerank",
-        *,
-        measure: str = "MRR@10",
-        allow_missing: bool = False,
-        allowance: Allowance | None = None,
-    ) -> dict[str, Any]:
-        """Choose the weight of a cross-encoder beside the retriever's own score, on a validation task."""
-        from lemmata.evaluate.evaluate import tune_rerank
-
-        return tune_rerank(
-            self,
-            task,
-            retriever,
-            measure,
-            allow_missing=allow_missing,
-            allowance=allowance,
-        )

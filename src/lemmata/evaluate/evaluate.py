@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.core.types import Floats, Integers, Mask, Progress
-from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set, write_manifest
+from lemmata.core.workspace import Settings, VectorSet, Workspace, read_manifest, vector_set, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example, audit, examples, normalise, repeats
 from lemmata.corpus.split import PARTS, Keys, Split, id_keys, open_split
@@ -25,8 +25,8 @@ from lemmata.corpus.trained import read_trained
 from lemmata.corpus.training_files import split_key
 from lemmata.encode.load import encoder_id, is_static_encoder, model_folder
 from lemmata.encode.remote import Allowance
-from lemmata.evaluate.measures import evaluate as measure
-from lemmata.evaluate.measures import evaluate_whole_documents, gains, judged, parse_measure
+from lemmata.evaluate.measures import Judged, Measure, evaluate_whole_documents, gains, judged, parse_measure
+from lemmata.evaluate.measures import evaluate as measure_rankings
 from lemmata.evaluate.report import Report
 from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
@@ -36,7 +36,7 @@ from lemmata.ingest.beir import check_judgments, read_judged, read_table
 from lemmata.ingest.queries import read_imported
 from lemmata.plant.link import indexed_corpus
 from lemmata.search.fusion import DENSE, EQUAL, FEWEST, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
-from lemmata.search.index import IndexOptions, update_vectors
+from lemmata.search.index import update_vectors
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.retriever import Retriever, choose_rerank_weight, parse_retriever, split_reranker, without_itself
 from lemmata.search.summaries.store import read_texts
@@ -63,45 +63,86 @@ class EvaluateOptions:
     seed: int = 0  # random seed
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """Where the queries of a task come from."""
-
-    part: str = ""  # of the split: validation or test; empty: a random share of the corpus
-    share: float = 0.2  # of the documents or concepts, without a part
-    limit: int = 0  # keep a random sample of so many queries; 0: all
-    protocol: str = "passage"  # or seed, for concepts
-    seed: int = 0
-
-
 # ---------------------------------------------------------------- tasks
 
 
-def corpus_task(workspace: Workspace, name: str, options: TaskOptions) -> Task:
+def corpus_task(
+    workspace: Workspace,
+    name: str,
+    *,
+    part: str = "",
+    share: float = 0.2,
+    limit: int = 0,
+    protocol: str = "passage",
+    seed: int = 0,
+) -> Task:
     """A task made from the corpus itself: `references`, `documents`, `concepts` or `descriptions`.
 
-    With a part of the split, queries from seen and unseen documents are reported apart.
+    Queries come from a `part` of the split (validation or test), where those from seen and unseen documents are
+    reported apart, or from a random `share` of the documents or concepts. `limit` keeps a random sample of so many
+    queries, 0 all of them. `protocol` is passage, or seed for concepts.
     """
     if name not in TASKS:
         raise LemmataError(f"there is no task {name!r} (there are: {', '.join(TASKS)})")
-    if options.part and options.part not in PARTS:
-        raise LemmataError(f"the split has the parts {', '.join(PARTS)}, not {options.part!r}")
-    if options.protocol not in ("passage", "seed"):
-        raise LemmataError(f"the protocol is passage or seed, not {options.protocol!r}")
-    generator = np.random.default_rng(options.seed)
+    if part and part not in PARTS:
+        raise LemmataError(f"the split has the parts {', '.join(PARTS)}, not {part!r}")
+    if protocol not in ("passage", "seed"):
+        raise LemmataError(f"the protocol is passage or seed, not {protocol!r}")
+    generator = np.random.default_rng(seed)
     with contextlib.closing(Corpus(workspace)) as corpus:
-        split = open_split(workspace, corpus.digest) if options.part else None
-        if name in ("concepts", "descriptions"):
-            task = _concept_task(workspace, corpus, name, split, options, generator)
+        split = open_split(workspace, corpus.digest) if part else None
+        if name in ("references", "documents"):
+            task = _passage_task(corpus, name, split, part, share, limit, generator)
         else:
-            task = _passage_task(corpus, name, split, options, generator)
+            stored = open_graph(workspace)
+            mentioning, defining = concept_passages(stored)
+            if split is None:
+                chosen = held_out(list(stored.concepts), share, generator)
+            else:
+                chosen = {identity for identity in stored.concepts if split.part_of(identity) == part}
+            task = concepts_task(
+                [concept for identity, concept in stored.concepts.items() if identity in chosen],
+                mentioning,
+                dict(corpus.documents_of()),
+                query_by="name" if name == "concepts" else "description",
+                protocol=protocol,
+                defined_in=defining,
+                limit=limit,
+                generator=generator,
+            )
     if not task.queries:
         hint = ": no concept occurs in two documents" if name in ("concepts", "descriptions") else ""
         raise LemmataError(f"this corpus has no queries for the task {name!r}{hint}")
-    if split is None:
+    if not part:
         return task
-    notes = (*task.notes, f"queries from the {options.part} part of the split")
-    return replace(task, notes=notes, part=options.part)
+    return replace(task, notes=(*task.notes, f"queries from the {part} part of the split"), part=part)
+
+
+def _passage_task(
+    corpus: Corpus,
+    name: str,
+    split: Split | None,
+    part: str,
+    share: float,
+    limit: int,
+    generator: np.random.Generator,
+) -> Task:
+    passages, documents = list(corpus), list(corpus.documents())
+    query_ids: set[str] | None = None
+    groups: dict[str, set[str]] = {}
+    if split is None:
+        query_documents = held_out([document.id for document in documents], share, generator)
+    else:
+        in_part = split.rows(part)
+        query_ids = {passages[row].id for row in np.flatnonzero(in_part).tolist()}
+        unseen = {passages[row].id for row in np.flatnonzero(in_part & split.unseen).tolist()}
+        groups = {"seen": query_ids - unseen, "unseen": unseen}
+        query_documents = {passage.document for passage in passages if passage.id in query_ids}
+    if name == "references":
+        task = references_task(passages, query_documents, query_ids=query_ids, limit=limit, generator=generator)
+        return replace(task, groups=groups)
+    chosen = [document for document in documents if document.id in query_documents]
+    return documents_task(passages, chosen, limit=limit, generator=generator)
 
 
 def read_asked(path: Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
@@ -187,53 +228,6 @@ def _queries_that_are_passages(corpus: Corpus, queries: Mapping[str, str], store
     return found
 
 
-def _passage_task(
-    corpus: Corpus, name: str, split: Split | None, options: TaskOptions, generator: np.random.Generator
-) -> Task:
-    passages, documents = list(corpus), list(corpus.documents())
-    query_ids: set[str] | None = None
-    groups: dict[str, set[str]] = {}
-    if split is None:
-        query_documents = held_out([document.id for document in documents], options.share, generator)
-    else:
-        in_part = split.rows(options.part)
-        query_ids = {passages[row].id for row in np.flatnonzero(in_part).tolist()}
-        unseen = {passages[row].id for row in np.flatnonzero(in_part & split.unseen).tolist()}
-        groups = {"seen": query_ids - unseen, "unseen": unseen}
-        query_documents = {passage.document for passage in passages if passage.id in query_ids}
-    if name == "references":
-        task = references_task(passages, query_documents, query_ids=query_ids, limit=options.limit, generator=generator)
-        return replace(task, groups=groups)
-    chosen = [document for document in documents if document.id in query_documents]
-    return documents_task(passages, chosen, limit=options.limit, generator=generator)
-
-
-def _concept_task(
-    workspace: Workspace,
-    corpus: Corpus,
-    name: str,
-    split: Split | None,
-    options: TaskOptions,
-    generator: np.random.Generator,
-) -> Task:
-    stored = open_graph(workspace)
-    mentioning, defining = concept_passages(stored)
-    if split is None:
-        chosen = held_out(list(stored.concepts), options.share, generator)
-    else:
-        chosen = {identity for identity in stored.concepts if split.part_of(identity) == options.part}
-    return concepts_task(
-        [concept for identity, concept in stored.concepts.items() if identity in chosen],
-        mentioning,
-        dict(corpus.documents_of()),
-        query_by="name" if name == "concepts" else "description",
-        protocol=options.protocol,
-        defined_in=defining,
-        limit=options.limit,
-        generator=generator,
-    )
-
-
 # ---------------------------------------------------------------- judgments of passages that are not there
 
 
@@ -267,38 +261,41 @@ def _find_missing(qrels: Mapping[str, Mapping[str, int]], known: Container[str])
     return _Missing(list(passages), judgments, queries)
 
 
-def _rows_of_judged(corpus: Corpus, task: Task, *, allow_missing: bool) -> tuple[_Missing, Callable[[str], int]]:
-    """The missing passages, and the row of each judged one; a missing passage gets a row behind the corpus.
+def _judged_rows(corpus: Corpus, task: Task, *, allow_missing: bool) -> tuple[_Missing, Judged]:
+    """The missing passages, and the judgments by row; a missing passage gets a row behind the corpus.
 
     Such a row is in no ranking but counts among the relevant ones. InputError unless they are allowed.
     """
-    judged_ids = dict.fromkeys(identity for grades in task.qrels.values() for identity in grades)
     rows = {}
-    for identity in judged_ids:
+    for identity in dict.fromkeys(identity for grades in task.qrels.values() for identity in grades):
         with contextlib.suppress(KeyError):
             rows[identity] = corpus.row(identity)
     missing = _find_missing(task.qrels, rows)
     if missing and not allow_missing:
         raise InputError(f"{missing.sentence()}; --allow-missing goes on and counts them as not found", file=task.name)
     rows |= {identity: len(corpus) + number for number, identity in enumerate(missing.passages)}
-    return missing, rows.__getitem__
+    return missing, judged(task.qrels, rows.__getitem__)
 
 
 # ---------------------------------------------------------------- measuring
 
 
+def evaluate_options(workspace: Workspace, settings: Settings | None = None) -> EvaluateOptions:
+    """The options of [evaluate]."""
+    return workspace.options(EvaluateOptions, "evaluate", settings)
+
+
 def evaluate(
     workspace: Workspace,
     task: Task,
-    options: EvaluateOptions,
     *,
-    retrievers: Sequence[str],
+    retrievers: Sequence[str] = ("lexical", "dense", "hybrid", "auto"),
+    options: EvaluateOptions | None = None,
     train: Sequence[Example] = (),
     allow_leakage: bool = False,
     allow_missing: bool = False,
     command: str = "",
-    trec: Path | None = None,
-    index: IndexOptions | None = None,
+    trec: str | Path | None = None,
     allowance: Allowance | None = None,
 ) -> Report:
     """Run retrievers on a task: measures per query with intervals, comparisons, and notes on how it was done.
@@ -308,93 +305,57 @@ def evaluate(
     *seen* and *unseen*. Judgments of passages that are not in the corpus are refused unless `allow_missing`; they then
     count as relevant passages that no retriever finds. `trec` names a file for the rankings (with several retrievers
     each gets its own); the judgments stand beside it, with the suffix `.qrels`. Encoders that retrievers name
-    (`dense:minilm`) get their vectors first, as `index` says, where they have none or those of an older corpus;
-    `allowance` caps what remote ones use for that and for the queries.
+    (`dense:minilm`) get their vectors first where they have none or those of an older corpus; `allowance` caps what
+    remote ones use for that and for the queries.
     """
+    options = options or evaluate_options(workspace)
     parsed = {name: parse_retriever(name) for name in retrievers}
     measures = [parse_measure(name) for name in options.measures.split(",")]
     baseline = options.baseline or retrievers[0]
     if len(parsed) > 1 and baseline not in parsed:  # said before anything is searched; one retriever needs none
         raise ConfigError(f"there is no retriever {baseline!r} to compare with; there are {', '.join(parsed)}")
-    notes = list(task.notes)
     with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
-        corpus = retriever.corpus
-        missing, row_of = _rows_of_judged(corpus, task, allow_missing=allow_missing)
-        judgments = judged(task.qrels, row_of)
+        corpus, notes = retriever.corpus, list(task.notes)
+        missing, judgments = _judged_rows(corpus, task, allow_missing=allow_missing)
         if missing:
             notes.append(f"{missing.sentence()}; they count as relevant and not found")
-        members = {
-            name: np.array([query in queries for query in task.qrels], bool) for name, queries in task.groups.items()
-        }
-        groups: dict[str, Mask] = {name: mask for name, mask in members.items() if mask.any()}
         if train:
             notes += _audit(corpus, task, train, allow_leakage)
-            groups = _seen_and_unseen(corpus, task, train)
-        lexical = any(kind != "dense" for kind, _ in parsed.values())
-        if lexical:
-            _ = retriever.lexical  # refuse an old one before anything long starts
-        named = dict.fromkeys(encoder for _, encoder in parsed.values() if encoder)
-        update_vectors(
-            workspace,
-            named,
-            index or IndexOptions(),
-            queries=list(task.queries.values()),
-            allowance=allowance,
-        )
-        used_encoders = {encoder for kind, encoder in parsed.values() if kind != "lexical"}
-        notes += _hide_summaries(retriever, task, sorted(used_encoders), scratch, lexical=lexical)
-        is_unnamed_dense = [kind != "lexical" and not encoder for kind, encoder in parsed.values()]
-        encoder = retriever.vectors.encoder if any(is_unnamed_dense) else ""
-        trained_on: dict[str, int] = {}
-        for each in dict.fromkeys(filter(None, (encoder, *named))) if task.part else ():
-            counts, warnings = _trained_on(workspace, corpus, task, each)
-            trained_on = {count: max(value, trained_on.get(count, 0)) for count, value in counts.items()} or trained_on
-            notes += warnings
-        rerankers = [split_reranker(name) for name in retrievers]
-        for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
-            if task.part:
-                notes += _trained_on(workspace, corpus, task, model)[1]
-        notes += _fitted_to(retriever, task, retrievers)
-        notes += filter(None, (retriever.missing_part(encoder) for kind, encoder in parsed.values() if kind == "auto"))
-        documents = corpus.document_numbers() if options.level != "passage" else None
-        if documents is not None:
-            # each missing passage is a document of its own
-            documents = np.append(documents, documents.max(initial=-1) + 1 + np.arange(len(missing.passages)))
+        encoder = _prepare(retriever, task, parsed, allowance)
+        notes += _hide_summaries(retriever, task, parsed.values(), scratch)
+        trained_on, warnings = _known_queries(retriever, task, parsed, encoder)
+        notes += [*warnings, *_fitted_to(retriever, task, retrievers)]
+        notes += filter(None, (retriever.missing_part(name) for kind, name in parsed.values() if kind == "auto"))
+        if options.level != "passage":
             notes.append(_LEVELS[options.level])
-        depth = max(100, *(m.cutoff for m in measures)) * (10 if options.level == "document" else 1)
+        measure_level = _measuring(retriever, task, judgments, measures, options.level)
+        depth = max(100, *(each.cutoff for each in measures)) * (10 if options.level == "document" else 1)
         # a query without relevant passages misses nothing
         relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
         results: dict[str, Any] = {}
         recall: dict[str, Any] = {}
-        uses = Counter(encoder for _, encoder in parsed.values())
+        uses = Counter(used for _, used in parsed.values())
         if trec is not None:
-            write_trec_qrels(trec.with_name(f"{trec.stem}.qrels"), task.qrels)
+            write_trec_qrels(Path(trec).with_name(f"{Path(trec).stem}.qrels"), task.qrels)
         for name, (_, used) in parsed.items():
             ranked, scores = _rank(retriever, task, name, min(depth, len(corpus)), workspace.progress)
-            if trec is not None:
-                word = re.sub(r"[^\w.-]+", "-", name)  # an encoder may be a path
-                path = trec if len(retrievers) == 1 else trec.with_name(f"{trec.stem}.{word}{trec.suffix}")
-                write_trec_run(path, _by_id(corpus, task, ranked, scores), retriever=name)
-            if options.level == "whole-document" and documents is not None:
-                own = _own_rows(corpus, task)
-                results[name] = evaluate_whole_documents(
-                    ranked, judgments, measures, documents=documents, candidates=task.candidates, itself=own
-                )
-            else:
-                results[name] = measure(ranked, judgments, measures, documents=documents)
+            results[name] = measure_level(ranked)
             recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
+            if trec is not None:
+                _write_trec(Path(trec), corpus, task, name, (ranked, scores), single=len(retrievers) == 1)
             uses[used] -= 1
             if used and not uses[used]:
                 retriever.release(used)
+        groups = _seen_and_unseen(corpus, task, train) if train else _task_groups(task)
     generator = np.random.default_rng(options.seed)
-    compared = [str(m) for m in measures] if len(results) > 1 else []
+    compared = [str(each) for each in measures] if len(results) > 1 else []
     return Report(
         task=task.name,
         queries=list(task.qrels),
         texts={query: task.queries[query] for query in task.qrels},
         retrievers=results,
         groups=groups,
-        comparisons=[c for name in compared for c in compare(results, name, baseline, generator)],
+        comparisons=[pair for name in compared for pair in compare(results, name, baseline, generator)],
         recall=recall,
         notes=notes,
         command=command,
@@ -404,6 +365,72 @@ def evaluate(
     )
 
 
+Parsed = Mapping[str, tuple[str, str]]  # kind and encoder of each retriever, as `parse_retriever` gives them
+
+
+def _prepare(retriever: Retriever, task: Task, parsed: Parsed, allowance: Allowance | None) -> str:
+    """Make what the retrievers need; returns the encoder of those that name none, empty where there is no such one."""
+    if any(kind != "dense" for kind, _ in parsed.values()):
+        _ = retriever.lexical  # refuse an old one before anything long starts
+    named = filter(None, (encoder for _, encoder in parsed.values()))
+    update_vectors(retriever.workspace, named, queries=list(task.queries.values()), allowance=allowance)
+    is_default_used = any(kind != "lexical" and not encoder for kind, encoder in parsed.values())
+    return retriever.vectors.encoder if is_default_used else ""
+
+
+def _known_queries(retriever: Retriever, task: Task, parsed: Parsed, encoder: str) -> tuple[dict[str, int], list[str]]:
+    """Queries of a part that encoders and rerankers know from another split: the most of an encoder, and warnings."""
+    known: dict[str, int] = {}
+    warnings: list[str] = []
+    if not task.part:
+        return known, warnings
+    for name in dict.fromkeys(filter(None, (encoder, *(named for _, named in parsed.values())))):
+        counts, about_encoder = _trained_on(retriever.workspace, retriever.corpus, task, name)
+        known = {what: max(count, known.get(what, 0)) for what, count in counts.items()} or known
+        warnings += about_encoder
+    rerankers = (split_reranker(name) for name in parsed)
+    for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
+        warnings += _trained_on(retriever.workspace, retriever.corpus, task, model)[1]
+    return known, warnings
+
+
+def _measuring(
+    retriever: Retriever, task: Task, judgments: Judged, measures: Sequence[Measure], level: str
+) -> Callable[[Integers], dict[str, Floats64]]:
+    """A function from rankings to the measures of a level."""
+    if level == "passage":
+        return lambda ranked: measure_rankings(ranked, judgments, measures)
+    documents = retriever.corpus.document_numbers()
+    behind = max(0, int(judgments.rows.max(initial=-1)) + 1 - len(documents))  # each missing passage is a document
+    documents = np.append(documents, documents.max(initial=-1) + 1 + np.arange(behind))
+    if level == "document":
+        return lambda ranked: measure_rankings(ranked, judgments, measures, documents=documents)
+    own = _own_rows(retriever.corpus, task)
+    return lambda ranked: evaluate_whole_documents(
+        ranked, judgments, measures, documents=documents, candidates=task.candidates, itself=own
+    )
+
+
+def _task_groups(task: Task) -> dict[str, Mask]:
+    """The groups of a task that have queries."""
+    groups = {name: np.array([query in group for query in task.qrels], bool) for name, group in task.groups.items()}
+    return {name: mask for name, mask in groups.items() if mask.any()}
+
+
+def _write_trec(
+    path: Path, corpus: Corpus, task: Task, retriever: str, ranking: tuple[Integers, Floats], *, single: bool
+) -> None:
+    """Write the ranking of a retriever: to a file of its own unless it is the only one."""
+    word = re.sub(r"[^\w.-]+", "-", retriever)  # an encoder may be a path
+    ids = corpus.ids()
+    by_id = {
+        query: [(ids[row], score) for row, score in zip(rows, scores, strict=True) if row >= 0]
+        for query, rows, scores in zip(task.qrels, ranking[0].tolist(), ranking[1].tolist(), strict=True)
+    }
+    path = path if single else path.with_name(f"{path.stem}.{word}{path.suffix}")
+    write_trec_run(path, by_id, retriever=retriever)
+
+
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
     """A folder for as long as it is needed; Windows keeps files that are mapped, and cleans up later."""
@@ -411,21 +438,21 @@ def _scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _hide_summaries(
-    retriever: Retriever, task: Task, encoders: Sequence[str], scratch: Path, *, lexical: bool = True
-) -> list[str]:
-    """Search as if no summary repeated a query of the task, and say so; the empty encoder is the one of the index.
+def _hide_summaries(retriever: Retriever, task: Task, parsed: Iterable[tuple[str, str]], scratch: Path) -> list[str]:
+    """Search as if no summary repeated a query of the task, and say so; `parsed` are kinds and encoders of retrievers.
 
-    Where one does, a `lexical` index without it is built in `scratch`, which is needed as long as the retriever is.
+    Where one does, a lexical index without it is built in `scratch`, which is needed as long as the retriever is.
     """
+    parsed = list(parsed)
     queries = [task.queries[query] for query in task.qrels]
     notes: dict[str, None] = {}
-    for encoder in encoders:
-        side = retriever.dense(encoder)
-        if side.exists and side.summaries is not None:
-            hidden = side.hide_summaries(queries)
-            rows = np.asarray(side.summaries.rows)
-            notes[_about_summaries(retriever.corpus, task, side.summaries.sources, rows, hidden)] = None
+    for name in sorted({encoder for kind, encoder in parsed if kind != "lexical"}):
+        encoder = retriever.dense(name)
+        if encoder.exists and encoder.summaries is not None:
+            hidden = encoder.hide_summaries(queries)
+            rows = np.asarray(encoder.summaries.rows)
+            notes[_about_summaries(retriever.corpus, task, encoder.summaries.sources, rows, hidden)] = None
+    lexical = any(kind != "dense" for kind, _ in parsed)
     cure = "run 'lemmata index --rebuild'"
     if lexical and (summaries := read_texts(retriever.workspace.lexical_summaries, cure)):
         manifest = read_manifest(retriever.workspace.manifest(retriever.workspace.lexical_folder)) or {}
@@ -572,15 +599,6 @@ def _rank(retriever: Retriever, task: Task, name: str, depth: int, progress: Pro
     return rows, scores
 
 
-def _by_id(corpus: Corpus, task: Task, rows: Integers, scores: Floats) -> dict[str, list[tuple[str, float]]]:
-    """Rankings of a task as passage ids with scores, by query."""
-    ids = corpus.ids()
-    return {
-        query: [(ids[row], score) for row, score in zip(*ranking, strict=True) if row >= 0]
-        for query, *ranking in zip(task.qrels, rows.tolist(), scores.tolist(), strict=True)
-    }
-
-
 # ---------------------------------------------------------------- tuning
 
 
@@ -589,14 +607,14 @@ def _check_tunable(task: Task) -> None:
         raise LeakageError("weights are not fitted to the test part of the split: fit them to --part validation")
 
 
-def _places(workspace: Workspace, encoder: str) -> VectorSet | None:
-    """Where the vectors of an encoder and their fusion are; without a name, those that search uses."""
+def _vectors_of(workspace: Workspace, encoder: str) -> VectorSet | None:
+    """The vectors of an encoder; without a name, those that search uses."""
     return vector_set(workspace, encoder_id(encoder, workspace.models_folder) if encoder else "")
 
 
 def _check_enough(workspace: Workspace, task: Task, encoder: str) -> None:
     """Refuse to replace weights by those of queries that are too few to tell."""
-    vectors = _places(workspace, encoder)
+    vectors = _vectors_of(workspace, encoder)
     if vectors is None or len(task.qrels) >= FEWEST:
         return
     before = int((read_manifest(vectors.fusion) or {}).get("queries", 0))
@@ -620,7 +638,7 @@ def _fitted_to(retriever: Retriever, task: Task, retrievers: Sequence[str]) -> l
     for name in retrievers:
         base, number, model = split_reranker(name)
         kind, encoder = parse_retriever(base)
-        vectors = _places(retriever.workspace, encoder)
+        vectors = _vectors_of(retriever.workspace, encoder)
         if kind == "auto" and vectors is not None:
             asked[base] = (read_manifest(vectors.fusion) or {}).get("asked", [])
         if number and (weight := retriever.stored_rerank_weight(base, model)):
@@ -637,11 +655,10 @@ def _fitted_to(retriever: Retriever, task: Task, retrievers: Sequence[str]) -> l
 def tune(
     workspace: Workspace,
     task: Task,
-    measure_name: str,
     *,
+    measure: str = "MRR@10",
     encoder: str = "",
     allow_missing: bool = False,
-    index: IndexOptions | None = None,
     allowance: Allowance | None = None,
 ) -> dict[str, Any]:
     """Fit the weights of `auto` to a validation task: dense, lexical, and what graph and learned metric there are.
@@ -653,33 +670,27 @@ def tune(
     _check_tunable(task)
     _check_enough(workspace, task, encoder)
     with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
-        update_vectors(
-            workspace,
-            filter(None, [encoder]),
-            index or IndexOptions(),
-            queries=list(task.queries.values()),
-            allowance=allowance,
-        )
-        _hide_summaries(retriever, task, [encoder], scratch)
+        queries = list(task.queries.values())
+        update_vectors(workspace, filter(None, [encoder]), queries=queries, allowance=allowance)
+        _hide_summaries(retriever, task, [("auto", encoder)], scratch)
         values, graph = fusion_values(
-            retriever, task, measure_name, workspace.progress, encoder=encoder, allow_missing=allow_missing
+            retriever, task, measure, workspace.progress, encoder=encoder, allow_missing=allow_missing
         )
         learned = retriever.dense(encoder).metric is not None
     workspace.progress("fitting the fusion", 0, None)
-    vectors = _places(workspace, encoder)
+    vectors = _vectors_of(workspace, encoder)
     assert vectors is not None  # the dense ranking came from them
-    static = is_static_encoder(vectors.encoder, workspace.models_folder)
-    default = default_fusion(static=static)
+    default = default_fusion(static=is_static_encoder(vectors.encoder, workspace.models_folder))
     fit = fit_fusion(values, default, graph=graph, learned=learned)
     named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
     report = {
         "verb": "tune",
         "fusion": asdict(fit.fusion),
-        "measure": measure_name,
+        "measure": measure,
         "queries": len(task.queries),
         "task": task.name,
         "values": {name: round(float(values(fusion).mean()), 4) for name, fusion in named.items()},
-        "tried": [{**asdict(each), measure_name: round(float(v.mean()), 4)} for each, v in fit.tried.items()],
+        "tried": [{**asdict(each), measure: round(float(value.mean()), 4)} for each, value in fit.tried.items()],
     }
     write_manifest(vectors.fusion, {**report, "asked": _keys_of(task)})
     return report
@@ -699,8 +710,7 @@ def fusion_values(
     Both rankings are searched once; each fusion then costs milliseconds.
     """
     chosen_measure = parse_measure(measure_name)
-    _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
-    judgments = judged(task.qrels, row_of)
+    _, judgments = _judged_rows(retriever.corpus, task, allow_missing=allow_missing)
     names = (f"dense:{encoder}" if encoder else "dense", "lexical")
     dense, lexical = (_rank(retriever, task, name, Fusion().depth, progress) for name in names)
     citations, own = retriever.citations, _own_rows(retriever.corpus, task)
@@ -712,7 +722,7 @@ def fusion_values(
     @cache
     def values(fusion: Fusion) -> Floats64:
         rows, _ = combine(found, max(100, chosen_measure.cutoff), fusion)
-        return measure(rows, judgments, [chosen_measure])[str(chosen_measure)]
+        return measure_rankings(rows, judgments, [chosen_measure])[str(chosen_measure)]
 
     return values, citations is not None and bool(citations.counts.any())
 
@@ -720,49 +730,46 @@ def fusion_values(
 def tune_rerank(
     workspace: Workspace,
     task: Task,
-    name: str,
-    measure_name: str,
+    retriever: str = "auto+rerank",
     *,
+    measure: str = "MRR@10",
     allow_missing: bool = False,
     allowance: Allowance | None = None,
 ) -> dict[str, Any]:
     """Choose the weight of a cross-encoder, on a validation task; search uses it from then on.
 
-    `name` is a retriever such as `hybrid+rerank` or `dense+rerank20:MODEL`. The weight 0 is the retriever alone, 1 the
+    `retriever` is one such as `hybrid+rerank` or `dense+rerank20:MODEL`. The weight 0 is the retriever alone, 1 the
     cross-encoder alone. `allowance` caps what a remote encoder uses for the queries.
     """
     _check_tunable(task)
-    chosen_measure = parse_measure(measure_name)
-    base, number, model = split_reranker(name)
-    with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
-        _, row_of = _rows_of_judged(retriever.corpus, task, allow_missing=allow_missing)
-        judgments = judged(task.qrels, row_of)
-        kind, encoder = parse_retriever(base)
-        _hide_summaries(retriever, task, [encoder] if kind != "lexical" else [], scratch, lexical=kind != "dense")
-        depth = min(max(number, chosen_measure.cutoff), len(retriever.corpus))
-        rows, scores = _rank(retriever, task, base, depth, workspace.progress)
+    chosen = parse_measure(measure)
+    base, number, model = split_reranker(retriever)
+    with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as opened:
+        _, judgments = _judged_rows(opened.corpus, task, allow_missing=allow_missing)
+        _hide_summaries(opened, task, [parse_retriever(base)], scratch)
+        depth = min(max(number, chosen.cutoff), len(opened.corpus))
+        rows, scores = _rank(opened, task, base, depth, workspace.progress)
         cross = np.full((len(rows), min(number, depth)), -np.inf, np.float32)
         texts = [task.queries[query] for query in task.qrels]
         for start in range(0, len(rows), _RERANK_BATCH):
             workspace.progress("reranking", start, len(rows))
             batch = slice(start, start + _RERANK_BATCH)
-            cross[batch] = retriever.cross_scores(texts[batch], rows[batch, : cross.shape[1]], model)
-        reranker = retriever.cross_encoder(model).name
+            cross[batch] = opened.cross_scores(texts[batch], rows[batch, : cross.shape[1]], model)
+        reranker = opened.cross_encoder(model).name
 
     def value(ranked: Integers) -> float:
-        return float(measure(ranked, judgments, [chosen_measure])[str(chosen_measure)].mean())
+        return float(measure_rankings(ranked, judgments, [chosen])[str(chosen)].mean())
 
     weight, tried = choose_rerank_weight(value, (rows, scores), cross)
-    table = [{"weight": each, measure_name: round(score, 4)} for each, score in tried]
     report = {
         "reranker": reranker,
         "retriever": base,
         "hits": number,
         "weight": weight,
-        "measure": measure_name,
+        "measure": measure,
         "queries": len(task.qrels),
         "task": task.name,
-        "tried": table,
+        "tried": [{"weight": each, measure: round(score, 4)} for each, score in tried],
     }
     place = f"{base}+rerank:{reranker}"
     weights = (read_manifest(workspace.rerank) or {}).get("weights", {})

@@ -12,7 +12,7 @@ import numpy as np
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import writing
-from lemmata.core.objects import ObjectStore
+from lemmata.core.objects import ObjectStore, is_url
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.evaluate.tasks import Task
@@ -21,13 +21,22 @@ from lemmata.ingest.beir import passage_record, write_beir
 _BEIR_FILES = frozenset(("corpus.jsonl", "queries.jsonl", "qrels"))
 
 
-def export_corpus(workspace: Workspace, path: Path) -> dict[str, Any]:
+def export_corpus(workspace: Workspace, path: str | Path) -> dict[str, Any]:
     """Write the cleaned passages as JSON lines, in the order of the rows, each with title and authors of its document.
 
+    `path` may be a URL of an object store, where the object appears when it is complete.
     Ingested again, they have the same ids, texts, kinds, titles and resolved links. Not in the file: the LaTeX source
     of a passage, its place in it, the bibliographies, and the tree of locations, which has a table of its own.
     """
-    with contextlib.closing(Corpus(workspace)) as corpus, writing(path) as temporary:
+    if is_url(path):
+        store = ObjectStore(str(path))
+        workspace.fetched.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=workspace.fetched.parent) as folder:
+            report = export_corpus(workspace, Path(folder) / "corpus.jsonl")
+            workspace.progress("sending", 0, None)
+            store.upload(Path(folder) / "corpus.jsonl")
+        return {**report, "file": store.url}
+    with contextlib.closing(Corpus(workspace)) as corpus, writing(Path(path)) as temporary:
         documents = {document.id: document for document in corpus.documents() if document.kind != "location"}
 
         def is_id(name: str) -> bool:
@@ -44,24 +53,13 @@ def export_corpus(workspace: Workspace, path: Path) -> dict[str, Any]:
         return {"file": str(path), "passages": len(corpus), "documents": len(corpus.document_ids())}
 
 
-def export_corpus_to_store(workspace: Workspace, url: str) -> dict[str, Any]:
-    """The same as `export_corpus` for an object, which appears when it is complete."""
-    store = ObjectStore(url)
-    workspace.fetched.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=workspace.fetched.parent) as folder:
-        path = Path(folder) / "corpus.jsonl"
-        report = export_corpus(workspace, path)
-        workspace.progress("sending", 0, None)
-        store.upload(path)
-    return {**report, "file": store.url}
-
-
-def export_beir(workspace: Workspace, task: Task, folder: Path) -> dict[str, Any]:
+def export_beir(workspace: Workspace, task: Task, folder: str | Path) -> dict[str, Any]:
     """Write a task as a BEIR folder: its candidates as `corpus.jsonl`, `queries.jsonl`, and `qrels/test.tsv`.
 
     A folder that holds anything else is refused. BEIR has no word for a passage that is no result for one query:
     `notes` of the report say how many queries have one.
     """
+    folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and _BEIR_FILES.issuperset(path.name for path in folder.iterdir())):
         raise WorkspaceError(f"{folder} holds other files, which would be lost: name a new folder")
     with contextlib.closing(Corpus(workspace)) as corpus, writing(folder) as temporary:

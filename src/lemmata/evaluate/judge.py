@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,11 +16,12 @@ from lemmata.core.artefacts import seal
 from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.core.files import writing
 from lemmata.core.types import CrossEncoder, Integers, Pair, Progress
-from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import LEFT_OUT, PARTS, open_split
 from lemmata.corpus.training_files import split_key
+from lemmata.encode.cross import load_cross_encoder
 from lemmata.evaluate.pooling import (
     HIGHEST,
     NO_SOURCES,
@@ -32,9 +33,11 @@ from lemmata.evaluate.pooling import (
     score_pairs,
     source_repeats,
 )
+from lemmata.ingest.beir import read_queries
 from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits
 from lemmata.mine.material import Material, in_batches, material
+from lemmata.mine.mine import MineOptions
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.search.retriever import Retriever
@@ -81,31 +84,33 @@ def _open_part(workspace: Workspace, part: str) -> Iterator[Material]:
         yield material(corpus, open_split(workspace, corpus.digest), part)
 
 
+@contextlib.contextmanager
+def _open_chat(workspace: Workspace, model: Settings | None) -> Iterator[Chat]:
+    options = workspace.options(EndpointOptions, "llm", model)
+    with contextlib.closing(Chat(options, workspace.answers, workspace.key)) as chat:
+        yield chat
+
+
 def ruled(workspace: Workspace, options: PoolOptions, rules: QueryOptions) -> list[JudgedQuery]:
     """Queries by rules from a random sample of the passages of a part."""
     with _open_part(workspace, options.part) as part:
         return _one_of_each(rule_queries(part, rules), options)
 
 
-def preview_written(
-    workspace: Workspace, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions
+def preview_judged_queries(
+    workspace: Workspace, *, part: str = "test", limit: int = 200, model: Settings | None = None
 ) -> Preview:
-    """Calls, tokens and cost of letting a model write the queries; nothing is sent."""
-    with (
-        _open_part(workspace, options.part) as part,
-        contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
-    ):
-        return chat.preview(query_requests(_sampled(part, options), how))
+    """Calls, tokens, cost and seconds that the queries of `judge` would need from a language model."""
+    how, options = workspace.options(MineOptions, "mine").written, PoolOptions(part=part, limit=limit)
+    with _open_part(workspace, part) as opened, _open_chat(workspace, model) as chat:
+        return chat.preview(query_requests(_sampled(opened, options), how))
 
 
-def written(
-    workspace: Workspace, options: PoolOptions, how: WrittenOptions, endpoint: EndpointOptions, limits: Limits
-) -> list[JudgedQuery]:
-    """Queries by a language model from a random sample of the passages of a part; answers are stored and reused."""
-    with (
-        _open_part(workspace, options.part) as part,
-        contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
-    ):
+def _written(
+    workspace: Workspace, options: PoolOptions, how: WrittenOptions, model: Settings | None, limits: Limits
+) -> tuple[list[JudgedQuery], str]:
+    """Queries by a language model from a random sample of a part, and its name; answers are stored and reused."""
+    with _open_part(workspace, options.part) as part, _open_chat(workspace, model) as chat:
         spent = chat.spent()
         budget = limits.budget(spent, spent)
         pairs: list[Pair] = []
@@ -116,13 +121,8 @@ def written(
                 causes[answer.cause] += 1
         if not pairs:
             cause = causes.most_common(1)[0][0] if causes else budget.reached or "its texts were dropped"
-            raise LemmataError(f"{endpoint.model} wrote no usable query: {chat.down or cause}")
-        return _one_of_each(pairs, options)
-
-
-def given_queries(queries: Mapping[str, str]) -> list[JudgedQuery]:
-    """Queries that somebody else wrote, which have no source."""
-    return [JudgedQuery(text, id=name) for name, text in queries.items()]
+            raise LemmataError(f"{chat.model} wrote no usable query: {chat.down or cause}")
+        return _one_of_each(pairs, options), chat.model
 
 
 def _sampled(part: Material, options: PoolOptions) -> Material:
@@ -156,6 +156,33 @@ def _one_of_each(pairs: Iterable[Pair], options: PoolOptions) -> list[JudgedQuer
 
 
 def judge(
+    workspace: Workspace,
+    folder: str | Path,
+    by: str | CrossEncoder,
+    *,
+    queries: str | Path | None = None,
+    model: Settings | None = None,
+    limits: Limits | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Make a test collection in `folder`: queries from a held-out part, candidates of all retrievers, judged.
+
+    `by` is a cross-encoder, or its name. Queries are made by rules; by the language model of `model`, within
+    `limits`; or come from the file `queries`. Options are the fields of PoolOptions.
+    """
+    chosen, mining, made_by = PoolOptions(**options), workspace.options(MineOptions, "mine"), "rules"
+    if queries is not None:
+        asked = [JudgedQuery(text, id=name) for name, text in read_queries(Path(queries)).items()]
+        made_by = str(queries)
+    elif limits is not None:
+        asked, made_by = _written(workspace, chosen, mining.written, model, limits)
+    else:
+        asked = ruled(workspace, chosen, mining.queries)
+    grader = load_cross_encoder(by, models=workspace.models_folder) if isinstance(by, str) else by
+    return judge_queries(workspace, Path(folder), asked, grader, chosen, made_by=made_by)
+
+
+def judge_queries(
     workspace: Workspace,
     out: Path,
     queries: Sequence[JudgedQuery],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,22 @@ import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, LemmataError, require
 from lemmata.core.types import Encoder, Floats, Progress
-from lemmata.core.workspace import Workspace
-from lemmata.encode.load import load_encoder
+from lemmata.core.workspace import Workspace, silent
+from lemmata.encode.load import AUTO, load_encoder
 from lemmata.evaluate.runs import strictly_falling
 from lemmata.ingest.beir import read_corpus, read_judged
+from lemmata.search.index import index_options, packaged_encoder
 from lemmata.search.lexical import LexicalIndex
 
 Search = Callable[[Sequence[str], int], list[list[tuple[str, float]]]]
 BuildIndex = Callable[[Sequence[tuple[str, str]]], Search]
+RETRIEVERS = ("dense", "lexical")
+_BATCH = 512  # texts encoded between two signs of progress
 
 
-def mteb_encoder(encoder: Encoder, *, name: str = "") -> Any:
+def mteb_encoder(encoder: Encoder, *, name: str = "", progress: Progress = silent) -> Any:
     """A model for all text tasks of mteb; queries are encoded in the role `query`, all else as `passage`."""
-    return _Encoder(encoder, _meta(name or encoder.name, embed_dim=encoder.dimension))
+    return _Encoder(encoder, _meta(name or encoder.name, embed_dim=encoder.dimension), progress)
 
 
 def mteb_search(build: BuildIndex, *, name: str) -> Any:
@@ -53,15 +56,20 @@ def _meta(name: str, **fields: Any) -> Any:
 class _Encoder:
     """mteb's EncoderProtocol; mteb checks for the methods, not for a base class."""
 
-    def __init__(self, encoder: Encoder, meta: Any) -> None:
-        self._encoder = encoder
+    def __init__(self, encoder: Encoder, meta: Any, progress: Progress) -> None:
+        self._encoder, self._progress = encoder, progress
         self.mteb_model_meta = meta
 
     def encode(
         self, inputs: Iterable[Mapping[str, Sequence[str]]], *, prompt_type: str | None = None, **_: Any
     ) -> Floats:
         texts = [text for batch in inputs for text in batch["text"]]
-        return self._encoder.encode(texts, "query" if prompt_type == "query" else "passage")
+        role = "query" if prompt_type == "query" else "passage"
+        parts = [np.zeros((0, self._encoder.dimension), np.float32)]
+        for start in range(0, len(texts), _BATCH):
+            self._progress("encoding", start, len(texts))
+            parts.append(self._encoder.encode(texts[start : start + _BATCH], role))
+        return np.concatenate(parts)
 
     # The vectors are normalised; mteb's own functions return the tensors that its tasks expect.
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
@@ -210,22 +218,21 @@ def evaluate_task(model: Any, task: Any) -> list[dict[str, Any]]:
     ]
 
 
-_BATCH = 512  # texts encoded between two signs of progress
-RETRIEVERS = ("dense", "lexical")
-
-
 def run_mteb(
-    workspace: Workspace, tasks: Sequence[str], encoder: str, *, retrievers: Sequence[str] = ("dense",)
+    workspace: Workspace, tasks: Sequence[str], *, encoder: str = "", retrievers: Sequence[str] = ("dense",)
 ) -> list[dict[str, Any]]:
     """The scores of each task and retriever, as mteb computes them.
 
     A task is a name of mteb (`SciFact`, data from the hub), a BEIR folder, or both (`SciFact=DIR`: mteb's task with the
-    data of the folder). `dense` is the encoder, `lexical` is BM25, for retrieval tasks only.
+    data of the folder). `dense` is the encoder, by default that of the index; `lexical` is BM25, for retrieval tasks
+    only.
     """
     unknown = [name for name in retrievers if name not in RETRIEVERS]
     if unknown:
         raise ConfigError(f"mteb runs the retrievers {', '.join(RETRIEVERS)}, not {', '.join(unknown)}")
     require("datasets", "mteb").disable_progress_bars()  # ours are enough
+    encoder = encoder or index_options(workspace).encoder
+    encoder = packaged_encoder(workspace) if encoder == AUTO else encoder
     records = []
     with tempfile.TemporaryDirectory() as folder:
         models = {}
@@ -234,60 +241,38 @@ def run_mteb(
                 loaded = load_encoder(
                     encoder, key=workspace.key, cache=workspace.encodings, models=workspace.models_folder
                 )
-                models[encoder] = mteb_encoder(_ReportingEncoder(loaded, workspace.progress))
+                models[encoder] = mteb_encoder(loaded, progress=workspace.progress)
             else:
-                models["BM25"] = mteb_search(_lexical(Path(folder)), name="BM25")
-        for spec in tasks:
-            workspace.progress(f"reading {spec}", 0, None)
-            task = _task(spec)
+                models["BM25"] = mteb_search(partial(_build_lexical, Path(folder)), name="BM25")
+        for task_name in tasks:
+            workspace.progress(f"reading {task_name}", 0, None)
+            task = _task(task_name)
             for name, model in models.items():
                 records += [{"retriever": name, **record} for record in evaluate_task(model, task)]
     return records
 
 
-def _task(spec: str) -> Any:
-    name, separator, place = spec.partition("=")
-    folder = Path(place if separator else spec)
+def _task(written: str) -> Any:
+    """The task of NAME, FOLDER or NAME=FOLDER."""
+    name, separator, place = written.partition("=")
+    folder = Path(place if separator else written)
     if not separator and not folder.is_dir():
         return named_task(name)
     queries, qrels = read_judged(folder)
-    corpus = list(read_corpus(folder))
     judged = {query: grades for query, grades in qrels.items() if query in queries}
-    return local_task(folder.resolve().name, corpus, queries, judged, like=name if separator else "")
+    return local_task(folder.resolve().name, list(read_corpus(folder)), queries, judged, like=name if separator else "")
 
 
-class _ReportingEncoder:
-    """An encoder that says how far it is."""
-
-    def __init__(self, encoder: Encoder, progress: Progress) -> None:
-        self.name = encoder.name
-        self.dimension = encoder.dimension
-        self._encoder = encoder
-        self._progress = progress
-
-    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
-        parts = [np.zeros((0, self.dimension), np.float32)]
-        for start in range(0, len(texts), _BATCH):
-            self._progress("encoding", start, len(texts))
-            parts.append(self._encoder.encode(texts[start : start + _BATCH], role))
-        return np.concatenate(parts)
-
-
-def _lexical(folder: Path) -> Callable[[Sequence[tuple[str, str]]], Any]:
+def _build_lexical(folder: Path, passages: Sequence[tuple[str, str]]) -> Search:
     """BM25 as `mteb_search` takes it; each index gets a folder of its own."""
-    numbers = count()
+    ids = [identity for identity, _ in passages]
+    index = LexicalIndex.build([text for _, text in passages], Path(tempfile.mkdtemp(dir=folder)) / "index")
 
-    def build(passages: Sequence[tuple[str, str]]) -> Any:
-        ids = [identity for identity, _ in passages]
-        index = LexicalIndex.build([text for _, text in passages], folder / str(next(numbers)))
+    def search(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
+        rows, scores = index.search(queries, k)
+        return [
+            [(ids[row], score) for row, score in zip(ranking, values, strict=True) if row >= 0]
+            for ranking, values in zip(rows.tolist(), scores.tolist(), strict=True)
+        ]
 
-        def search(queries: Sequence[str], k: int) -> list[list[tuple[str, float]]]:
-            rows, scores = index.search(queries, k)
-            return [
-                [(ids[row], score) for row, score in zip(ranking, values, strict=True) if row >= 0]
-                for ranking, values in zip(rows.tolist(), scores.tolist(), strict=True)
-            ]
-
-        return search
-
-    return build
+    return search

@@ -18,10 +18,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lemmata.core.types import Encoder, Floats, Hit
+from lemmata.core.workspace import Settings, Workspace
 from lemmata.corpus.leakage import normalise
 from lemmata.latex.sentences import cut, sentences
 from lemmata.llm.chat import Answer, Chat, Request
-from lemmata.llm.endpoint import Budget
+from lemmata.llm.endpoint import Budget, EndpointOptions
+from lemmata.search.retriever import Retriever
 from lemmata.search.tokens import tokenize as tokenize_english
 
 REFUSAL = "The passages do not answer the question."  # what the model is told to say; needs no citation
@@ -91,6 +93,34 @@ class CitedSentence(NamedTuple):
 
 
 # ---------------------------------------------------------------- the answer
+
+
+def open_chat(workspace: Workspace, model: Settings | None = None) -> Chat | None:
+    """The language model of [llm], overridden by `model`; None where none is named. Call its `close` when done."""
+    options = workspace.options(EndpointOptions, "llm", model)
+    return Chat(options, workspace.answers, workspace.key) if options.model else None
+
+
+def ask(
+    workspace: Workspace, question: str, *, settings: Settings | None = None, model: Settings | None = None
+) -> Iterator[Event]:
+    """The events of an answer from the corpus, in which every sentence cites passages."""
+    options = workspace.options(AnswerOptions, "ask", settings)
+    with contextlib.ExitStack() as stack:
+        retriever = stack.enter_context(Retriever(workspace))
+        chat = open_chat(workspace, model)
+        if chat is not None:
+            stack.callback(chat.close)
+        hits = retriever.search(question, 2 * options.passages) if question.strip() else []
+        yield from answer(
+            question,
+            hits,
+            chat,
+            options=options,
+            note=retriever.words_only,
+            encoder=retriever.encoder if chat is not None and retriever.has_vectors else None,
+            tokenize=retriever.lexical.tokenizer,
+        )
 
 
 def answer(

@@ -101,6 +101,12 @@ def open_bridge_graph(workspace: Workspace) -> BridgeGraph:
     return BridgeGraph(stored, open_lengths(workspace), node_of, concepts_by_name(stored))
 
 
+def find_bridge(workspace: Workspace, source: str, target: str, *, k: int = 5) -> Bridge:
+    """Paths through the graph between two texts, passages or concepts, and the passages on them."""
+    with Retriever(workspace) as retriever:
+        return bridge(retriever, source, target, k)
+
+
 def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph: BridgeGraph | None = None) -> Bridge:
     """At most k different paths from `source` to `target`, each an id of the graph, the name of a concept or a text.
 

@@ -42,8 +42,8 @@ def open_map(workspace: Workspace, corpus: str | None = None) -> StoredMap:
     return StoredMap(x, y, manifest["method"])
 
 
-def build_map(workspace: Workspace, seed: int) -> dict[str, Any]:
-    """Place all passages by the vectors that search uses; a map that is up to date stays as it is."""
+def build_map(workspace: Workspace, *, seed: int = 0) -> dict[str, Any]:
+    """Place all passages in the plane by the vectors that search uses; a map that is up to date stays as it is."""
     begin = time.monotonic()
     with workspace.hold():
         vectors = vector_set(workspace)
@@ -52,10 +52,8 @@ def build_map(workspace: Workspace, seed: int) -> dict[str, Any]:
         matrix: Floats = open_vectors(workspace).matrix
         method = choose_method()
         report = {"passages": len(matrix), "method": method, "encoder": vectors.encoder}
-        item, recipe = (
-            passage_map(vectors),
-            {"verb": "map", "vectors": read_manifest(vectors.manifest), "method": method, "seed": seed},
-        )
+        item = passage_map(vectors)
+        recipe = {"verb": "map", "vectors": read_manifest(vectors.manifest), "method": method, "seed": seed}
         if is_current(item, recipe):
             return {**report, "placed": 0, "seconds": time.monotonic() - begin}
         places = place(matrix, method, np.random.default_rng(seed), workspace.progress)

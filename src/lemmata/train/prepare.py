@@ -26,7 +26,7 @@ from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import Keys, id_keys, open_split
 from lemmata.corpus.trained import Trained, write_trained
 from lemmata.corpus.training_files import read_batches, set_file, split_key, text_columns
-from lemmata.evaluate.evaluate import TASKS, TaskOptions, corpus_task, read_asked, table_task
+from lemmata.evaluate.evaluate import TASKS, corpus_task, read_asked, table_task
 from lemmata.evaluate.measures import judged
 from lemmata.evaluate.tasks import Task, restricted, task_from
 from lemmata.ingest.beir import read_judged, read_passages
@@ -307,8 +307,7 @@ def _pose(workspace: Workspace, name: str, part: str) -> _Posed:
     path, _, detail = name.partition("#")
     if path.rpartition("/")[2] in TASKS:
         other, task_name = _existing_workspace(workspace, path)
-        options = TaskOptions(part=part, share=0.0, protocol=detail or "passage")
-        return _on_corpus(other, corpus_task(other, task_name, options))
+        return _on_corpus(other, corpus_task(other, task_name, part=part, protocol=detail or "passage"))
     file = workspace.root / Path(path).expanduser()
     if file.is_dir():
         if not detail and part == "validation":

@@ -575,7 +575,7 @@ def _weigh(workspace: Workspace, folder: Path, task: Task) -> dict[str, Any]:
     if not names:
         return {"weight": None}
     try:
-        return {"weight": tune_rerank(workspace, few, f"auto+rerank{RERANKED}:{model}", "MRR@10")}
+        return {"weight": tune_rerank(workspace, few, f"auto+rerank{RERANKED}:{model}")}
     except LemmataError as error:
         return {"weight": None, "not_weighed": str(error)}
 

@@ -19,7 +19,7 @@ from lemmata.core.files import writing
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.split import Keys
 from lemmata.evaluate.charts import signed
-from lemmata.evaluate.evaluate import TASKS, TaskOptions, corpus_task
+from lemmata.evaluate.evaluate import TASKS, corpus_task
 from lemmata.evaluate.significance import Floats64
 from lemmata.evaluate.tasks import Task, restricted, sampled
 from lemmata.train.prepare import new_queries
@@ -65,7 +65,7 @@ def tasks_to_compare(workspace: Workspace, names: list[str], new: Keys) -> tuple
         asked: set[str] = set()  # a document may have passages of both parts
         for part in ("validation", "train"):
             with contextlib.suppress(LemmataError):  # a part without queries
-                task = corpus_task(workspace, name, TaskOptions(part=part, share=0.0))
+                task = corpus_task(workspace, name, part=part)
                 about_new = dict.fromkeys(new_queries(task, new))
                 fresh.append(_sample(task, [query for query in about_new if query not in asked]))
                 asked |= about_new.keys()

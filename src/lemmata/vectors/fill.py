@@ -6,20 +6,19 @@ import hashlib
 import importlib.util
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import Artefact, read_undamaged, seal
+from lemmata.core.artefacts import Artefact, is_current, making, read_undamaged
 from lemmata.core.errors import ConfigError
-from lemmata.core.files import read_array, writing
+from lemmata.core.files import read_array
 from lemmata.core.types import Encoder, Floats, Integers, Progress
 from lemmata.core.workers import cluster_map, is_on_cluster
-from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest, silent
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import BATCH, RemoteEncoder
 from lemmata.vectors.ann import EXACT_UP_TO, AnnIndex
@@ -35,7 +34,7 @@ _COPIED = 100_000  # vectors copied at once
 _MAX_CHANGED = 0.2  # rows that came or went, as a share of a graph's nodes, above which it is built again
 
 
-def hash_texts(texts: Iterable[str], count: int, progress: Progress) -> Hashes:
+def hash_texts(texts: Iterable[str], count: int, progress: Progress = silent) -> Hashes:
     """A hash of each text (n,)."""
     hashes = np.empty(count, dtype=np.uint64)
     for row, text in enumerate(texts):
@@ -58,13 +57,43 @@ def match_rows(old: Hashes, new: Hashes) -> Integers:
     return matches
 
 
-def copy_vectors(writer: VectorWriter, old: Hashes, matrix: Floats, new: Hashes) -> None:
-    """Write the vectors of the texts that `matrix` has already; `old` are the hashes of its rows."""
-    matches = match_rows(old, new)
-    for start in range(0, len(matches), _COPIED):
-        rows = np.flatnonzero(matches[start : start + _COPIED] >= 0) + start
-        if len(rows):
-            writer.write(rows, np.asarray(matrix[matches[rows]]))
+class OldVectors(Protocol):
+    """Vectors of passages or of summaries, as they were stored before."""
+
+    @property
+    def matrix(self) -> Floats: ...
+    @property
+    def hashes(self) -> Hashes: ...
+    @property
+    def made_by(self) -> str: ...
+
+
+def fill_vectors(
+    workspace: Workspace,
+    name: str,
+    encoder: Encoder,
+    hashes: Hashes,
+    old: OldVectors | None,
+    read: Callable[[Integers], Iterable[str]],
+    *,
+    kind: str = "vectors",
+) -> tuple[VectorWriter, int]:
+    """Write the vectors of all texts, and say how many had to be encoded; the caller finishes the writer.
+
+    `name` is what `load_encoder` takes. `old` ones of the same encoder are copied, the texts of others come from
+    `read`. `kind` is vectors or summaries.
+    """
+    writer = VectorWriter(workspace, name, encoder.dimension, hashes, made_by=encoder.name, name=kind)
+    if old is not None and (old.made_by, old.matrix.shape[1]) == (encoder.name, encoder.dimension):
+        matches = match_rows(np.asarray(old.hashes), hashes)
+        for start in range(0, len(matches), _COPIED):
+            rows = np.flatnonzero(matches[start : start + _COPIED] >= 0) + start
+            if len(rows):
+                writer.write(rows, np.asarray(old.matrix[matches[rows]]))
+    missing = writer.missing()
+    what = "encoding" if kind == "vectors" else f"encoding {kind}"
+    _encode_missing(writer, missing, read, encoder, workspace.progress, what)
+    return writer, len(missing)
 
 
 def _next_pace(pace: int, encoded: int, seconds: float) -> int:
@@ -72,14 +101,13 @@ def _next_pace(pace: int, encoded: int, seconds: float) -> int:
     return int(np.clip(0.4 * encoded / max(seconds, 1e-6), max(1, pace // 4), min(2 * pace, SHARD)))
 
 
-def encode_missing(
+def _encode_missing(
     writer: VectorWriter,
     missing: Integers,
     read: Callable[[Integers], Iterable[str]],
     encoder: Encoder,
     progress: Progress,
-    *,
-    what: str = "encoding",
+    what: str,
 ) -> None:
     """Encode the texts of the rows that are `missing`, which `read` gives, and write them shard by shard.
 
@@ -161,41 +189,32 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
 
 
-def build_neighbours(
-    workspace: Workspace, item: Artefact, count: int, matrix: Callable[[], Floats], *, more_than: int = EXACT_UP_TO
-) -> str:
-    """Build an HNSW graph where there are enough vectors to need one; returns which index there is, exact or ann."""
-    if count <= more_than or importlib.util.find_spec("faiss") is None:
+def build_neighbours(workspace: Workspace, item: Artefact, matrix: Floats, *, more_than: int = EXACT_UP_TO) -> str:
+    """Build an HNSW graph where there are enough vectors to need one; returns which index there is, exact or ann.
+
+    Without faiss, large corpora are searched exactly: slower, but exact.
+    """
+    if len(matrix) <= more_than or importlib.util.find_spec("faiss") is None:
         shutil.rmtree(item.folder, ignore_errors=True)
         return "exact"
     assert item.vectors is not None
-    source = read_manifest(item.vectors)
-    manifest = read_undamaged(item)
-    if manifest is None or "milvus" in manifest or manifest["vectors"] != source:
-        workspace.progress(item.name, 0, None)
-        hashes = np.array(read_array(item.vectors.with_name("hashes.npy"), item.cure))
-        nodes = _old_nodes(item.folder, manifest, source)
-        rows = match_rows(hashes, nodes)
-        with writing(item.folder) as temporary:
-            temporary.mkdir()
-            if len(rows) + len(hashes) - 2 * np.count_nonzero(rows >= 0) > _MAX_CHANGED * len(rows):
-                AnnIndex.build(matrix(), workspace.ann_graph(temporary))
-                nodes = hashes
-            else:
-                _, rows = AnnIndex.grow(
-                    workspace.ann_graph(item.folder), rows, matrix(), workspace.ann_graph(temporary)
-                )
-                nodes = np.concatenate([nodes, hashes[rows[len(nodes) :]]])
-            np.save(temporary / "hashes.npy", nodes)
-            seal(temporary, {"verb": "index", "vectors": source})
-    return "ann"
-
-
-def _old_nodes(folder: Path, manifest: Mapping[str, Any] | None, source: Mapping[str, Any] | None) -> Hashes:
-    """The hashes of the texts of a graph's nodes; none where another encoder made them."""
+    source = read_manifest(item.vectors) or {}
+    recipe = {"verb": "index", "vectors": source}
+    if is_current(item, {**recipe, "milvus": None}):
+        return "ann"
+    workspace.progress(item.name, 0, None)
+    hashes = np.array(read_array(item.vectors.with_name("hashes.npy"), item.cure))
+    before, nodes = read_undamaged(item) or {}, np.empty(0, np.uint64)
     maker = ("encoder", "made_by", "dimension", "cut")
-    if manifest is None or source is None or "milvus" in manifest:
-        return np.empty(0, np.uint64)
-    if any(manifest["vectors"].get(name) != source.get(name) for name in maker):
-        return np.empty(0, np.uint64)
-    return np.array(read_array(folder / "hashes.npy", "run 'lemmata index' again"))
+    if before and "milvus" not in before and all(before["vectors"].get(key) == source.get(key) for key in maker):
+        nodes = np.array(read_array(item.folder / "hashes.npy", item.cure))  # of the texts of the graph's nodes
+    rows = match_rows(hashes, nodes)
+    with making(item, recipe) as folder:
+        if len(rows) + len(hashes) - 2 * np.count_nonzero(rows >= 0) > _MAX_CHANGED * len(rows):
+            AnnIndex.build(matrix, workspace.ann_graph(folder))
+            nodes = hashes
+        else:
+            _, rows = AnnIndex.grow(workspace.ann_graph(item.folder), rows, matrix, workspace.ann_graph(folder))
+            nodes = np.concatenate([nodes, hashes[rows[len(nodes) :]]])
+        np.save(folder / "hashes.npy", nodes)
+    return "ann"

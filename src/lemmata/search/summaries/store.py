@@ -18,7 +18,7 @@ from lemmata.core.artefacts import Artefact, read_artefact, read_undamaged, summ
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import read_array, writing
 from lemmata.core.types import Floats, Integers
-from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets
 
 
 class Summary(NamedTuple):
@@ -87,43 +87,32 @@ def drop_summaries(workspace: Workspace, encoder: str = "") -> list[str]:
     for vectors in vector_sets(workspace):
         if vectors.summaries.is_dir() and encoder in ("", vectors.encoder):
             dropped.append(vectors.encoder)
-            _remove(vectors)
+            retired = vectors.summaries.with_name(".summaries.old")  # half-deleted, it must not look damaged
+            shutil.rmtree(retired, ignore_errors=True)
+            vectors.summaries.replace(retired)
+            for folder in (retired, vectors.summaries_ann, vectors.summaries.with_name("summaries.partial")):
+                shutil.rmtree(folder, ignore_errors=True)
     return dropped
 
 
-def _remove(vectors: VectorSet) -> None:
-    retired = vectors.summaries.with_name(".summaries.old")  # a half-deleted folder must not look like a damaged one
-    shutil.rmtree(retired, ignore_errors=True)
-    vectors.summaries.replace(retired)
-    shutil.rmtree(retired, ignore_errors=True)
-    shutil.rmtree(vectors.summaries_ann, ignore_errors=True)
-    shutil.rmtree(vectors.summaries.with_name("summaries.partial"), ignore_errors=True)
-
-
-class Bindings(NamedTuple):
-    """For which text of a passage each summary was first taken; an id may belong to another text later.
-
-    Also of summaries that are left out, as their passage is gone.
-    """
-
-    keys: npt.NDArray[np.uint64]  # (m,) hashes of source, id and summary, ascending
-    about: npt.NDArray[np.uint64]  # (m,) hashes of the texts
+# For which text of a passage each summary was first taken, as an id may belong to another text later: hashes of source,
+# id and summary to those of the texts. Also of summaries that are left out, as their passage is gone.
+Bindings = dict[int, int]
 
 
 def read_bindings(workspace: Workspace) -> Bindings:
-    """Those of the workspace, memory-mapped; none where there are none yet."""
+    """Those of the workspace; none where there are none yet."""
     if not workspace.summary_bindings.exists():
-        return Bindings(np.empty(0, np.uint64), np.empty(0, np.uint64))
-    cure = "delete it and run 'lemmata index' again"
-    keys, about = read_array(workspace.summary_bindings, cure)
-    return Bindings(keys, about)
+        return {}
+    keys, about = read_array(workspace.summary_bindings, "delete it and run 'lemmata index' again")
+    return dict(zip(keys.tolist(), about.tolist(), strict=True))
 
 
 def write_bindings(workspace: Workspace, bindings: Bindings) -> None:
     """Replace those of the workspace. Call it while holding it."""
-    order = np.argsort(bindings.keys, kind="stable")
+    pairs = np.array(sorted(bindings.items()), np.uint64).reshape(-1, 2)
     with writing(workspace.summary_bindings) as temporary, temporary.open("wb") as file:
-        np.save(file, np.stack([bindings.keys[order], bindings.about[order]]))
+        np.save(file, np.ascontiguousarray(pairs.T))
 
 
 def write_texts(folder: Path, summaries: Sequence[Summary]) -> None:
@@ -152,9 +141,8 @@ def _texts(ends: Integers, content: npt.NDArray[np.uint8], start: int = 0, stop:
 
 
 def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredSummaries:
-    cure = item.cure
-    matrix, rows, hashes = (read_array(item.folder / f"{name}.npy", cure) for name in ("matrix", "rows", "hashes"))
-    ends, content, source = (read_array(item.folder / f"{name}.npy", cure) for name in ("ends", "content", "source"))
-    if len({len(array) for array in (matrix, rows, hashes, ends, source)}) != 1:
+    names = StoredSummaries._fields[:6]  # the arrays
+    arrays = {name: read_array(item.folder / f"{name}.npy", item.cure) for name in names}
+    if len({len(array) for name, array in arrays.items() if name != "content"}) != 1:
         raise WorkspaceError(f"the files of {item.folder} do not fit together: {item.repair}")
-    return StoredSummaries(matrix, rows, hashes, ends, content, source, manifest["sources"], manifest["made_by"])
+    return StoredSummaries(**arrays, sources=manifest["sources"], made_by=manifest["made_by"])

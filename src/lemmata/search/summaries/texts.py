@@ -17,34 +17,33 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lemmata.core.artefacts import read_undamaged, set_digest, summary_index, summary_neighbours
+from lemmata.core.artefacts import is_current, set_digest, summary_index, summary_neighbours
 from lemmata.core.errors import InputError
 from lemmata.core.files import sha256_of
-from lemmata.core.types import Encoder, Integers, Mask, Progress
+from lemmata.core.types import Encoder, Integers
 from lemmata.core.workspace import Workspace, open_manifest, read_manifest, vector_set, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.training_files import read_batches, set_file, sets
 from lemmata.ingest.beir import read_table
 from lemmata.ingest.queries import judged_queries, read_imported
-from lemmata.search.milvus import Place, send_summaries
 from lemmata.search.summaries.store import (
     Bindings,
     Summary,
     open_old_summaries,
+    open_summaries,
     read_bindings,
     summaries_manifest,
     write_bindings,
     write_texts,
 )
 from lemmata.vectors.ann import EXACT_UP_TO
-from lemmata.vectors.fill import Hashes, build_neighbours, copy_vectors, encode_missing, hash_texts, match_rows
-from lemmata.vectors.store import VectorWriter
+from lemmata.vectors.fill import Hashes, build_neighbours, fill_vectors, hash_texts, match_rows
+from lemmata.vectors.milvus import Place, kind_numbers, send
 
 NONE = "none"
 IMPORTED = "imported"  # the author of texts from a file
 RULES = "rules"
 _NO_PASSAGE, _REPLACED = -1, -2  # in place of a row
-_NOTHING = np.uint64(0)  # behind the last hash
 _BATCH = 10_000  # records of a training set read at once
 
 
@@ -57,10 +56,8 @@ def chosen_sources(workspace: Workspace) -> str:
     chosen = next((one for one in encoders if one.is_default or one.summaries.is_dir()), None)
     cure = "name its sources again with 'lemmata index --summaries NAMES', or none"
     manifest = open_manifest(chosen.summaries / "manifest.json", cure) if chosen else None
-    words = (
-        read_manifest(workspace.manifest(workspace.lexical_folder)) or {}
-    )  # where the vectors are gone, or not made yet
-    sources = manifest["sources"] if manifest else words.get("summaries", [])
+    lexical = read_manifest(workspace.manifest(workspace.lexical_folder)) or {}  # where there are no vectors
+    sources = manifest["sources"] if manifest else lexical.get("summaries", [])
     return ",".join(source["name"] for source in sources)
 
 
@@ -126,15 +123,13 @@ def _collect(
                 continue
             found.append(Summary(row_of.get(identity, _NO_PASSAGE), words, number))
             keys.append("\0".join((source["sha256"], identity, words)))
+    hashes = hash_texts(corpus.contents(), len(corpus)).tolist()
     rows, bindings = _follow_texts(
-        np.array([summary.row for summary in found], np.int64),
-        hash_texts(keys, len(keys), lambda *_: None),
-        read_bindings(workspace),
-        content_hashes(corpus, lambda *_: None),
+        [summary.row for summary in found], hash_texts(keys, len(keys)), read_bindings(workspace), hashes
     )
     seen: set[tuple[int, str]] = set()
     summaries: list[Summary] = []
-    for summary, row in zip(found, rows.tolist(), strict=True):
+    for summary, row in zip(found, rows, strict=True):
         if row < 0:
             left_out["of no passage" if row == _NO_PASSAGE else "of a passage that another took the id of"] += 1
         elif (row, summary.text.casefold()) in seen:
@@ -153,30 +148,38 @@ def _collect(
     return summaries, left_out, bindings
 
 
-def _follow_texts(rows: Integers, keys: Hashes, bound: Bindings, texts: Hashes) -> tuple[Integers, Bindings]:
+def _follow_texts(
+    rows: Sequence[int], keys: Hashes, bound: Bindings, texts: Sequence[int]
+) -> tuple[list[int], Bindings]:
     """The rows of summaries, those that were bound before by their text; and the bindings of all.
 
     `rows` (m,) are those of the ids that the sources name, `texts` (passages,) the hashes of the corpus.
     """
-    now = np.where(rows >= 0, texts[rows], _NOTHING)
-    place, is_bound = _find(np.asarray(bound.keys), keys)
-    before = np.where(is_bound, np.append(bound.about, _NOTHING)[place], now)
-    order = np.argsort(texts, kind="stable")
-    other, is_there = _find(texts[order], before)
-    is_replaced = (rows >= 0) & _find(np.sort(bound.about), now)[1]
-    is_same, is_edited = before == now, ~is_there & (rows >= 0) & ~is_replaced
-    at_id = np.where(is_same | is_edited, rows, np.where(rows < 0, _NO_PASSAGE, _REPLACED))
-    followed = np.where(is_there & ~is_same, np.append(order, 0)[other], at_id)
-    known = is_bound | (rows >= 0)
-    return followed, Bindings(keys[known], np.where(is_edited, now, before)[known])
-
-
-def _find(ascending: Hashes, wanted: Hashes) -> tuple[Integers, Mask]:
-    """The place of each wanted hash, and whether it is there; else the place is the length."""
-    places = np.searchsorted(ascending, wanted)
-    there = np.append(ascending, _NOTHING)[places] == wanted
-    there &= places < len(ascending)
-    return np.where(there, places, len(ascending)), there
+    bound_texts = set(bound.values())
+    row_of: dict[int, int] = {}
+    for row, text in enumerate(texts):
+        row_of.setdefault(text, row)
+    followed: list[int] = []
+    bindings: Bindings = {}
+    for row, key in zip(rows, keys.tolist(), strict=True):
+        now = texts[row] if row >= 0 else None
+        text = bound.get(key, now)
+        if text is None:  # of an id that no passage ever had
+            followed.append(_NO_PASSAGE)
+            continue
+        if text == now:
+            followed.append(row)
+        elif text in row_of:
+            followed.append(row_of[text])
+        elif now is None:
+            followed.append(_NO_PASSAGE)
+        elif now in bound_texts:
+            followed.append(_REPLACED)
+        else:  # its passage was edited
+            followed.append(row)
+            text = now
+        bindings[key] = text
+    return followed, bindings
 
 
 def read_summaries(workspace: Workspace, corpus: Corpus, sources: Sequence[Mapping[str, str]]) -> list[Summary]:
@@ -189,30 +192,20 @@ def read_summaries(workspace: Workspace, corpus: Corpus, sources: Sequence[Mappi
 # ---------------------------------------------------------------- words
 
 
-class Contents(Protocol):
-    """Texts to encode, one per row: a corpus, or a corpus with something added to its texts."""
+class Texts(Protocol):
+    """Texts to index with the headings above them, one per row: a corpus, or one with something added to its texts."""
 
     digest: str
 
     def __len__(self) -> int: ...
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
-
-
-def content_hashes(corpus: Contents, progress: Progress) -> Hashes:
-    """A hash of the text of each row (n,)."""
-    return hash_texts(corpus.contents(), len(corpus), progress)
-
-
-class Headed(Contents, Protocol):
-    """Texts with the headings above them, one per row."""
-
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
 
 
 class Summarised:
     """Texts whose summaries stand behind their headings, for the lexical index."""
 
-    def __init__(self, texts: Headed, summaries: Iterable[Summary]) -> None:
+    def __init__(self, texts: Texts, summaries: Iterable[Summary]) -> None:
         self.digest = texts.digest
         self._texts = texts
         self._of_row: dict[int, list[str]] = defaultdict(list)
@@ -233,27 +226,26 @@ class Summarised:
 # ---------------------------------------------------------------- vectors
 
 
-def texts_to_encode(workspace: Workspace, corpus: Corpus, names: str, spec: str, made_by: str) -> list[str]:
+def texts_to_encode(workspace: Workspace, corpus: Corpus, names: str, encoder: str, made_by: str) -> list[str]:
     """The texts that an encoder has no vectors of yet."""
     summaries, _, _ = _collect(workspace, corpus, sources_of(workspace, names))
     texts = [summary.text for summary in summaries]
-    stored = open_old_summaries(workspace, spec)
+    stored = open_old_summaries(workspace, encoder)
     if stored is None or stored.made_by != made_by:
         return texts
-    matches = match_rows(np.asarray(stored.hashes), hash_texts(texts, len(texts), lambda *_: None))
+    matches = match_rows(np.asarray(stored.hashes), hash_texts(texts, len(texts)))
     return [text for text, match in zip(texts, matches.tolist(), strict=True) if match < 0]
 
 
-def summaries_are_up_to_date(workspace: Workspace, corpus: str, names: str, spec: str, made_by: str) -> bool:
+def summaries_are_up_to_date(workspace: Workspace, corpus: str, names: str, encoder: str, made_by: str) -> bool:
     """Whether an encoder has the vectors of the summaries in these sources, as they are now; names may be empty."""
-    vectors = vector_set(workspace, spec)
+    vectors = vector_set(workspace, encoder)
     if vectors is None or not vectors.summaries.is_dir():
         return names in ("", NONE)
-    manifest = read_undamaged(summary_index(vectors)) or {}
     if names in ("", NONE):
         return False
-    wanted = {"corpus": corpus, "made_by": made_by, "sources": sources_of(workspace, names)}
-    return {name: manifest.get(name) for name in wanted} == wanted
+    recipe = {"corpus": corpus, "made_by": made_by, "sources": sources_of(workspace, names)}
+    return is_current(summary_index(vectors), recipe)
 
 
 def encode_summaries(
@@ -261,7 +253,7 @@ def encode_summaries(
     corpus: Corpus,
     names: str,
     encoder: Encoder,
-    spec: str,
+    name: str,
     *,
     more_than: int = EXACT_UP_TO,
     place: Place | None = None,
@@ -269,28 +261,23 @@ def encode_summaries(
 ) -> dict[str, Any]:
     """Bring the summaries of an encoder up to date with their sources and with the corpus; returns their counts.
 
-    Only texts without a vector are encoded; those of passages that are gone are dropped. `spec` is the encoder as the
-    user named it. Call it while holding the workspace.
+    Only texts without a vector are encoded; those of passages that are gone are dropped. `names` are the sources,
+    `name` is what `load_encoder` takes. Call it while holding the workspace.
     """
     encoded = 0
-    if not summaries_are_up_to_date(workspace, corpus.digest, names, spec, encoder.name):
+    if not summaries_are_up_to_date(workspace, corpus.digest, names, name, encoder.name):
         sources = sources_of(workspace, names)
         summaries, left_out, bindings = _collect(workspace, corpus, sources)
         write_bindings(workspace, bindings)
         texts = [summary.text for summary in summaries]
         hashes = hash_texts(texts, len(texts), workspace.progress)
-        stored = open_old_summaries(workspace, spec)
-        writer = VectorWriter(workspace, spec, encoder.dimension, hashes, made_by=encoder.name, name="summaries")
-        if stored is not None and stored.made_by == encoder.name and stored.matrix.shape[1] == encoder.dimension:
-            copy_vectors(writer, np.asarray(stored.hashes), stored.matrix, hashes)
-        del stored
-        missing = writer.missing()
-        encoded = len(missing)
+        old = open_old_summaries(workspace, name)
 
         def read(rows: Integers) -> list[str]:
             return [texts[row] for row in rows.tolist()]
 
-        encode_missing(writer, missing, read, encoder, workspace.progress, what="encoding summaries")
+        writer, encoded = fill_vectors(workspace, name, encoder, hashes, old, read, kind="summaries")
+        del old  # Windows replaces no file that is mapped
         write_texts(writer.folder, summaries)
         writer.finish(
             {
@@ -303,22 +290,18 @@ def encode_summaries(
                 "left_out": dict(sorted(left_out.items())),
             }
         )
-    vectors = vector_set(workspace, spec)
-    manifest = summaries_manifest(workspace, spec)
+    vectors, stored = vector_set(workspace, name), open_summaries(workspace, encoder=name)
+    manifest = summaries_manifest(workspace, name)
     assert vectors is not None
+    assert stored is not None
     assert manifest is not None
     item = summary_neighbours(vectors)
-    if place is not None:
-        send_summaries(workspace, place, corpus, spec, rebuild=rebuild)
+    if place is None:
+        neighbours = build_neighbours(workspace, item, stored.matrix, more_than=more_than)
+    else:  # a summary has the kind of its passage
+        kinds = kind_numbers(corpus)[stored.rows]
+        send(workspace, place, item, stored.matrix, np.asarray(stored.hashes), kinds, rebuild=rebuild)
         neighbours = "milvus"
-    else:
-        neighbours = build_neighbours(
-            workspace,
-            item,
-            manifest["counts"]["summaries"],
-            lambda: np.load(vectors.summaries / "matrix.npy", mmap_mode="r"),
-            more_than=more_than,
-        )
     return {**manifest["counts"], "left_out": manifest["left_out"], "encoded": encoded, "neighbours": neighbours}
 
 
