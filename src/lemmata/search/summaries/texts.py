@@ -157,13 +157,13 @@ def _follow_texts(
     """
     bound_texts = set(bound.values())
     row_of: dict[int, int] = {}
-    for row, text in enumerate(texts):
-        row_of.setdefault(text, row)
+    for row, digest in enumerate(texts):
+        row_of.setdefault(digest, row)
     followed: list[int] = []
     bindings: Bindings = {}
     for row, key in zip(rows, keys.tolist(), strict=True):
         now = texts[row] if row >= 0 else None
-        text = bound.get(key, now)
+        text: int | None = bound.get(key, now)
         if text is None:  # of an id that no passage ever had
             followed.append(_NO_PASSAGE)
             continue
