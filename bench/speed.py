@@ -715,7 +715,7 @@ def _mine(workspace: Path, most: int) -> Report:
     from lemmata.core.types import Pair
     from lemmata.corpus.split import Split
     from lemmata.graph.links import build_graph, link_edges
-    from lemmata.mine.material import material
+    from lemmata.mine.material import training_view
     from lemmata.mine.negatives import NegativeOptions, mine_negatives
 
     with Retriever.open(workspace) as retriever:
@@ -723,7 +723,7 @@ def _mine(workspace: Path, most: int) -> Report:
         kinds = {passage.id: "passage" for passage in corpus} | {d.id: "document" for d in corpus.documents()}
         graph = build_graph(link_edges(corpus, corpus.documents()), kinds)
         everything = Split(np.zeros(len(corpus), np.int8), np.zeros(len(corpus), bool))
-        part = material(corpus, everything, graph=graph)
+        part = training_view(corpus, everything, graph=graph)
         pairs = [Pair(anchor, positive, "references") for anchor, positive in _references(workspace, most)]
         options = NegativeOptions(number=NEGATIVES, depth=DEPTH, ratio=1 - MARGIN)
         words = LexicalIndex.open(retriever.workspace.lexical_folder)

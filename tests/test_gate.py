@@ -16,13 +16,13 @@ from lemmata.core.types import Floats, Negative, Pair, Passage, Triplet
 from lemmata.core.workspace import read_manifest
 from lemmata.corpus.split import Split
 from lemmata.mine.gate import GateReport, Threshold, gated, threshold_from, thresholds_of
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.project import Project
 
 
-def made_of(texts: Sequence[str]) -> Material:
+def made_of(texts: Sequence[str]) -> TrainingView:
     passages = [Passage(f"p{number}", f"d{number}", "abstract", text) for number, text in enumerate(texts)]
-    return material(Shelf(passages), Split(np.zeros(len(texts), np.int8), np.zeros(len(texts), bool)))
+    return training_view(Shelf(passages), Split(np.zeros(len(texts), np.int8), np.zeros(len(texts), bool)))
 
 
 def shared_words(pairs: Sequence[tuple[str, str]]) -> Floats:

@@ -18,15 +18,15 @@ from lemmata.core.types import Negative, Pair, Passage, Triplet
 from lemmata.corpus.split import Split
 from lemmata.corpus.training_files import read_batches, read_training, text_columns
 from lemmata.mine.export import Contribution, Mixture, mix, write_training
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 
 
-def part(*texts: str, held_out: int = 0) -> Material:
-    """A material of some texts, of which the last are of another part."""
+def part(*texts: str, held_out: int = 0) -> TrainingView:
+    """A view of some texts, of which the last are of another part."""
     places = np.zeros(len(texts), np.int8)
     places[len(texts) - held_out :] = 2
     passages = [Passage(f"p{row}", "d", "lemma", text, "note" if row == 0 else "") for row, text in enumerate(texts)]
-    return material(Shelf(passages), Split(places, np.zeros(len(texts), bool)))
+    return training_view(Shelf(passages), Split(places, np.zeros(len(texts), bool)))
 
 
 FIVE = part("zero", "one\twith a tab", "two\nlines", 'three "quoted" ∀', "four")

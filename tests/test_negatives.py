@@ -17,7 +17,7 @@ from lemmata.core.errors import ConfigError, InputError, LeakageError
 from lemmata.core.types import Concept, Document, Edge, Floats, Integers, Pair, Passage, Triplet
 from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.search.lexical import LexicalIndex
 
@@ -36,8 +36,8 @@ def part(
     outside: Iterable[int] = (),
     answers: bool = False,
     categories: dict[str, tuple[str, ...]] | None = None,
-) -> Material:
-    """Training material of all passages but those outside."""
+) -> TrainingView:
+    """Training view of all passages but those outside."""
     records = [Edge(*edge) for edge in edges]
     names = {end for edge in records for end in (edge.source, edge.target) if end.startswith("concept:")}
     kinds = dict.fromkeys([f"p{row}" for row in range(len(said))], "passage") | dict.fromkeys(names, "concept")
@@ -46,7 +46,7 @@ def part(
     documents = [
         Document(name, categories=(categories or {}).get(name, ())) for name in dict.fromkeys(d for d, _ in said)
     ]
-    return material(
+    return training_view(
         Shelf([Passage(f"p{row}", document, "lemma", text) for row, (document, text) in enumerate(said)], documents),
         Split(parts, parts > 0, answers=answers),
         graph=build_graph(records, kinds),
@@ -64,7 +64,7 @@ def turned(*degrees: float) -> Floats:
     return vectors
 
 
-def mined(pairs: Iterable[Pair], training: Material, vectors: Floats, **more: Any) -> list[Triplet]:
+def mined(pairs: Iterable[Pair], training: TrainingView, vectors: Floats, **more: Any) -> list[Triplet]:
     return list(mine_negatives(pairs, training, vectors=vectors, **more))
 
 
@@ -149,15 +149,15 @@ def test_negatives_come_from_other_documents_than_both_ends() -> None:
     assert rows(mined([PAIR], part(said), vectors, options=FREE)[0]) == [2, 3, 4]
 
 
-def logs(*edges: tuple[str, str, str], count: int = 6) -> Material:
-    """Training material of logs that stand in one table."""
+def logs(*edges: tuple[str, str, str], count: int = 6) -> TrainingView:
+    """Training view of logs that stand in one table."""
     records = [Edge(*edge) for edge in edges]
     places = sorted({edge.target for edge in records if edge.target.startswith("location:")})
     written = [Passage(f"p{row}", "table", "log", text) for row, (_, text) in enumerate(passages(count))]
     known = [Document("table", kind="table"), *(Document(place, kind="location") for place in places)]
     kinds = {passage.id: "log" for passage in written} | dict.fromkeys(places, "location")
     parts = np.zeros(count, np.int8)
-    return material(Shelf(written, known), Split(parts, parts > 0), graph=build_graph(records, kinds))
+    return training_view(Shelf(written, known), Split(parts, parts > 0), graph=build_graph(records, kinds))
 
 
 def test_logs_of_one_table_are_negatives_of_each_other_but_not_those_of_a_thread_or_location() -> None:

@@ -19,7 +19,7 @@ from lemmata.core.errors import ConfigError
 from lemmata.core.types import Concept, Document, Edge, Graph, Link, Pair, Passage
 from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.mine.pairs import WEIGHTS, PairOptions, generic_title, mine_pairs, positive_text
 
 
@@ -32,7 +32,7 @@ def made_of(
     titles: dict[str, str] | None = None,
     test_concepts: Iterable[str] = (),
     dice: random.Random | None = None,
-) -> Material:
+) -> TrainingView:
     held_out = set(test)
     parts = np.array([2 if passage.id in held_out else 0 for passage in passages], np.int8)
     kinds = {p.id: "passage" for p in passages} | {c.id: "concept" for c in concepts}
@@ -40,7 +40,7 @@ def made_of(
     graph = graph if dice is None else shuffled(graph, dice)
     split = Split(parts, np.zeros(len(passages), bool), dict.fromkeys(test_concepts, "test"))
     documents = [Document(name, (titles or {}).get(name, "")) for name in sorted({p.document for p in passages})]
-    return material(
+    return training_view(
         Shelf(passages, documents), split, graph=graph, concepts={concept.id: concept for concept in concepts}
     )
 
@@ -64,11 +64,11 @@ def shuffled(graph: Graph, dice: random.Random) -> Graph:
     )
 
 
-def concept_pairs(part: Material, options: PairOptions | None = None) -> list[Pair]:
+def concept_pairs(part: TrainingView, options: PairOptions | None = None) -> list[Pair]:
     return [pair for pair in mine_pairs(part, options) if pair.source in ("concepts", "edges")]
 
 
-def named(part: Material, pairs: Iterable[Pair]) -> list[tuple[str, str, str, str]]:
+def named(part: TrainingView, pairs: Iterable[Pair]) -> list[tuple[str, str, str, str]]:
     """Pairs with ids in place of rows: source, relation, anchor, positive."""
     name = {row: identity for identity, row in part.row_of.items()}
     return [
@@ -236,7 +236,7 @@ def test_a_location_leads_to_the_logs_that_report_about_it() -> None:
     graph = build_graph(edges, {place.id: "location" for place in locations})
     parts = np.array([2, *[0] * 24], np.int8)
     documents = [*(Document(log.id) for log in logs), *locations]
-    part = material(Shelf(logs, documents), Split(parts, np.zeros(25, bool)), graph=graph)
+    part = training_view(Shelf(logs, documents), Split(parts, np.zeros(25, bool)), graph=graph)
     pairs = named(part, mine_pairs(part))
     assert {row[:3] for row in pairs} == {("structure", "location", "Mill two")}  # "x" is no title
     assert len(pairs) == 20
@@ -337,7 +337,7 @@ def test_specific_titles_are_not_generic(title: str) -> None:
 # ---------------------------------------------------------------- citations
 
 
-def cited(part: Material) -> list[tuple[str, str]]:
+def cited(part: TrainingView) -> list[tuple[str, str]]:
     return [row[2:] for row in named(part, mine_pairs(part)) if row[:2] == ("citations", "cites")]
 
 
@@ -465,4 +465,4 @@ def test_material_has_no_names_of_references() -> None:
     answer = replace(passage, id="b#1", document="b")
     split = Split(np.array([0, 2], np.int8), np.zeros(2, bool), answers=True)
     shelf = Shelf([passage, answer])
-    assert [p.content for p in material(shelf, split).passages([0, 1])] == ["By it holds."] * 2
+    assert [p.content for p in training_view(shelf, split).passages([0, 1])] == ["By it holds."] * 2

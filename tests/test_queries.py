@@ -25,7 +25,7 @@ from lemmata.corpus.split import Split
 from lemmata.llm.answers import fit, read_answer
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.model import STYLES, WrittenOptions, model_queries, query_prompt, query_requests, query_schema
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
@@ -34,9 +34,9 @@ from lemmata.mine.queries.wording import Query, is_plural, with_article, word_ov
 
 def shelved(
     passages: Sequence[Passage], documents: Sequence[Document] = (), parts: Sequence[int] | None = None
-) -> Material:
+) -> TrainingView:
     part = np.array(parts if parts is not None else [0] * len(passages), np.int8)
-    return material(Shelf(passages, documents), Split(part, np.zeros(len(passages), bool)), "train")
+    return training_view(Shelf(passages, documents), Split(part, np.zeros(len(passages), bool)), "train")
 
 
 def statement(text: str, kind: str = "lemma", title: str = "", raw: str = "", identity: str = "d#1") -> Passage:

@@ -21,7 +21,7 @@ from lemmata.corpus.split import PARTS, Split, open_split, write_split
 from lemmata.corpus.training_files import read_training
 from lemmata.graph.links import build_graph, link_edges
 from lemmata.mine.audit import inspect_mined, refuse
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.rules import rule_queries
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
@@ -72,7 +72,7 @@ def held_out(answers: bool) -> Split:
 
 def test_an_answer_has_only_its_title_and_text() -> None:
     concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair")}
-    seen = material(Shelf(PASSAGES), held_out(answers=True), concepts=concepts)
+    seen = training_view(Shelf(PASSAGES), held_out(answers=True), concepts=concepts)
     assert seen.rows.tolist() == [0]
     assert [row for row, _ in seen.all_passages()] == [0]
     assert dict(seen.row_of) == {"a#1": 0}
@@ -87,7 +87,7 @@ def test_an_answer_has_only_its_title_and_text() -> None:
 
 
 def test_without_the_option_there_are_no_answers() -> None:
-    seen = material(Shelf(PASSAGES), held_out(answers=False))
+    seen = training_view(Shelf(PASSAGES), held_out(answers=False))
     assert not seen.answers.any()
     assert not seen.answer_of
     assert not list(seen.answer_links())
@@ -96,7 +96,7 @@ def test_without_the_option_there_are_no_answers() -> None:
 
 
 def test_only_training_has_answers() -> None:
-    seen = material(Shelf(PASSAGES), held_out(answers=True), "test")
+    seen = training_view(Shelf(PASSAGES), held_out(answers=True), "test")
     assert not seen.answers.any()
     with pytest.raises(LeakageError):
         seen.passages([0])
@@ -112,7 +112,7 @@ def named(shelf: Shelf, pairs: Iterable[Pair]) -> list[tuple[str, str, str]]:
 
 def test_links_of_training_lead_to_held_out_rows_and_their_links_lead_nowhere() -> None:
     shelf = Shelf(PASSAGES)
-    seen = material(shelf, held_out(answers=True))
+    seen = training_view(shelf, held_out(answers=True))
     assert named(shelf, mine_pairs(seen, PairOptions())) == [("refers_to", "a#1", "a#2"), ("cites", "a#1", "b#1")]
 
 
@@ -124,11 +124,11 @@ def test_every_answer_of_a_row_is_a_pair_of_its_own_in_the_order_of_the_ids() ->
     for part, order in (([0, 2, 1, 2, 0], "ebc"), ([0, 0, -1, 0, 2], "bce")):
         shelf = Shelf(passages)
         split = Split(np.array(part, np.int8), np.zeros(5, bool), answers=True)
-        pairs = named(shelf, mine_pairs(material(shelf, split), PairOptions()))
+        pairs = named(shelf, mine_pairs(training_view(shelf, split), PairOptions()))
         assert pairs == [("proof_uses", "a#a", f"a#{name}") for name in order]
         turned = Shelf(passages[::-1])
         split = replace(split, part=split.part[::-1])
-        assert pairs == named(turned, mine_pairs(material(turned, split), PairOptions()))
+        assert pairs == named(turned, mine_pairs(training_view(turned, split), PairOptions()))
 
 
 @st.composite
@@ -173,7 +173,7 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
     return Shelf(passages, about), edges, concepts, build_graph(edges, kinds), split
 
 
-def mined(seen: Material) -> list[Pair | Triplet]:
+def mined(seen: TrainingView) -> list[Pair | Triplet]:
     """What all miners make that need no vectors."""
     citing = CitationTripletOptions(relations="refers_to,proof_uses,cites")
     return [*mine_pairs(seen, EVERYTHING), *rule_queries(seen), *citation_triplets(seen, citing)]
@@ -185,10 +185,10 @@ def test_no_held_out_row_is_an_anchor_and_only_training_links_lead_to_one(
     world: tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split],
 ) -> None:
     shelf, edges, concepts, graph, split = world
-    plain = material(shelf, split, graph=graph, concepts=concepts, edges=edges)
+    plain = training_view(shelf, split, graph=graph, concepts=concepts, edges=edges)
     before = mined(plain)
     allowing = replace(split, answers=True)
-    records = mined(material(shelf, allowing, graph=graph, concepts=concepts, edges=edges))
+    records = mined(training_view(shelf, allowing, graph=graph, concepts=concepts, edges=edges))
     training = split.rows("train")
     outside = 0
     for record in records:

@@ -21,7 +21,7 @@ from lemmata.corpus.leakage import near_duplicate_of, near_pairs, sketch
 from lemmata.corpus.split import LEFT_OUT, PARTS, Split, open_split, write_split
 from lemmata.corpus.writer import CorpusWriter
 from lemmata.graph.links import build_graph, link_edges
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.mine.splits import Outline, SplitOptions, name_key, outline, split_concepts, split_corpus
 
 NO_CONCEPTS = {"concept_validation": 0.0, "concept_test": 0.0}
@@ -560,7 +560,7 @@ def test_nothing_in_a_material_comes_from_another_part(
     world: tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split], part: str
 ) -> None:
     shelf, edges, concepts, graph, split = world
-    seen = material(shelf, split, part, graph=graph, concepts=concepts, edges=edges)
+    seen = training_view(shelf, split, part, graph=graph, concepts=concepts, edges=edges)
     own = {n for n, inside in enumerate(split.rows(part)) if inside}
     foreign = {f"p{n}p" for n in range(len(shelf)) if n not in own}
     foreign |= {d.id for d in shelf.about} - {shelf.held[n].document for n in own}
@@ -588,7 +588,7 @@ def test_nothing_in_a_material_comes_from_another_part(
             assert (source, target) in cited
 
 
-def edges_of(seen: Material) -> Iterator[tuple[str, str, str]]:
+def edges_of(seen: TrainingView) -> Iterator[tuple[str, str, str]]:
     for node, name in enumerate(seen.graph.nodes):
         for edge in range(seen.graph.indptr[node], seen.graph.indptr[node + 1]):
             yield name, seen.graph.relations[seen.graph.relation[edge]], seen.graph.nodes[seen.graph.indices[edge]]
@@ -615,7 +615,7 @@ def test_a_material_holds_everything_of_its_part() -> None:
     ]
     graph = build_graph(edges, {"a": "paper", "b": "paper", "location:x": "location"})
     split = Split(np.array([0, 0, 2], np.int8), np.zeros(3, bool), {"concept:field": "test"})
-    seen = material(Shelf(passages, documents), split, graph=graph, concepts=concepts)
+    seen = training_view(Shelf(passages, documents), split, graph=graph, concepts=concepts)
     assert seen.passages([1, 0])[1].links == (Link("refers_to", "2", "a#2"), Link("cites", "b", None))
     assert seen.texts([0]) == ["ring. one"]
     assert list(seen.documents) == ["a", "location:x"]
@@ -647,7 +647,7 @@ def test_an_edge_between_concepts_stays_only_with_evidence_in_the_part() -> None
     split = Split(np.array([0, 2], np.int8), np.zeros(2, bool))
     shelf, graph = Shelf(passages, [Document("a")]), build_graph(edges, {})
     concepts = {name: Concept(name, name) for name in names}
-    seen = material(shelf, split, graph=graph, concepts=concepts, edges=edges)
+    seen = training_view(shelf, split, graph=graph, concepts=concepts, edges=edges)
     assert {source for source, relation, _ in edges_of(seen) if relation == "uses"} == {"concept:two", "concept:three"}
 
 
@@ -655,7 +655,7 @@ def test_a_title_that_names_a_held_out_concept_is_hidden() -> None:
     passages = [Passage("a#1", "a", "definition", "one", "Bailey pairs", section="bailey pair", metadata={"n": ["x"]})]
     concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair")}
     split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:bailey-pair": "test"})
-    seen = material(Shelf(passages, [Document("a", "Bailey Pair", metadata={"name": "Bailey pair"})]), split,
+    seen = training_view(Shelf(passages, [Document("a", "Bailey Pair", metadata={"name": "Bailey pair"})]), split,
                     concepts=concepts)  # fmt: skip
     assert seen.texts([0]) == ["one"]
     assert seen.passages([0])[0].section == ""
@@ -671,7 +671,7 @@ def test_an_alias_that_names_a_held_out_concept_is_hidden() -> None:
     }
     graph = build_graph([Edge("a#1", "mentions", name) for name in concepts], {})
     split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:bailey-pair": "test"})
-    seen = material(Shelf(passages, [Document("a")]), split, graph=graph, concepts=concepts)
+    seen = training_view(Shelf(passages, [Document("a")]), split, graph=graph, concepts=concepts)
     assert {name: concept.aliases for name, concept in seen.concepts.items()} == {"concept:chain": ("chain of pairs",)}
 
 
@@ -680,17 +680,17 @@ def test_a_query_may_not_name_a_concept_of_another_part() -> None:
     concepts = {name: Concept(name, name.removeprefix("concept:"), aliases=(f"{name[8:]} thing",))
                 for name in ("concept:Bailey pair", "concept:flat module")}  # fmt: skip
     split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:Bailey pair": "validation"})
-    seen = material(Shelf(passages), split, concepts=concepts)
+    seen = training_view(Shelf(passages), split, concepts=concepts)
     for query in ("Bailey pairs", "What is a Bailey pair?", "the Bailey pair thing", "definition of the bailey-pair"):
         assert not seen.may_query(query)
     for query in ("flat modules", "What is a flat module?", "how a Bailey pair gives partitions", "Bailey " * 40):
         assert seen.may_query(query)
-    assert material(Shelf(passages), split).may_query("Bailey pair")
+    assert training_view(Shelf(passages), split).may_query("Bailey pair")
 
 
 def test_a_split_of_another_corpus_gives_no_material() -> None:
     with pytest.raises(WorkspaceError, match="the corpus changed"):
-        material(Shelf([], []), Split(np.zeros(2, np.int8), np.zeros(2, bool)))
+        training_view(Shelf([], []), Split(np.zeros(2, np.int8), np.zeros(2, bool)))
 
 
 def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -> None:
@@ -714,7 +714,7 @@ def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -
     assert outlined.dates[3] == "2011"
     split = split_corpus(outlined, SplitOptions(method="time"))
     write_split(layout, split, {"inputs": corpus.digest})
-    seen = material(corpus, open_split(layout, corpus.digest), "test")
+    seen = training_view(corpus, open_split(layout, corpus.digest), "test")
     assert [passage.id for _, passage in seen.all_passages()] == ["d9#0", "d9#1", "d9#2"]
     assert list(seen.documents) == ["d9"]
     corpus.close()

@@ -15,7 +15,7 @@ from lemmata.core.errors import ConfigError, InputError, LeakageError
 from lemmata.core.types import Document, Edge, Floats, Negative, Pair, Passage, Triplet, Vectors
 from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.mine.triplets import (
     SCINCL,
     CitationTripletOptions,
@@ -26,19 +26,19 @@ from lemmata.mine.triplets import (
 )
 
 
-def made_of(texts: dict[str, str], edges: Sequence[Edge] = (), test: Iterable[str] = ()) -> Material:
+def made_of(texts: dict[str, str], edges: Sequence[Edge] = (), test: Iterable[str] = ()) -> TrainingView:
     held_out = set(test)
     passages = [Passage(identity, identity, "abstract", text) for identity, text in texts.items()]
     parts = np.array([2 if identity in held_out else 0 for identity in texts], np.int8)
     graph = build_graph(edges, dict.fromkeys(texts, "passage"))
-    return material(Shelf(passages), Split(parts, np.zeros(len(texts), bool)), graph=graph)
+    return training_view(Shelf(passages), Split(parts, np.zeros(len(texts), bool)), graph=graph)
 
 
-def names(part: Material) -> dict[int, str]:
+def names(part: TrainingView) -> dict[int, str]:
     return {row: identity for identity, row in part.row_of.items()}
 
 
-def by_anchor(part: Material, triplets: Iterable[Triplet]) -> dict[str, tuple[list[str], dict[str, list[str]]]]:
+def by_anchor(part: TrainingView, triplets: Iterable[Triplet]) -> dict[str, tuple[list[str], dict[str, list[str]]]]:
     """For each anchor its positives and, by proposer, its negatives, as ids; each triplet has one negative."""
     name = names(part)
     result: dict[str, tuple[list[str], dict[str, list[str]]]] = {}
@@ -53,7 +53,7 @@ def by_anchor(part: Material, triplets: Iterable[Triplet]) -> dict[str, tuple[li
 ANY_LENGTH = GraphTripletOptions(shortest=0)
 
 
-def on_a_line(count: int) -> tuple[Material, Vectors]:
+def on_a_line(count: int) -> tuple[TrainingView, Vectors]:
     """Passages whose vectors turn by ever larger angles, so that the nearest are the next ones."""
     part = made_of({f"p{n:02}": f"Text number {n}." for n in range(count)})
     angles = np.cumsum(np.linspace(0.001, 0.1, count))
@@ -72,7 +72,7 @@ def test_the_text_of_a_location_is_an_anchor_with_its_nearest_logs_and_none_of_i
     kinds = {one.id: "log" for one in logs} | {one.id: "location" for one in places}
     graph = build_graph(edges, kinds)
     shelf = Shelf(logs, [Document("table", kind="table"), *places])
-    part = material(shelf, Split(np.zeros(9, np.int8), np.zeros(9, bool)), graph=graph)
+    part = training_view(shelf, Split(np.zeros(9, np.int8), np.zeros(9, bool)), graph=graph)
     angle = {f"L{n:02}": 0.1 * n for n in range(9)} | {"location:P1": -0.1, "location:P2": 0.9, "location:P3": 0.3}
     angles = np.array([angle.get(node, 1.5) for node in graph.nodes])
     vectors = Vectors(np.stack((np.cos(angles), np.sin(angles)), axis=1).astype(np.float32), "line")

@@ -36,7 +36,7 @@ from lemmata.evaluate.pooling import (
 from lemmata.ingest.beir import read_queries
 from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits
-from lemmata.mine.material import Material, in_batches, material
+from lemmata.mine.material import TrainingView, in_batches, training_view
 from lemmata.mine.mine import MineOptions
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
@@ -77,11 +77,11 @@ class JudgedQuery(NamedTuple):
 
 
 @contextlib.contextmanager
-def _open_part(workspace: Workspace, part: str) -> Iterator[Material]:
+def _open_part(workspace: Workspace, part: str) -> Iterator[TrainingView]:
     if part not in _FILES:
         raise LemmataError(f"queries come from the parts {' and '.join(_FILES)}, not from {part!r}")
     with contextlib.closing(Corpus(workspace)) as corpus:
-        yield material(corpus, open_split(workspace, corpus.digest), part)
+        yield training_view(corpus, open_split(workspace, corpus.digest), part)
 
 
 @contextlib.contextmanager
@@ -125,7 +125,7 @@ def _written(
         return _one_of_each(pairs, options), chat.model
 
 
-def _sampled(part: Material, options: PoolOptions) -> Material:
+def _sampled(part: TrainingView, options: PoolOptions) -> TrainingView:
     """The part with a random sample of its rows, a few more than queries are wanted."""
     rows = np.random.default_rng(options.seed).permutation(part.rows)
     return replace(part, rows=np.sort(rows[: options.limit + options.limit // 4]) if options.limit else part.rows)

@@ -156,10 +156,10 @@ def select_domain(
         chosen = (
             load_encoder(encoder, key=workspace.key, models=workspace.models_folder) if encoder else retriever.encoder
         )
-        rows = np.sort(generator.permutation(part.material.rows)[:SAMPLE])
+        rows = np.sort(generator.permutation(part.view.rows)[:SAMPLE])
         sample, skipped = _sample(general, generator, workspace.progress)
         if encoder:
-            own = _encode(chosen, part.material.texts(rows.tolist()), workspace.progress, "encoding the corpus")
+            own = _encode(chosen, part.view.texts(rows.tolist()), workspace.progress, "encoding the corpus")
         else:
             own = np.asarray(retriever.vectors.matrix[rows], np.float32)
         other = _encode(chosen, sample, workspace.progress, "encoding a sample")
@@ -248,7 +248,7 @@ def _encode(encoder: Encoder, texts: Sequence[str], progress: Progress, what: st
 
 
 def _held_out_texts(part: TrainingPart) -> Iterator[str]:
-    held_out = ~part.material.allowed
+    held_out = ~part.view.allowed
     for row, text in enumerate(part.corpus.contents()):
         if held_out[row]:
             yield text

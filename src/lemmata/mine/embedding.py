@@ -91,7 +91,7 @@ def _whole_graph(workspace: Workspace, corpus: Corpus) -> _Nodes:
 
 
 def _part_to_embed(part: TrainingPart) -> _Nodes:
-    stored, visible = part.stored, part.material.documents
+    stored, visible = part.stored, part.view.documents
     if stored is None:
         raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
     documents = (
@@ -99,8 +99,8 @@ def _part_to_embed(part: TrainingPart) -> _Nodes:
         for document in part.corpus.documents(links=True)
         if document.id in visible
     )
-    graph, rows = part.material.graph, part.material.node_rows
-    texts = _texts(documents, part.material.concepts)
+    graph, rows = part.view.graph, part.view.node_rows
+    texts = _texts(documents, part.view.concepts)
     return _Nodes(part.workspace, graph, rows, texts, stored.inputs, split_key(part.workspace))
 
 

@@ -1,6 +1,6 @@
 """Mined records to training files: mixed from several sets, with their texts, in the formats that trainers read.
 
-Everything streams; texts come from a Material, so no row of another part can get into a file.
+Everything streams; texts come from a TrainingView, so no row of another part can get into a file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lemmata.core.errors import ConfigError, require, suggest
 from lemmata.core.files import writing
 from lemmata.core.types import Integers, Mask, Negative, Pair, Passage, Triplet
 from lemmata.corpus.training_files import BATCH
-from lemmata.mine.material import Material
+from lemmata.mine.material import TrainingView
 from lemmata.mine.pairs import positive_text
 
 Record = Pair | Triplet
@@ -63,7 +63,7 @@ class Mixed(NamedTuple):
 
 
 @contextlib.contextmanager
-def mix(streams: Mapping[str, Iterable[Record]], mixture: Mixture, material: Material) -> Iterator[Mixed]:
+def mix(streams: Mapping[str, Iterable[Record]], mixture: Mixture, view: TrainingView) -> Iterator[Mixed]:
     """The records of several sets; those that the weights do not name, or weigh 0, are left out.
 
     Records with the same texts of anchor and positive are duplicates: the set named first keeps its record. A set
@@ -79,7 +79,7 @@ def mix(streams: Mapping[str, Iterable[Record]], mixture: Mixture, material: Mat
             raise ConfigError(f"the mixture gives {name!r} the negative amount {amount}")
     names = [name for name in weights if weights[name]]
     with tempfile.TemporaryFile() as spool:
-        offers = _spool_records(spool, [streams[name] for name in names], material)
+        offers = _spool_records(spool, [streams[name] for name in names], view)
         random_keys = _random_keys(offers.text_hashes[:, 0], mixture.seed)
         unique = _first_of_equal_texts(offers)
         by_source = [np.flatnonzero(unique & (offers.source == number)) for number in range(len(names))]
@@ -110,10 +110,10 @@ class _Offers(NamedTuple):
     record_hashes: Hashes  # (n,) of the whole record
 
 
-def _spool_records(spool: IO[bytes], streams: Sequence[Iterable[Record]], material: Material) -> _Offers:
+def _spool_records(spool: IO[bytes], streams: Sequence[Iterable[Record]], view: TrainingView) -> _Offers:
     starts, sources, text_hashes, record_hashes = array("q", [0]), array("b"), bytearray(), bytearray()
     end = 0
-    texts = RecordTexts(material)
+    texts = RecordTexts(view)
     for number, stream in enumerate(streams):
         for batch in texts.batches(stream, 0):
             for record in batch:
@@ -191,8 +191,8 @@ def parts_of(record: Record, most: int | None = None) -> tuple[Pair, tuple[Negat
 class RecordTexts:
     """The passages of records; those read last stay in memory, because the same ones come again."""
 
-    def __init__(self, material: Material) -> None:
-        self.material = material
+    def __init__(self, view: TrainingView) -> None:
+        self.view = view
         self.passages: dict[int, Passage] = {}
         self.indexed: dict[int, str] = {}
 
@@ -217,8 +217,8 @@ class RecordTexts:
             self.passages = {row: self.passages[row] for row in rows if row in self.passages}
             self.indexed = {row: self.indexed[row] for row in self.passages}
         missing = sorted(rows.difference(self.passages))
-        for row, passage in zip(missing, self.material.passages(missing), strict=True):
-            self.indexed[row] = self.material.indexed(passage)
+        for row, passage in zip(missing, self.view.passages(missing), strict=True):
+            self.indexed[row] = self.view.indexed(passage)
             # without what no file shows, which can be long
             self.passages[row] = Passage(passage.id, passage.document, passage.kind, passage.text, passage.title)
 
@@ -238,7 +238,7 @@ class RecordTexts:
 
 
 def write_training(
-    records: Iterable[Record], material: Material, path: Path, *, file_format: str = "parquet", negatives: int = 0
+    records: Iterable[Record], view: TrainingView, path: Path, *, file_format: str = "parquet", negatives: int = 0
 ) -> int:
     """Write records with their texts, atomically; returns how many.
 
@@ -251,9 +251,9 @@ def write_training(
         raise ConfigError(f"there is no format {file_format!r}{suggest(file_format, FORMATS)}")
     with writing(path) as temporary:
         if file_format == "parquet":
-            return _write_parquet(records, material, temporary, negatives)
+            return _write_parquet(records, view, temporary, negatives)
         count = 0
-        texts = RecordTexts(material)
+        texts = RecordTexts(view)
         to_line = LINES[file_format]
         with temporary.open("w", encoding="utf-8", errors="replace", newline="\n") as stream:
             for batch in texts.batches(records, negatives):
@@ -262,7 +262,7 @@ def write_training(
         return count
 
 
-def _write_parquet(records: Iterable[Record], material: Material, path: Path, negatives: int) -> int:
+def _write_parquet(records: Iterable[Record], view: TrainingView, path: Path, negatives: int) -> int:
     arrow = require("pyarrow", "parquet")
     parquet = require("pyarrow.parquet", "parquet")
     string, strings = arrow.string(), arrow.list_(arrow.string())
@@ -274,7 +274,7 @@ def _write_parquet(records: Iterable[Record], material: Material, path: Path, ne
         ("weight", arrow.float64()),
     ]
     schema = arrow.schema(columns)
-    texts = RecordTexts(material)
+    texts = RecordTexts(view)
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for batch in texts.batches(records, negatives):

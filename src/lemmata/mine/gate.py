@@ -17,7 +17,7 @@ import numpy as np
 
 from lemmata.core.types import Floats, Negative, Pair, Progress, Triplet
 from lemmata.mine.export import Record, RecordTexts, parts_of
-from lemmata.mine.material import Material
+from lemmata.mine.material import TrainingView
 
 Score = Callable[[Sequence[tuple[str, str]]], Floats]
 UNRELATED = 500  # random pairs of an anchor and a passage, for each kind of anchor
@@ -66,19 +66,19 @@ def _rounded(threshold: Threshold) -> dict[str, float]:
 
 
 def gated(
-    records: Iterable[Record], score: Score, material: Material, report: GateReport, progress: Progress
+    records: Iterable[Record], score: Score, view: TrainingView, report: GateReport, progress: Progress
 ) -> Iterator[Record]:
     """The records that pass, in order, with those of their negatives that pass; `report` is added to.
 
     A positive passes where it scores more than 95 % of unrelated pairs of its kind (source and relation), a negative
     where it scores less than its positive by more than the margin. The first records of a kind give its thresholds.
     """
-    texts = RecordTexts(material)
+    texts = RecordTexts(view)
     iterator = iter(records)
     done = 0
     while block := list(itertools.islice(iterator, _BLOCK)):
         texts.read(block)
-        _calibrate(block, texts, score, material, report)
+        _calibrate(block, texts, score, view, report)
         pairs = list(dict.fromkeys(pair for record in block for pair in _text_pairs(record, texts)))
         scores = dict(zip(pairs, score(pairs).tolist(), strict=True))
         for record in block:
@@ -126,7 +126,7 @@ def _passed(record: Record, positive: float, negatives: Sequence[float], report:
 
 
 def _calibrate(
-    block: Sequence[Record], texts: RecordTexts, score: Score, material: Material, report: GateReport
+    block: Sequence[Record], texts: RecordTexts, score: Score, view: TrainingView, report: GateReport
 ) -> None:
     """Thresholds for the kinds of anchors that come for the first time."""
     new: dict[str, list[Pair]] = {}
@@ -138,10 +138,10 @@ def _calibrate(
     for kind, pairs in new.items():
         anchors = list(dict.fromkeys(pair.anchor for pair in pairs))[:_ANCHORS]
         related = {(pair.anchor, pair.positive) for pair in pairs} | {(anchor, anchor) for anchor in anchors}
-        drawn = np.random.default_rng(0).choice(material.rows, UNRELATED).tolist()
+        drawn = np.random.default_rng(0).choice(view.rows, UNRELATED).tolist()
         unrelated = [(anchors[n % len(anchors)], row) for n, row in enumerate(drawn)]
         unrelated = [(anchor, row) for anchor, row in unrelated if (anchor, row) not in related]
-        rows = dict(zip(drawn, material.texts(drawn), strict=True))
+        rows = dict(zip(drawn, view.texts(drawn), strict=True))
         scores = score([(texts.anchor(Pair(anchor, row, "")), rows[row]) for anchor, row in unrelated])
         report.thresholds[kind] = threshold_from(scores)
 

@@ -1,6 +1,6 @@
 """What miners may see: the passages, concepts and edges of one part of a split, and nothing else.
 
-Miners get a Material, never the corpus, so that no mistake in a miner can reach a test row. Where a split allows
+Miners get a TrainingView, never the corpus, so that no mistake in a miner can reach a test row. Where a split allows
 held-out passages as answers, a miner must ask for the links that lead to them: no passage shows them.
 """
 
@@ -47,7 +47,7 @@ def content_of(passage: Passage) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class TrainingView:
     """One part of a corpus and its graph."""
 
     source: _Guard  # refuses rows of other parts, except answers
@@ -94,7 +94,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """The only way from a Material to the corpus.
+    """The only way from a TrainingView to the corpus.
 
     Removes from records what the part may not name: passages, documents and concepts of other parts.
     """
@@ -156,7 +156,7 @@ class _Guard:
         return [self._value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def material(
+def training_view(
     source: PassageSource,
     split: Split,
     part: str = "train",
@@ -164,7 +164,7 @@ def material(
     graph: Graph | None = None,
     concepts: Mapping[str, Concept] | None = None,
     edges: Iterable[Edge] | None = None,
-) -> Material:
+) -> TrainingView:
     """One part of a corpus and its graph.
 
     - A concept belongs to a part by the split, and only if a passage of the part mentions or defines it. It
@@ -223,7 +223,7 @@ def material(
     if edges is not None:
         stays &= _evident_edges(graph, own_concepts, row_of, edges)
     nodes = [node if shown else "" for node, shown in zip(graph.nodes, visible.tolist(), strict=True)]
-    return Material(
+    return TrainingView(
         source=guard,
         allowed=allowed,
         rows=rows,

@@ -65,7 +65,7 @@ def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
     """Pairs from concepts, structure and citations."""
     with open_training_part(new.workspace) as part:
         command = ["pairs", "--name", new.name, *_changed(options, "seed")]
-        return write_set(new, part, mine_pairs(part.material, options), asdict(options), command=command)
+        return write_set(new, part, mine_pairs(part.view, options), asdict(options), command=command)
 
 
 def _changed(options: Any, *names: str) -> list[str]:
@@ -82,7 +82,7 @@ def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0)
     """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
     with open_training_part(new.workspace, everything=new.everything) as part:
         command = ["queries", "--name", new.name, *["--part", "all"] * new.everything, *_changed(options, "seed")]
-        pairs = rule_queries(part.material, options)
+        pairs = rule_queries(part.view, options)
         return _write_queries(new, part, pairs, asdict(options), found_within, command)
 
 
@@ -107,7 +107,7 @@ def _write_queries(
         return {**details(), "round_trip": shares}
 
     with Retriever(new.workspace) as retriever:
-        search = partial(interleaved_search, retriever, part.material.allowed)
+        search = partial(interleaved_search, retriever, part.view.allowed)
         queries = round_trip(pairs, search, found_within, tried, kept)
         return write_set(new, part, queries, options, command=command, details=with_shares)
 
@@ -127,7 +127,7 @@ def preview_queries(
         open_training_part(workspace, hold=False, everything=everything) as part,
         contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
     ):
-        return chat.preview(query_requests(part.material, options))
+        return chat.preview(query_requests(part.view, options))
 
 
 def mine_written_set(
@@ -157,7 +157,7 @@ def mine_written_set(
             any_answer = False
             causes: Counter[str] = Counter()
             send = partial(chat.run, budget=budget)
-            for written in model_queries(part.material, send, options):
+            for written in model_queries(part.view, send, options):
                 unanswered += written.unanswered
                 dropped.update(written.dropped)
                 any_answer = any_answer or not written.unanswered
@@ -222,7 +222,7 @@ def mine_imported_set(
             return "no part" if number == LEFT_OUT else PARTS[number]
 
         imported = ImportReport()
-        pairs = imported_pairs(queries, part.material.row_of, part_of, file=file, complete=complete, report=imported)
+        pairs = imported_pairs(queries, part.view.row_of, part_of, file=file, complete=complete, report=imported)
 
         def details() -> dict[str, Any]:
             left_out = dict(sorted(imported.left_out.items()))
@@ -248,20 +248,20 @@ def mine_triplet_set(
     with open_training_part(new.workspace) as part:
         triplets: Iterable[Triplet]
         if kind == "citations":
-            triplets = citation_triplets(part.material, options.citations)
+            triplets = citation_triplets(part.view, options.citations)
             negatives = max(1, options.citations.hard + options.citations.easy)
             used: Mapping[str, Any] = asdict(options.citations)
             changed = _changed(options.citations, "relations", "seed")
         else:
             chosen = replace(SCINCL, seed=options.triplets.seed) if kind == "scincl" else options.triplets
             vectors, texts = training_embedding(part, embedding)
-            triplets = graph_triplets(part.material, vectors, chosen, texts=texts)
+            triplets = graph_triplets(part.view, vectors, chosen, texts=texts)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             changed = _changed(chosen, "seed")
             if kind == "queries":
                 records = part.records(*sources)
                 pairs = (record for record in records if isinstance(record, Pair))
-                triplets, negatives = query_triplets(pairs, triplets, part.material), 10
+                triplets, negatives = query_triplets(pairs, triplets, part.view), 10
         command = ["triplets", "--from", kind, "--name", new.name, *(["--of", of] if of else []), *changed]
         return write_set(new, part, triplets, used, command=command, sources=sources, negatives=negatives)
 
@@ -274,12 +274,12 @@ def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[st
         pairs = [pair_of(record) for record in part.records(of)]
         triplets = mine_negatives(
             pairs,
-            part.material,
+            part.view,
             vectors=retriever.vectors.matrix,
             lexical=retriever.lexical,
             nearest=retriever.dense_index,
             encode=partial(retriever.encoder.encode, role="query"),
-            answers=known_answers(pairs, part.material),
+            answers=known_answers(pairs, part.view),
             options=options,
             report=mined,
         )
@@ -325,7 +325,7 @@ def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, 
     with open_training_part(new.workspace) as part:
         streams = {source: part.records(source) for source in names}
         negatives = max((_negatives_in(new.workspace, source) for source in names), default=0)
-        with mix(streams, mixture, part.material) as mixed:
+        with mix(streams, mixture, part.view) as mixed:
             command = ["mix", table or new.name, "--name", new.name]
             return write_set(
                 new, part, mixed.records, asdict(mixture), command=command, sources=names, negatives=negatives
@@ -343,4 +343,4 @@ def export(workspace: Workspace, name: str, path: Path, file_format: str) -> int
         raise ConfigError(f"there is no format {file_format!r}{suggest(file_format, FORMATS)}")
     negatives = _negatives_in(workspace, name)
     with open_training_part(workspace, hold=False) as part:
-        return write_training(part.records(name), part.material, path, file_format=file_format, negatives=negatives)
+        return write_training(part.records(name), part.view, path, file_format=file_format, negatives=negatives)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from lemmata.core.errors import InputError, LeakageError
 from lemmata.core.types import Floats, Graph, Index, Integers, Mask, Negative, Pair, Triplet
 from lemmata.mine.adjacency import Adjacency, adjacency, components, edges_of
-from lemmata.mine.material import Material
+from lemmata.mine.material import TrainingView
 from lemmata.vectors.exact import ExactIndex, Matrix
 
 Encode = Callable[[Sequence[str]], Floats]
@@ -81,25 +81,25 @@ class _Candidates(NamedTuple):
     proposers: Integers  # position in PROPOSERS
 
 
-def known_answers(pairs: Iterable[Pair], material: Material | None = None) -> dict[int | str, set[int]]:
-    """All positives of each anchor; with `material`, every passage that mentions a concept answers its name,
+def known_answers(pairs: Iterable[Pair], view: TrainingView | None = None) -> dict[int | str, set[int]]:
+    """All positives of each anchor; with `view`, every passage that mentions a concept answers its name,
     aliases and description."""
     answers: dict[int | str, set[int]] = {}
     for pair in pairs:
         answers.setdefault(pair.anchor, set()).add(pair.positive)
-    if material is None:
+    if view is None:
         return answers
     concept_of = {
         text: concept.id
-        for concept in material.concepts.values()
+        for concept in view.concepts.values()
         for text in (concept.name, *concept.aliases, concept.description)
         if text in answers
     }
     anchors_of: dict[str, list[str]] = {}
     for text, concept_id in concept_of.items():
         anchors_of.setdefault(concept_id, []).append(text)
-    graph = material.graph
-    rows = material.node_rows[graph.sources()]
+    graph = view.graph
+    rows = view.node_rows[graph.sources()]
     edges = np.flatnonzero(edges_of(graph, ("mentions", "defines")) & (rows >= 0))
     for row, target in zip(rows[edges].tolist(), graph.indices[edges].tolist(), strict=True):
         for anchor in anchors_of.get(graph.nodes[target], ()):
@@ -109,7 +109,7 @@ def known_answers(pairs: Iterable[Pair], material: Material | None = None) -> di
 
 def mine_negatives(
     pairs: Iterable[Pair],
-    material: Material,
+    view: TrainingView,
     *,
     vectors: Matrix,
     lexical: TextIndex | None = None,
@@ -132,12 +132,12 @@ def mine_negatives(
     report = report if report is not None else NegativeReport()
     vectors = vectors.view(np.ndarray)  # still memory-mapped, but slicing numpy's memmap class is slow
     index = nearest if nearest is not None else ExactIndex(vectors)
-    sampler = _NegativeSampler(material, vectors, options, report)
+    sampler = _NegativeSampler(view, vectors, options, report)
     for block in _blocks(pairs):
-        _check(block, material, encode)
+        _check(block, view, encode)
         anchors = list(dict.fromkeys(pair.anchor for pair in block))
         points = dict(zip(anchors, _anchor_vectors(anchors, vectors, encode), strict=True))
-        candidates = _propose(points, material, vectors, lexical, index, options.depth)
+        candidates = _propose(points, view, vectors, lexical, index, options.depth)
         positives = known_answers(block)
         for pair in block:
             excluded = positives[pair.anchor].union((answers or {}).get(pair.anchor, ()))
@@ -163,13 +163,13 @@ def _blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield block
 
 
-def _check(block: Sequence[Pair], material: Material, encode: Encode | None) -> None:
+def _check(block: Sequence[Pair], view: TrainingView, encode: Encode | None) -> None:
     def inside(row: int, *masks: Mask) -> bool:
         return any(0 <= row < len(mask) and mask[row] for mask in masks)
 
     anchors = {pair.anchor for pair in block if isinstance(pair.anchor, int)}
-    foreign = {row for row in anchors if not inside(row, material.allowed)}
-    foreign |= {pair.positive for pair in block if not inside(pair.positive, material.allowed, material.answers)}
+    foreign = {row for row in anchors if not inside(row, view.allowed)}
+    foreign |= {pair.positive for pair in block if not inside(pair.positive, view.allowed, view.answers)}
     if foreign:
         raise LeakageError(f"rows {sorted(foreign)[:5]} of the pairs belong to another part of the split")
     if encode is None and any(isinstance(pair.anchor, str) for pair in block):
@@ -188,18 +188,18 @@ def _anchor_vectors(anchors: Sequence[int | str], vectors: Matrix, encode: Encod
 
 def _propose(
     points: Mapping[int | str, Floats],
-    material: Material,
+    view: TrainingView,
     vectors: Matrix,
     lexical: TextIndex | None,
     nearest: Index,
     depth: int,
 ) -> dict[int | str, _Candidates]:
     """The candidates of each anchor; those found by words are ranked by the vectors."""
-    allowed = None if material.allowed.all() else material.allowed
+    allowed = None if view.allowed.all() else view.allowed
     dense, cosines = nearest.search(np.stack(list(points.values())), depth, allowed)
     by_words = np.full((len(points), 0), -1, np.int64)
     if lexical:
-        texts = iter(material.texts(anchor for anchor in points if isinstance(anchor, int)))
+        texts = iter(view.texts(anchor for anchor in points if isinstance(anchor, int)))
         queries = [anchor if isinstance(anchor, str) else next(texts) for anchor in points]
         by_words, _ = lexical.search(queries, depth, allowed)
     proposed: dict[int | str, _Candidates] = {}
@@ -224,20 +224,20 @@ def _propose(
 class _NegativeSampler:
     """Takes the first candidates that no rule drops, with what the rules need to know about the whole part."""
 
-    def __init__(self, material: Material, vectors: Matrix, options: NegativeOptions, report: NegativeReport) -> None:
-        self.material = material
+    def __init__(self, view: TrainingView, vectors: Matrix, options: NegativeOptions, report: NegativeReport) -> None:
+        self.view = view
         self.vectors = vectors
         self.options = options
         self.report = report
-        self._marked = np.zeros(len(material.allowed), dtype=bool)
-        self._documents = _documents(material)
-        self._places, self._rows_of_place = _places(material)
-        self._categories = _categories(material)
-        self._node_of = np.full(len(material.allowed), -1, np.int64)
-        inside = np.flatnonzero(material.node_rows >= 0)
-        self._node_of[material.node_rows[inside]] = inside
-        self._edges = _both_ways(material.graph)
-        self._topics, self._rows_of_topic = _topics(material)
+        self._marked = np.zeros(len(view.allowed), dtype=bool)
+        self._documents = _documents(view)
+        self._places, self._rows_of_place = _places(view)
+        self._categories = _categories(view)
+        self._node_of = np.full(len(view.allowed), -1, np.int64)
+        inside = np.flatnonzero(view.node_rows >= 0)
+        self._node_of[view.node_rows[inside]] = inside
+        self._edges = _both_ways(view.graph)
+        self._topics, self._rows_of_topic = _topics(view)
         self._linked = lru_cache(_CACHED_NEIGHBOURS)(self._neighbours)
         self._runs = lru_cache(_CACHED_TEXTS)(self._read_runs)
 
@@ -250,7 +250,7 @@ class _NegativeSampler:
         """Negatives from the proposers alternately; `cosine` is the positive's."""
         rows = candidates.rows
         ends = [pair.positive] if isinstance(pair.anchor, str) else [pair.positive, pair.anchor]
-        alive = self.material.allowed[rows]
+        alive = self.view.allowed[rows]
         most = min(cosine - self.options.margin, cosine - (1 - self.options.ratio) * abs(cosine))
         for rule, masked in (
             ("itself", self._among(rows, [np.array(ends)])),
@@ -316,7 +316,7 @@ class _NegativeSampler:
             frontier = np.setdiff1d(self._edges.of(frontier), reached)
             reached = np.concatenate((reached, frontier))
             frontier = frontier[self._edges.sizes(frontier) <= WIDEST_NODE]
-        rows = self.material.node_rows[reached]
+        rows = self.view.node_rows[reached]
         return rows[rows >= 0]
 
     def _related(self, row: int) -> Integers:
@@ -329,47 +329,47 @@ class _NegativeSampler:
         return shared >= SAME_WORDS * (len(one) + len(other) - shared)
 
     def _read_runs(self, row: int) -> frozenset[int]:
-        words = _WORD.findall(self.material.texts([row])[0].lower())
+        words = _WORD.findall(self.view.texts([row])[0].lower())
         if len(words) < 4:
             return frozenset([hash(tuple(words))])
         return frozenset(map(hash, zip(words, words[1:], words[2:], words[3:], strict=False)))
 
 
-def _documents(material: Material) -> Integers:
+def _documents(view: TrainingView) -> Integers:
     """The document of each row, as a number; a log's is the thread of its follow-ups, not the table that it is in.
 
     All logs of a plant may be rows of one table, which says nothing about any two of them.
     """
-    numbers = material.document_numbers.copy()
-    if not any(document.kind == "table" for document in material.documents.values()):
+    numbers = view.document_numbers.copy()
+    if not any(document.kind == "table" for document in view.documents.values()):
         return numbers
-    _, first = np.unique(numbers[material.rows], return_index=True)
+    _, first = np.unique(numbers[view.rows], return_index=True)
     tables = [
         numbers[row]
-        for row, passage in material.read(material.rows[first].tolist())
-        if material.documents[passage.document].kind == "table"
+        for row, passage in view.read(view.rows[first].tolist())
+        if view.documents[passage.document].kind == "table"
     ]
-    graph = material.graph
+    graph = view.graph
     related = edges_of(graph, ("related_to",))
     thread = components(len(graph.nodes), graph.sources()[related], graph.indices[related])
     beyond = int(numbers.max(initial=0)) + 1
     own = beyond + len(graph.nodes) + np.arange(len(numbers))  # of a log that the graph does not know
-    nodes = np.flatnonzero(material.node_rows >= 0)
-    own[material.node_rows[nodes]] = beyond + thread[nodes]
+    nodes = np.flatnonzero(view.node_rows >= 0)
+    own[view.node_rows[nodes]] = beyond + thread[nodes]
     is_log = np.isin(numbers, tables)
     numbers[is_log] = own[is_log]
     return numbers
 
 
-def _places(material: Material) -> tuple[Adjacency, Adjacency]:
+def _places(view: TrainingView) -> tuple[Adjacency, Adjacency]:
     """Locations of each row, and rows of each location; those with many logs tie nothing together."""
-    graph = material.graph
-    rows = material.node_rows[graph.sources()]
+    graph = view.graph
+    rows = view.node_rows[graph.sources()]
     about = edges_of(graph, ("reports_about",)) & (rows >= 0)
     logs = np.bincount(graph.indices[about], minlength=len(graph.nodes))
     about &= (logs <= WIDEST_NODE)[graph.indices]
     places, members = graph.indices[about], rows[about]
-    return adjacency(members, places, len(material.allowed)), adjacency(places, members, len(graph.nodes))
+    return adjacency(members, places, len(view.allowed)), adjacency(places, members, len(graph.nodes))
 
 
 def _both_ways(graph: Graph) -> Adjacency:
@@ -379,40 +379,40 @@ def _both_ways(graph: Graph) -> Adjacency:
     return adjacency(np.concatenate((sources, targets)), np.concatenate((targets, sources)), len(graph.nodes))
 
 
-def _topics(material: Material) -> tuple[Adjacency, Adjacency]:
+def _topics(view: TrainingView) -> tuple[Adjacency, Adjacency]:
     """Topics of each row, and rows of each topic: rare concepts that a row mentions, and all that it defines.
 
     Concepts that are `equivalent_to` each other are one.
     """
-    graph = material.graph
+    graph = view.graph
     count = len(graph.nodes)
-    rows = material.node_rows[graph.sources()]
+    rows = view.node_rows[graph.sources()]
     equivalent = edges_of(graph, ("equivalent_to",))
     concept = components(count, graph.sources()[equivalent], graph.indices[equivalent])[graph.indices]
-    to_concept = (rows >= 0) & (material.node_rows[graph.indices] < 0)
+    to_concept = (rows >= 0) & (view.node_rows[graph.indices] < 0)
     mentioned = to_concept & edges_of(graph, ("mentions", "defines"))
     defined = to_concept & edges_of(graph, ("defines",))
     mentions = adjacency(concept[mentioned], rows[mentioned], count)
     rare = mentioned & (np.diff(mentions.starts) <= RARE_CONCEPT)[concept]
     topics = np.concatenate((concept[rare], concept[defined] + count))  # a concept as mentioned, and as defined
     members = np.concatenate((rows[rare], rows[defined]))
-    return adjacency(members, topics, len(material.allowed)), adjacency(topics, members, 2 * count)
+    return adjacency(members, topics, len(view.allowed)), adjacency(topics, members, 2 * count)
 
 
-def _categories(material: Material) -> npt.NDArray[np.uint64]:
+def _categories(view: TrainingView) -> npt.NDArray[np.uint64]:
     """For each row the top-level categories of its document, one bit each; rare ones, and none, share a bit.
 
     A negative shares a category with the positive: one from another field is too easy.
     """
-    numbers = material.document_numbers
+    numbers = view.document_numbers
     bits = np.ones(int(numbers.max(initial=0)) + 1, np.uint64)
-    if not any(document.categories for document in material.documents.values()):
+    if not any(document.categories for document in view.documents.values()):
         return np.asarray(bits[numbers])
-    sizes = np.bincount(numbers[material.rows])
-    _, first = np.unique(numbers[material.rows], return_index=True)
+    sizes = np.bincount(numbers[view.rows])
+    _, first = np.unique(numbers[view.rows], return_index=True)
     names: dict[int, set[str]] = {}  # by number of a document
-    for row, passage in material.read(material.rows[first].tolist()):
-        every = material.documents[passage.document].categories
+    for row, passage in view.read(view.rows[first].tolist()):
+        every = view.documents[passage.document].categories
         names[numbers[row]] = {".".join(re.split(r"[.:]", name)[:CATEGORY_PARTS]) for name in every}
     counts: Counter[str] = Counter()
     for number, categories in names.items():

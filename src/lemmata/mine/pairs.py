@@ -1,6 +1,6 @@
 """Training pairs from the concepts, the structure and the citations of a corpus.
 
-A miner sees one Material, so a pair cannot hold a row of another part. The same material, options and seed give the
+A miner sees one TrainingView, so a pair cannot hold a row of another part. The same view, options and seed give the
 same pairs in the same order: random choices are hashes of ids, and ids decide the order.
 """
 
@@ -22,7 +22,7 @@ from lemmata.core.errors import ConfigError, suggest
 from lemmata.core.types import Concept, Integers, Mask, Pair, Passage
 from lemmata.core.words import GENERIC_TITLE_WORDS, GERMAN_LINKING_WORDS, STOP_WORDS
 from lemmata.mine.adjacency import edges_of
-from lemmata.mine.material import Material
+from lemmata.mine.material import TrainingView
 
 Hashes = npt.NDArray[np.uint64]
 Chosen = Mapping[int, str]  # row: why it was chosen, best first
@@ -69,13 +69,13 @@ class PairOptions:
         return float(self.weights.get(source, WEIGHTS[source]))
 
 
-# ---------------------------------------------------------------- one reading of the material
+# ---------------------------------------------------------------- one reading of the view
 
 
-class Survey(NamedTuple):
+class PassageTable(NamedTuple):
     """What miners look up again and again; arrays are over all rows and empty for those of other parts."""
 
-    order: Integers  # rows of the material, by id
+    order: Integers  # rows of the view, by id
     place: Integers  # (n rows,) position of a row in `order`, else -1
     names: Hashes  # (n rows,) of ids
     whole: Hashes  # (n rows,) of title and text
@@ -89,10 +89,10 @@ class Survey(NamedTuple):
     links: dict[str, tuple[Integers, Integers]]  # relation: rows, and rows that they lead to
 
 
-def survey(material: Material) -> Survey:
-    """Read all passages of a material once."""
-    size = len(material.allowed)
-    order = np.array([row for _, row in sorted(material.row_of.items())], np.int64)
+def read_table(view: TrainingView) -> PassageTable:
+    """Read all passages of a view once."""
+    size = len(view.allowed)
+    order = np.array([row for _, row in sorted(view.row_of.items())], np.int64)
     place = np.full(size, -1, np.int64)
     place[order] = np.arange(len(order))
     names, whole, bare = (np.zeros(size, np.uint64) for _ in range(3))
@@ -101,12 +101,12 @@ def survey(material: Material) -> Survey:
     titles: dict[int, str] = {}
     notes: Counter[tuple[str, str]] = Counter()
     sections: dict[tuple[str, str], list[int]] = {}
-    sizes = np.bincount(material.document_numbers) if size else material.document_numbers
+    sizes = np.bincount(view.document_numbers) if size else view.document_numbers
     openings: dict[str, tuple[bool, int, str, int]] = {}  # the passage of each document that represents it best
-    documents = sorted(material.documents)
+    documents = sorted(view.documents)
     number = {document: place for place, document in enumerate(documents)}
     links: dict[str, tuple[array[int], array[int]]] = {}  # a target is a row, or -1 - number of a document
-    for row, passage in material.all_passages():
+    for row, passage in view.all_passages():
         text = passage.content
         names[row], whole[row], bare[row] = _hash(passage.id), _hash(text), _hash(passage.text)
         lengths[row] = len(text)
@@ -122,48 +122,48 @@ def survey(material: Material) -> Survey:
             if link.target is not None:
                 anchors, targets = links.setdefault(link.relation, (array("q"), array("q")))
                 anchors.append(row)
-                targets.append(material.row_of.get(link.target, -1 - number.get(link.target, 0)))
+                targets.append(view.row_of.get(link.target, -1 - number.get(link.target, 0)))
     heads = {
         document: row
         for document, (no_abstract, _, _, row) in openings.items()
-        if not no_abstract or sizes[material.document_numbers[row]] <= _ARTICLE
+        if not no_abstract or sizes[view.document_numbers[row]] <= _ARTICLE
     }
-    heads |= {document: material.row_of[document] for document in openings if document in material.row_of}
+    heads |= {document: view.row_of[document] for document in openings if document in view.row_of}
     head_of = np.array([heads.get(document, -1) for document in documents] or [-1], np.int64)
     resolved: dict[str, tuple[Integers, Integers]] = {}
     for relation, ends in links.items():
         sources, leading = (np.array(end, np.int64) for end in ends)
         leading = np.where(leading < 0, head_of[np.maximum(-1 - leading, 0)], leading)
         resolved[relation] = (sources[leading >= 0], leading[leading >= 0])
-    return Survey(order, place, names, whole, bare, lengths, prose, titles, notes, sections, heads, resolved)
+    return PassageTable(order, place, names, whole, bare, lengths, prose, titles, notes, sections, heads, resolved)
 
 
-def _add_answers(surveyed: Survey, material: Material) -> Survey:
+def _add_answers(table: PassageTable, view: TrainingView) -> PassageTable:
     """The survey with the links to answers, and with what the miners need to know about the answers.
 
     Titles, notes, sections, heads and the order stay those of the part: a pair whose positive is an answer still has
     a row of the part as its anchor.
     """
-    if not material.answers.any():
-        return surveyed
-    answers = survey(replace(material, rows=np.flatnonzero(material.answers), row_of=material.answer_of))
-    heads = {**answers.heads, **dict.fromkeys(surveyed.heads, -1), **material.answer_of}
+    if not view.answers.any():
+        return table
+    answers = read_table(replace(view, rows=np.flatnonzero(view.answers), row_of=view.answer_of))
+    heads = {**answers.heads, **dict.fromkeys(table.heads, -1), **view.answer_of}
     added: dict[str, list[tuple[int, int]]] = {}
-    for row, relation, target in material.answer_links():
+    for row, relation, target in view.answer_links():
         if (answer := heads.get(target, -1)) >= 0:
             added.setdefault(relation, []).append((row, answer))
-    links = dict(surveyed.links)
+    links = dict(table.links)
     none = np.zeros(0, np.int64)
     for relation, pairs in added.items():
         ends = zip(links.get(relation, (none, none)), np.array(pairs, np.int64).T, strict=True)
         anchors, targets = map(np.concatenate, ends)
         links[relation] = (anchors, targets)
-    return surveyed._replace(
-        place=np.where(material.answers, len(surveyed.order) + answers.place, surveyed.place),
-        names=np.where(material.answers, answers.names, surveyed.names),
-        whole=np.where(material.answers, answers.whole, surveyed.whole),
-        bare=np.where(material.answers, answers.bare, surveyed.bare),
-        prose=np.where(material.answers, answers.prose, surveyed.prose),
+    return table._replace(
+        place=np.where(view.answers, len(table.order) + answers.place, table.place),
+        names=np.where(view.answers, answers.names, table.names),
+        whole=np.where(view.answers, answers.whole, table.whole),
+        bare=np.where(view.answers, answers.bare, table.bare),
+        prose=np.where(view.answers, answers.prose, table.prose),
         links=links,
     )
 
@@ -200,10 +200,10 @@ def _random_keys(seed: int, *parts: Hashes) -> Hashes:
     return keys
 
 
-def _sample(surveyed: Survey, rows: Integers, most: int, seed: int) -> list[int]:
+def _sample(table: PassageTable, rows: Integers, most: int, seed: int) -> list[int]:
     """At most so many random rows, in the order of their ids."""
-    drawn = rows[np.argsort(_random_keys(seed, surveyed.names[rows]), kind="stable")][:most]
-    return [int(row) for row in drawn[np.argsort(surveyed.place[drawn])]]
+    drawn = rows[np.argsort(_random_keys(seed, table.names[rows]), kind="stable")][:most]
+    return [int(row) for row in drawn[np.argsort(table.place[drawn])]]
 
 
 def _words(text: str) -> list[str]:
@@ -217,7 +217,7 @@ def _plain(title: str) -> str:
 # ---------------------------------------------------------------- all sources
 
 
-def mine_pairs(material: Material, options: PairOptions | None = None) -> Iterator[Pair]:
+def mine_pairs(view: TrainingView, options: PairOptions | None = None) -> Iterator[Pair]:
     """Pairs from all sources, each pair of texts once, from the first source that yields it.
 
     Where the split allows answers, links lead to them as well.
@@ -228,14 +228,14 @@ def mine_pairs(material: Material, options: PairOptions | None = None) -> Iterat
             raise ConfigError(f"weights: there are no pairs from {source!r}{suggest(source, list(WEIGHTS))}")
         if weight < 0:
             raise ConfigError(f"weights: {source} = {weight} is below 0, which switches it off")
-    surveyed = _add_answers(survey(material), material)
+    table = _add_answers(read_table(view), view)
     seen: set[int] = set()
     sources = (_concept_pairs, _structure_pairs, _citation_pairs)
-    for pair in itertools.chain.from_iterable(miner(material, surveyed, options) for miner in sources):
-        anchor = _hash(pair.anchor) if isinstance(pair.anchor, str) else int(surveyed.whole[pair.anchor])
-        positive = int((surveyed.bare if _without_title(pair) else surveyed.whole)[pair.positive])
+    for pair in itertools.chain.from_iterable(miner(view, table, options) for miner in sources):
+        anchor = _hash(pair.anchor) if isinstance(pair.anchor, str) else int(table.whole[pair.anchor])
+        positive = int((table.bare if _without_title(pair) else table.whole)[pair.positive])
         key = hash((anchor, positive))  # of integers: the same in every process
-        if anchor not in (positive, int(surveyed.bare[pair.positive])) and key not in seen:
+        if anchor not in (positive, int(table.bare[pair.positive])) and key not in seen:
             seen.add(key)
             yield pair
 
@@ -243,7 +243,7 @@ def mine_pairs(material: Material, options: PairOptions | None = None) -> Iterat
 # ---------------------------------------------------------------- concepts
 
 
-def _concept_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+def _concept_pairs(view: TrainingView, table: PassageTable, options: PairOptions) -> Iterator[Pair]:
     """Name, description and edge pairs (Math-Embed).
 
     For each concept the best `passages_per_concept` passages are taken: those that define it, then those that
@@ -252,26 +252,26 @@ def _concept_pairs(material: Material, surveyed: Survey, options: PairOptions) -
     description that was cut from the same passage: the model would only learn to compare strings. An edge
     prefers passages that mention both ends.
     """
-    mentions = _mentions(material, surveyed)
-    chosen = _passages_of_concepts(material, surveyed, mentions, options)
-    yield from _direct_pairs(material, chosen, options)
+    mentions = _mentions(view, table)
+    chosen = _passages_of_concepts(view, table, mentions, options)
+    yield from _direct_pairs(view, chosen, options)
     if options.weight("edge"):
-        yield from _edge_pairs(material, surveyed, mentions, chosen, options)
+        yield from _edge_pairs(view, table, mentions, chosen, options)
 
 
-def _mentions(material: Material, surveyed: Survey) -> Mentions:
+def _mentions(view: TrainingView, table: PassageTable) -> Mentions:
     """The edges from passages to concepts, except to concepts that only a proof names: no encoder sees a proof."""
-    graph = material.graph
-    rows, defines = material.node_rows[graph.sources()], edges_of(graph, ("defines",))
-    mentions: dict[str, dict[int, bool]] = {node: {} for node in sorted(material.concepts.keys() & set(graph.nodes))}
+    graph = view.graph
+    rows, defines = view.node_rows[graph.sources()], edges_of(graph, ("defines",))
+    mentions: dict[str, dict[int, bool]] = {node: {} for node in sorted(view.concepts.keys() & set(graph.nodes))}
     concepts_of: dict[int, list[str]] = {}
     for edge in np.flatnonzero((rows >= 0) & edges_of(graph, ("mentions", "defines"))).tolist():
         row, concept = int(rows[edge]), graph.nodes[graph.indices[edge]]
-        if concept in mentions and surveyed.lengths[row] >= _SHORTEST:
+        if concept in mentions and table.lengths[row] >= _SHORTEST:
             mentions[concept][row] = mentions[concept].get(row, False) or bool(defines[edge])
             concepts_of.setdefault(row, []).append(concept)
-    forms = {concept: _forms(material.concepts[concept]) for concept in mentions}
-    for row, passage in material.read(sorted(concepts_of)):
+    forms = {concept: _forms(view.concepts[concept]) for concept in mentions}
+    for row, passage in view.read(sorted(concepts_of)):
         text, proof = (_stems(passage.content), _stems(passage.proof)) if passage.proof else ("", "")
         for concept in dict.fromkeys(concepts_of[row]) if proof else ():
             only_in_proof = not _named_in(text, forms[concept]) and _named_in(proof, forms[concept])
@@ -281,7 +281,7 @@ def _mentions(material: Material, surveyed: Survey) -> Mentions:
 
 
 def _passages_of_concepts(
-    material: Material, surveyed: Survey, mentions: Mentions, options: PairOptions
+    view: TrainingView, table: PassageTable, mentions: Mentions, options: PairOptions
 ) -> dict[str, Chosen]:
     """By concept, sorted by id, the passages to pair it with."""
     concepts_in = Counter(row for rows in mentions.values() for row in rows)
@@ -289,11 +289,11 @@ def _passages_of_concepts(
     for identity, defined_in in mentions.items():
         rows = np.array(sorted(defined_in), np.int64)
         defines = np.array([defined_in[row] for row in rows.tolist()], bool)
-        forms = _forms(material.concepts[identity])
-        in_title = np.array([_named_in(surveyed.titles.get(row, ""), forms) for row in rows.tolist()], bool)
-        keys = _random_keys(options.seed, surveyed.names[rows], np.full(len(rows), _hash(identity), np.uint64))
-        costs = surveyed.lengths[rows] * np.array([concepts_in[row] for row in rows.tolist()], np.int64)
-        best = np.lexsort((keys, costs, surveyed.prose[rows], ~in_title, ~defines))[: options.passages_per_concept]
+        forms = _forms(view.concepts[identity])
+        in_title = np.array([_named_in(table.titles.get(row, ""), forms) for row in rows.tolist()], bool)
+        keys = _random_keys(options.seed, table.names[rows], np.full(len(rows), _hash(identity), np.uint64))
+        costs = table.lengths[rows] * np.array([concepts_in[row] for row in rows.tolist()], np.int64)
+        best = np.lexsort((keys, costs, table.prose[rows], ~in_title, ~defines))[: options.passages_per_concept]
         chosen[identity] = {
             int(rows[place]): "defined here" if defines[place] else "in its title" if in_title[place] else "mentioned"
             for place in best.tolist()
@@ -314,17 +314,17 @@ def _named_in(stems: str, forms: Collection[str]) -> bool:
     return any(form in stems for form in forms)
 
 
-def _direct_pairs(material: Material, chosen: Mapping[str, Chosen], options: PairOptions) -> Iterator[Pair]:
+def _direct_pairs(view: TrainingView, chosen: Mapping[str, Chosen], options: PairOptions) -> Iterator[Pair]:
     """Name and description pairs."""
     name_weight, description_weight = options.weight("name"), options.weight("description")
     identities = iter(chosen)
     while batch := list(itertools.islice(identities, _BATCH)):
-        pieces = {identity: _word_pairs(material.concepts[identity].description) for identity in batch}
+        pieces = {identity: _word_pairs(view.concepts[identity].description) for identity in batch}
         described = [identity for identity in batch if description_weight and pieces[identity]]
         rows = sorted({row for identity in described for row in chosen[identity]})
-        pieces_of = dict(zip(rows, map(_word_pairs, material.texts(rows)), strict=True))
+        pieces_of = dict(zip(rows, map(_word_pairs, view.texts(rows)), strict=True))
         for identity in batch:
-            concept = material.concepts[identity]
+            concept = view.concepts[identity]
             reasons = {row: f"{identity} {reason}" for row, reason in chosen[identity].items()}
             for row, reason in reasons.items() if name_weight and concept.name else ():
                 yield Pair(concept.name, row, "concepts", "name", reason, name_weight)
@@ -341,14 +341,14 @@ def _word_pairs(text: str) -> set[tuple[str, str]]:
 
 
 def _edge_pairs(
-    material: Material, surveyed: Survey, mentions: Mentions, chosen: Mapping[str, Chosen], options: PairOptions
+    view: TrainingView, table: PassageTable, mentions: Mentions, chosen: Mapping[str, Chosen], options: PairOptions
 ) -> Iterator[Pair]:
     """Each edge between concepts draws its own few passages, so that a hub does not offer the same ones to all.
 
     First come passages on the far end that mention the near end too, then those that define the far end, then
     the rest of those chosen for it. Passages paired with the name of the near end already are not drawn again.
     """
-    graph, weight = material.graph, options.weight("edge")
+    graph, weight = view.graph, options.weight("edge")
     is_concept = np.array([node in chosen for node in graph.nodes], bool)
     sources = graph.sources()
     edges = sorted(
@@ -357,7 +357,7 @@ def _edge_pairs(
     )
     for source, relation, target in edges:
         for near, far, arrow in ((source, target, "to"), (target, source, "from")) if source != target else ():
-            name = material.concepts[near].name
+            name = view.concepts[near].name
             both = mentions[near].keys() & mentions[far].keys()
             reasons = dict(chosen[far]) | dict.fromkeys(both, "speaks of both")
             if options.weight("name"):
@@ -365,7 +365,7 @@ def _edge_pairs(
             rows = np.array(list(reasons), np.int64)
             edge_hash = np.full(len(rows), _hash("\0".join((source, relation, target, arrow))), np.uint64)
             rank = np.array([_EDGE_ORDER.index(reason) for reason in reasons.values()], np.int64)
-            order = np.lexsort((_random_keys(options.seed, surveyed.names[rows], edge_hash), rank))
+            order = np.lexsort((_random_keys(options.seed, table.names[rows], edge_hash), rank))
             for row in rows[order][: options.passages_per_edge].tolist() if name else ():
                 yield Pair(name, row, "edges", relation, f"edge {arrow} {far}, {reasons[row]}", weight)
 
@@ -373,63 +373,63 @@ def _edge_pairs(
 # ---------------------------------------------------------------- structure
 
 
-def _structure_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+def _structure_pairs(view: TrainingView, table: PassageTable, options: PairOptions) -> Iterator[Pair]:
     """References, locations, section titles, names of statements, titles, proofs.
 
     A proof is the anchor and its statement the positive, because a positive is a row. The positives of `note`
     and `title` are without their title: see `positive_text`.
     """
     for relation in ("refers_to", "proof_uses", "related_to"):
-        if (weight := options.weight(relation)) and relation in surveyed.links:
-            anchors, targets = surveyed.links[relation]
-            statements = ~surveyed.prose[anchors] & ~surveyed.prose[targets]
-            for anchor, target in _capped(surveyed, anchors[statements], targets[statements], options):
+        if (weight := options.weight(relation)) and relation in table.links:
+            anchors, targets = table.links[relation]
+            statements = ~table.prose[anchors] & ~table.prose[targets]
+            for anchor, target in _capped(table, anchors[statements], targets[statements], options):
                 yield Pair(anchor, target, "structure", relation, "a link of the author", weight)
-    yield from _location_pairs(material, surveyed, options)
-    yield from _section_pairs(material, surveyed, options)
-    yield from _own_pairs(material, surveyed, options)
+    yield from _location_pairs(view, table, options)
+    yield from _section_pairs(view, table, options)
+    yield from _own_pairs(view, table, options)
 
 
 def _capped(
-    surveyed: Survey, anchors: Integers, targets: Integers, options: PairOptions
+    table: PassageTable, anchors: Integers, targets: Integers, options: PairOptions
 ) -> Iterator[tuple[int, int]]:  # fmt: skip
     """Distinct links from a row to another, in the order of the ids; at most `most_per_target` to one target."""
-    size = max(len(surveyed.place), 1)
+    size = max(len(table.place), 1)
     keys = np.unique((anchors * size + targets)[anchors != targets])
     anchors, targets = keys // size, keys % size
-    by_target = np.lexsort((_random_keys(options.seed, surveyed.names[anchors], surveyed.names[targets]), targets))
+    by_target = np.lexsort((_random_keys(options.seed, table.names[anchors], table.names[targets]), targets))
     first = np.searchsorted(targets[by_target], targets[by_target])  # where the links to the same target begin
     drawn = by_target[np.arange(len(by_target)) - first < options.most_per_target]
-    for link in drawn[np.lexsort((surveyed.place[targets[drawn]], surveyed.place[anchors[drawn]]))].tolist():
+    for link in drawn[np.lexsort((table.place[targets[drawn]], table.place[anchors[drawn]]))].tolist():
         yield int(anchors[link]), int(targets[link])
 
 
-def _location_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+def _location_pairs(view: TrainingView, table: PassageTable, options: PairOptions) -> Iterator[Pair]:
     """From the edges of the graph, so that predicted links count as well."""
-    graph, weight = material.graph, options.weight("location")
+    graph, weight = view.graph, options.weight("location")
     edges = np.flatnonzero(edges_of(graph, ("reports_about",)) & bool(weight))
-    rows, targets = material.node_rows[graph.sources()[edges]], graph.indices[edges]
+    rows, targets = view.node_rows[graph.sources()[edges]], graph.indices[edges]
     rows, targets = rows[rows >= 0], targets[rows >= 0]
     for node in sorted(np.unique(targets).tolist(), key=lambda number: graph.nodes[number]):
-        location = material.documents.get(graph.nodes[node])
+        location = view.documents.get(graph.nodes[node])
         title = location.title.strip() if location else ""
-        for row in _sample(surveyed, rows[targets == node], _MOST_PER_LOCATION, options.seed) if len(title) > 2 else ():
+        for row in _sample(table, rows[targets == node], _MOST_PER_LOCATION, options.seed) if len(title) > 2 else ():
             yield Pair(title, row, "structure", "location", f"reports about {graph.nodes[node]}", weight)
 
 
-def _section_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+def _section_pairs(view: TrainingView, table: PassageTable, options: PairOptions) -> Iterator[Pair]:
     weight = options.weight("section")
-    titles = {(document, _plain(_heading(section))) for document, section in surveyed.sections}
+    titles = {(document, _plain(_heading(section))) for document, section in table.sections}
     documents_with = Counter(title for _, title in titles)
-    most = max(_FEW_DOCUMENTS, _GENERIC_SHARE * len(material.documents))
-    for document, section in sorted(surveyed.sections) if weight else ():
+    most = max(_FEW_DOCUMENTS, _GENERIC_SHARE * len(view.documents))
+    for document, section in sorted(table.sections) if weight else ():
         title = _heading(section)
         if len(title) < 2 or generic_title(title) or documents_with[_plain(title)] > most:
             continue
-        rows = np.array(surveyed.sections[document, section], np.int64)
+        rows = np.array(table.sections[document, section], np.int64)
         if re.fullmatch(r"(?:The|Der|Die|Das) \w+", title):  # `The algebra`: only the document says which one
-            title = f"{material.documents[document].title}: {title}".removeprefix(": ")
-        for row in _sample(surveyed, rows[~surveyed.prose[rows]], _MOST_PER_SECTION, options.seed):
+            title = f"{view.documents[document].title}: {title}".removeprefix(": ")
+        for row in _sample(table, rows[~table.prose[rows]], _MOST_PER_SECTION, options.seed):
             yield Pair(title, row, "structure", "section", f"a section of {document}", weight)
 
 
@@ -438,22 +438,22 @@ def _heading(section: str) -> str:
     return _NUMBER.sub("", re.sub(r",\s+[IVX]+$", "", section.rsplit(" / ", 1)[-1].strip()))
 
 
-def _own_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+def _own_pairs(view: TrainingView, table: PassageTable, options: PairOptions) -> Iterator[Pair]:
     """Pairs of a passage with its own name, title and proof."""
     note_weight, title_weight, proof_weight = map(options.weight, ("note", "title", "proof"))
-    rows = surveyed.order.tolist() if note_weight or title_weight or proof_weight else []
-    for row, passage in material.read(rows):
-        document = material.documents.get(passage.document)
+    rows = table.order.tolist() if note_weight or title_weight or proof_weight else []
+    for row, passage in view.read(rows):
+        document = view.documents.get(passage.document)
         document_title = document.title if document is not None else ""
-        statement = not surveyed.prose[row] and passage.kind not in _TITLED
+        statement = not table.prose[row] and passage.kind not in _TITLED
         if note_weight and statement and passage.title:
-            unique = surveyed.notes[_plain(passage.title), passage.kind] == 1
+            unique = table.notes[_plain(passage.title), passage.kind] == 1
             name, reason = _name(passage, document_title, unique)
             if name:
                 yield Pair(name, row, "structure", "note", reason, note_weight)
         if title_weight and not statement:
             title = passage.title
-            if not title and (passage.kind == "abstract" or surveyed.heads.get(passage.document) == row):
+            if not title and (passage.kind == "abstract" or table.heads.get(passage.document) == row):
                 title = _NUMBER.sub("", document_title)
             if title and not generic_title(title):
                 yield Pair(title, row, "structure", "title", "its title", title_weight)
@@ -486,25 +486,25 @@ def _name(passage: Passage, document_title: str, unique: bool) -> tuple[str, str
 # ---------------------------------------------------------------- citations
 
 
-def _citation_pairs(material: Material, surveyed: Survey, options: PairOptions) -> Iterator[Pair]:
+def _citation_pairs(view: TrainingView, table: PassageTable, options: PairOptions) -> Iterator[Pair]:
     """A citing passage with what it cites. Documents are represented by their abstracts, else left out."""
     if weight := options.weight("cites"):
-        for anchor, target in _capped(surveyed, *linked_rows(material, surveyed, ("cites",)), options):
-            if material.document_numbers[anchor] != material.document_numbers[target]:
+        for anchor, target in _capped(table, *linked_rows(view, table, ("cites",)), options):
+            if view.document_numbers[anchor] != view.document_numbers[target]:
                 yield Pair(anchor, target, "citations", "cites", "a citation", weight)
 
 
-def linked_rows(material: Material, surveyed: Survey, relations: Collection[str]) -> tuple[Integers, Integers]:
+def linked_rows(view: TrainingView, table: PassageTable, relations: Collection[str]) -> tuple[Integers, Integers]:
     """Rows, and the rows they lead to by links or edges of some relations; a document is the row that represents it."""
-    graph = material.graph
+    graph = view.graph
     sources = graph.sources()
     edges = np.flatnonzero(edges_of(graph, relations))
-    rows = np.array(material.node_rows)
+    rows = np.array(view.node_rows)
     for node in np.unique(np.concatenate((sources[edges], graph.indices[edges]))).tolist():
         if rows[node] < 0:
-            rows[node] = surveyed.heads.get(graph.nodes[node], -1)
+            rows[node] = table.heads.get(graph.nodes[node], -1)
     ends = [(rows[sources[edges]], rows[graph.indices[edges]])]
-    ends += [surveyed.links[relation] for relation in sorted(relations) if relation in surveyed.links]
+    ends += [table.links[relation] for relation in sorted(relations) if relation in table.links]
     anchors, targets = (np.concatenate([end[side] for end in ends]) for side in (0, 1))
     inside = (anchors >= 0) & (targets >= 0) & (anchors != targets)
     return anchors[inside], targets[inside]

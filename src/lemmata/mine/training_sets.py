@@ -31,7 +31,7 @@ from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph_if_bui
 from lemmata.mine.audit import LINKS, inspect_mined, refuse
 from lemmata.mine.export import Record, write_training
 from lemmata.mine.gate import GateReport, gated, thresholds_of
-from lemmata.mine.material import Material, material
+from lemmata.mine.material import TrainingView, training_view
 from lemmata.plant.link import ExpandedCorpus, indexed_corpus
 
 NOT_AUDITED = "not audited, as it holds all passages: it serves search, and nothing is trained on it"
@@ -66,13 +66,13 @@ class NewSet(NamedTuple):
 
 
 class TrainingPart(NamedTuple):
-    """An open workspace, and the material of its training part."""
+    """An open workspace, and the view of its training part."""
 
     workspace: Workspace
     corpus: Corpus
     split: Split
     stored: StoredGraph | None
-    material: Material
+    view: TrainingView
 
     def records(self, name: str) -> Iterator[Record]:
         """The records of a set that was mined from this part; LeakageError for a set of another split."""
@@ -80,7 +80,7 @@ class TrainingPart(NamedTuple):
         _refuse_everything(name, manifest)
         if manifest and manifest["split"] != split_key(self.workspace):
             check_sets(self.workspace, [name])
-        return _read_set(self.workspace, name, self.material.row_of, self.material.answer_of)
+        return _read_set(self.workspace, name, self.view.row_of, self.view.answer_of)
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def open_training_part(workspace: Workspace, *, hold: bool = True, everything: b
     ):
         split = _no_split(len(corpus)) if everything else open_split(workspace, corpus.digest)
         stored = open_graph_if_built(workspace)
-        part = material(
+        part = training_view(
             corpus,
             split,
             "train",
@@ -238,12 +238,12 @@ def write_set(
         of = sets(workspace).get(options.get("of", ""), {}).get("report", {})
         # what passed once is not dropped by thresholds that are drawn anew
         gate = GateReport(scorer.name, thresholds=thresholds_of(of.get("gate", {}), scorer.name))
-        records = gated(records, scorer.score, part.material, gate, progress)
+        records = gated(records, scorer.score, part.view, gate, progress)
 
     def allowed_records() -> Iterator[Record]:
         for number, record in enumerate(records):
             pair = pair_of(record)
-            if isinstance(pair.anchor, str) and not part.material.may_query(pair.anchor):
+            if isinstance(pair.anchor, str) and not part.view.may_query(pair.anchor):
                 counts["left out: asks about a held-out concept"] += 1
                 continue
             counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
@@ -253,9 +253,7 @@ def write_set(
 
     with writing(workspace.training(name)) as folder:
         temporary = folder.name
-        number = write_training(
-            allowed_records(), part.material, workspace.training_file(temporary), negatives=negatives
-        )
+        number = write_training(allowed_records(), part.view, workspace.training_file(temporary), negatives=negatives)
         mined = time.perf_counter() - begin
         if not number and gate is not None and gate.by_kind:
             raise LemmataError(f"the gate {new.gate!r} let none of the records of {name!r} pass: mine them without it")
@@ -344,4 +342,4 @@ def _drop_near_duplicates(
             if number not in numbers and pair_of(record).anchor not in texts
         )
         file = part.workspace.training_file(name)
-        dropped += len(anchors) - write_training(remaining, part.material, file, negatives=negatives)
+        dropped += len(anchors) - write_training(remaining, part.view, file, negatives=negatives)

@@ -1,6 +1,6 @@
 """Training triplets from a graph embedding (SciNCL), from citations (SPECTER) and for generated queries.
 
-As in `pairs`, a miner sees one Material, and ids and a seed decide what is sampled, in which order. Passages with the
+As in `pairs`, a miner sees one TrainingView, and ids and a seed decide what is sampled, in which order. Passages with the
 same text count as one, so that none can be a positive and a negative. Each positive goes with one negative, as in both
 papers, so there are as many negatives as positives.
 """
@@ -19,8 +19,8 @@ import numpy as np
 from lemmata.core.errors import ConfigError, InputError, LeakageError
 from lemmata.core.types import Floats, Index, Integers, Negative, Pair, Triplet, Vectors
 from lemmata.mine.adjacency import Adjacency, adjacency, edges_of
-from lemmata.mine.material import Material
-from lemmata.mine.pairs import Survey, linked_rows, survey
+from lemmata.mine.material import TrainingView
+from lemmata.mine.pairs import PassageTable, linked_rows, read_table
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex
 
@@ -60,40 +60,40 @@ SCINCL = GraphTripletOptions(positives=5, positive_rank=25, hard=2, hard_rank=40
 
 
 def graph_triplets(
-    material: Material,
+    view: TrainingView,
     vectors: Vectors,
     options: GraphTripletOptions | None = None,
     *,
     texts: Mapping[str, str] | None = None,
 ) -> Iterator[Triplet]:
-    """Triplets by cosine in a graph embedding, one vector per node of the material's graph (Ostendorff et al. 2022).
+    """Triplets by cosine in a graph embedding, one vector per node of the view's graph (Ostendorff et al. 2022).
 
     Positives are the neighbours of the ranks (k+ - c+, k+], hard negatives those of (k- - c-, k-]; easy ones are
     drawn from all passages beyond the larger rank. A negative has no edge with its anchor. A node without a vector
-    (zeros) is left out. Vectors trained on more than the material's edges know of other parts: embed
-    `material.graph`. A location with a text in `texts` is an anchor as well: its text, with its nearest passages.
+    (zeros) is left out. Vectors trained on more than the view's edges know of other parts: embed
+    `view.graph`. A location with a text in `texts` is an anchor as well: its text, with its nearest passages.
     """
     options = options or GraphTripletOptions()
     _check_bands(options)
-    if len(vectors.matrix) != len(material.graph.nodes):
+    if len(vectors.matrix) != len(view.graph.nodes):
         raise InputError(
-            f"the embedding has {len(vectors.matrix)} vectors, the graph {len(material.graph.nodes)} nodes: "
+            f"the embedding has {len(vectors.matrix)} vectors, the graph {len(view.graph.nodes)} nodes: "
             "run 'lemmata graph embed' again"
         )
-    surveyed = survey(material)
-    rows, matrix = _embedded(material, vectors, options.shortest, surveyed)
+    table = read_table(view)
+    rows, matrix = _embedded(view, vectors, options.shortest, table)
     last = max(options.positive_rank, options.hard_rank if options.hard else 0)
     if len(rows) <= last + options.easy:
         raise InputError(
             f"neighbours up to rank {last} and {options.easy} easy negatives need {last + options.easy + 1} different "
             f"passages of {options.shortest} characters in the graph; there are {len(rows)}"
         )
-    linked = _links_between(material, surveyed, rows)
+    linked = _links_between(view, table, rows)
     with tempfile.TemporaryDirectory() as folder:
         index: Index = ExactIndex(matrix)
         if len(rows) > _EXACT_ANCHORS and last <= _ANN_RANKS:
             index = AnnIndex.build(matrix, Path(folder) / "neighbours", threads=1)  # more are not repeatable
-        yield from _location_triplets(material, vectors, options, texts or {}, rows, index)
+        yield from _location_triplets(view, vectors, options, texts or {}, rows, index)
         for start in range(0, len(rows), _BLOCK):
             nearest, scores = index.search(matrix[start : start + _BLOCK], last + 1)
             for place, (near, score) in enumerate(zip(nearest, scores, strict=True), start):
@@ -102,7 +102,7 @@ def graph_triplets(
                 anchor, excluded = int(rows[place]), linked.of(np.array([place]))
                 positives = _positives(options, anchor, near, score, rows)
                 taken = np.union1d(np.append(near, place), excluded)
-                drawn = _draw(_generator(options.seed, surveyed, anchor), len(rows), taken, options.easy)
+                drawn = _draw(_generator(options.seed, table, anchor), len(rows), taken, options.easy)
                 yield from _combined(positives, _negatives(options, near, score, rows, excluded, drawn))
 
 
@@ -134,7 +134,7 @@ def _negatives(
 
 
 def _location_triplets(
-    material: Material,
+    view: TrainingView,
     vectors: Vectors,
     options: GraphTripletOptions,
     texts: Mapping[str, str],
@@ -142,14 +142,14 @@ def _location_triplets(
     index: Index,
 ) -> Iterator[Triplet]:
     """Triplets whose anchor is the text of a location, by the order of the ids."""
-    graph = material.graph
+    graph = view.graph
     nodes = [number for number, name in enumerate(graph.nodes) if graph.kinds[number] == "location" and texts.get(name)]
     nodes = [number for number in nodes if np.linalg.norm(vectors.matrix[number]) > 0]
     nodes.sort(key=lambda number: graph.nodes[number])
-    place_of = np.full(len(material.allowed), -1, np.int64)
+    place_of = np.full(len(view.allowed), -1, np.int64)
     place_of[rows] = np.arange(len(rows))
-    about = edges_of(graph, ("reports_about",)) & (material.node_rows[graph.sources()] >= 0)
-    logs = place_of[material.node_rows[graph.sources()[about]]]
+    about = edges_of(graph, ("reports_about",)) & (view.node_rows[graph.sources()] >= 0)
+    logs = place_of[view.node_rows[graph.sources()[about]]]
     linked = adjacency(graph.indices[about][logs >= 0], logs[logs >= 0], len(graph.nodes))
     last = max(options.positive_rank, options.hard_rank if options.hard else 0)
     for start in range(0, len(nodes), _BLOCK):
@@ -178,25 +178,25 @@ def _check_bands(options: GraphTripletOptions) -> None:
         )
 
 
-def _embedded(material: Material, vectors: Vectors, shortest: int, surveyed: Survey) -> tuple[Integers, Floats]:
+def _embedded(view: TrainingView, vectors: Vectors, shortest: int, table: PassageTable) -> tuple[Integers, Floats]:
     """Rows that can be sampled, by id, and their unit vectors."""
-    nodes = np.flatnonzero(material.node_rows >= 0)
-    nodes = nodes[np.argsort(surveyed.place[material.node_rows[nodes]])]
-    nodes = nodes[surveyed.lengths[material.node_rows[nodes]] >= shortest]
+    nodes = np.flatnonzero(view.node_rows >= 0)
+    nodes = nodes[np.argsort(table.place[view.node_rows[nodes]])]
+    nodes = nodes[table.lengths[view.node_rows[nodes]] >= shortest]
     matrix = np.asarray(vectors.matrix[nodes], np.float32)
     norms = np.linalg.norm(matrix, axis=1)
     usable = (norms > 0) & np.isfinite(norms)
     nodes, matrix = nodes[usable], matrix[usable] / norms[usable, None]
-    first = np.sort(np.unique(surveyed.whole[material.node_rows[nodes]], return_index=True)[1])
-    return np.asarray(material.node_rows[nodes[first]], np.int64), np.ascontiguousarray(matrix[first], np.float32)
+    first = np.sort(np.unique(table.whole[view.node_rows[nodes]], return_index=True)[1])
+    return np.asarray(view.node_rows[nodes[first]], np.int64), np.ascontiguousarray(matrix[first], np.float32)
 
 
-def _links_between(material: Material, surveyed: Survey, rows: Integers) -> Adjacency:
+def _links_between(view: TrainingView, table: PassageTable, rows: Integers) -> Adjacency:
     """Which of the rows have an edge or a link with each other, in either direction, as places in `rows`."""
-    place_of = np.full(len(material.allowed), -1, np.int64)
+    place_of = np.full(len(view.allowed), -1, np.int64)
     place_of[rows] = np.arange(len(rows))
-    relations = {*material.graph.relations, *surveyed.links}
-    anchors, targets = (place_of[end] for end in linked_rows(material, surveyed, relations))
+    relations = {*view.graph.relations, *table.links}
+    anchors, targets = (place_of[end] for end in linked_rows(view, table, relations))
     inside = (anchors >= 0) & (targets >= 0)
     anchors, targets = anchors[inside], targets[inside]
     return adjacency(np.concatenate((anchors, targets)), np.concatenate((targets, anchors)), len(rows))
@@ -208,9 +208,9 @@ def _combined(pairs: Sequence[Pair], negatives: Sequence[Negative]) -> Iterator[
         yield Triplet(pairs[number % len(pairs)], (negatives[number % len(negatives)],))
 
 
-def _generator(seed: int, surveyed: Survey, anchor: int) -> np.random.Generator:
+def _generator(seed: int, table: PassageTable, anchor: int) -> np.random.Generator:
     """A generator for each anchor, so that what it draws does not depend on the others."""
-    return np.random.default_rng((seed, int(surveyed.names[anchor])))
+    return np.random.default_rng((seed, int(table.names[anchor])))
 
 
 def _draw(generator: np.random.Generator, size: int, excluded: Integers, count: int) -> list[int]:
@@ -240,26 +240,26 @@ class CitationTripletOptions:
         return max(0, self.positives - self.hard)
 
 
-def citation_triplets(material: Material, options: CitationTripletOptions | None = None) -> Iterator[Triplet]:
+def citation_triplets(view: TrainingView, options: CitationTripletOptions | None = None) -> Iterator[Triplet]:
     """Triplets from who cites whom (Cohan et al. 2020).
 
     A positive is cited by the anchor. A hard negative is cited by what the anchor cites, and neither cites the
     anchor nor is cited by it. Easy ones are drawn from all others. Documents are represented by their abstracts.
     """
     options = options or CitationTripletOptions()
-    surveyed = survey(material)
-    rows = surveyed.order
-    _, first, group = np.unique(surveyed.whole[rows], return_index=True, return_inverse=True)
+    table = read_table(view)
+    rows = table.order
+    _, first, group = np.unique(table.whole[rows], return_index=True, return_inverse=True)
     representatives = np.sort(first)  # of passages with the same text, the first by id represents all
-    place_of = np.full(len(surveyed.place), -1, np.int64)
+    place_of = np.full(len(table.place), -1, np.int64)
     place_of[rows] = np.searchsorted(representatives, first[group])
     rows = rows[representatives]
     relations = {relation.strip() for relation in options.relations.split(",")}
-    anchors, targets = (place_of[end] for end in linked_rows(material, surveyed, relations))
+    anchors, targets = (place_of[end] for end in linked_rows(view, table, relations))
     anchors, targets = anchors[anchors != targets], targets[anchors != targets]
     cites, cited_by = adjacency(anchors, targets, len(rows)), adjacency(targets, anchors, len(rows))
     for anchor in np.flatnonzero(np.diff(cites.starts)).tolist():
-        generator = _generator(options.seed, surveyed, int(rows[anchor]))
+        generator = _generator(options.seed, table, int(rows[anchor]))
         cited = cites.of(np.array([anchor]))
         near = np.union1d(np.append(cited, anchor), cited_by.of(np.array([anchor])))
         second = np.setdiff1d(cites.of(cited), near)
@@ -282,7 +282,7 @@ def citation_triplets(material: Material, options: CitationTripletOptions | None
 # ---------------------------------------------------------------- generated queries
 
 
-def query_triplets(queries: Iterable[Pair], neighbours: Iterable[Triplet], material: Material) -> Iterator[Triplet]:
+def query_triplets(queries: Iterable[Pair], neighbours: Iterable[Triplet], view: TrainingView) -> Iterator[Triplet]:
     """Generated queries with their document as the positive and its neighbours as hard negatives.
 
     `queries` pairs texts with the rows they were written for; `neighbours` are triplets with those rows as
@@ -290,7 +290,7 @@ def query_triplets(queries: Iterable[Pair], neighbours: Iterable[Triplet], mater
     negatives too, and come first. A query whose document has no neighbours gives nothing. Whether a former
     positive answers the query after all is for a cross-encoder to decide.
     """
-    surveyed = survey(material)
+    table = read_table(view)
     former: dict[int, dict[int, Negative]] = {}
     others: dict[int, dict[int, Negative]] = {}
     for pair, negatives in neighbours:
@@ -306,12 +306,12 @@ def query_triplets(queries: Iterable[Pair], neighbours: Iterable[Triplet], mater
         for row, negative in others.get(query.positive, {}).items():
             retrieved.setdefault(row, negative)
         for row in (query.positive, *retrieved):
-            if not material.allowed[row]:
+            if not view.allowed[row]:
                 raise LeakageError(f"row {row} belongs to another part of the split")
         by_text: dict[int, Negative] = {}
         for row, negative in retrieved.items():
-            by_text.setdefault(int(surveyed.whole[row]), negative)
-        by_text.pop(int(surveyed.whole[query.positive]), None)
+            by_text.setdefault(int(table.whole[row]), negative)
+        by_text.pop(int(table.whole[query.positive]), None)
         if by_text:
             reason = f"{query.source}: {query.reason}" if query.reason else query.source
             yield Triplet(query._replace(source="query_triplets", reason=reason), tuple(by_text.values()))

@@ -41,7 +41,7 @@ from lemmata.encode.static import (
 )
 from lemmata.evaluate.evaluate import TASKS, tune_rerank
 from lemmata.evaluate.tasks import Task
-from lemmata.mine.material import material
+from lemmata.mine.material import training_view
 from lemmata.mine.training_sets import older_sources, trainable_sets
 from lemmata.train.card import (
     STATIC_POOLING,
@@ -203,7 +203,7 @@ class TrainingTexts:
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         with contextlib.closing(Corpus(self._workspace)) as corpus:
-            part = material(corpus, open_split(self._workspace, corpus.digest), "train")
+            part = training_view(corpus, open_split(self._workspace, corpus.digest), "train")
             for _, passage in part.all_passages():
                 if worth_reading(passage.kind, passage.section, self._sections):
                     text = passage.content
@@ -213,7 +213,7 @@ class TrainingTexts:
         """The passages that were read, under the split of the workspace."""
         with contextlib.closing(Corpus(self._workspace)) as corpus:
             split = open_split(self._workspace, corpus.digest)
-            passages = material(corpus, split, "train").all_passages()
+            passages = training_view(corpus, split, "train").all_passages()
             ids = [
                 passage.id for _, passage in passages if worth_reading(passage.kind, passage.section, self._sections)
             ]

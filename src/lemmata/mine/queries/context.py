@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lemmata.core.types import Passage
-from lemmata.mine.material import Material
+from lemmata.mine.material import TrainingView
 
 _CHARACTERS = 300  # of each text around the passage
 _LOOK_BACK = 12  # passages of the same section that may define its symbols
@@ -16,25 +16,25 @@ _MOST = 2  # definitions, and references
 _DEFINING = ("definition", "notation", "situation", "convention", "construction")
 
 
-def surroundings(material: Material, row: int, passage: Passage) -> str:
+def surroundings(view: TrainingView, row: int, passage: Passage) -> str:
     """A line for the place of a passage, and one for each text around it; empty where there is nothing."""
-    document = material.documents.get(passage.document)
+    document = view.documents.get(passage.document)
     place = ", ".join(filter(None, (document.title if document else "", passage.section)))
     lines = [f"From: {place}"] if place else []
-    return "\n".join([*lines, *_texts(material, row, passage)])
+    return "\n".join([*lines, *_texts(view, row, passage)])
 
 
-def _texts(material: Material, row: int, passage: Passage) -> Iterator[str]:
+def _texts(view: TrainingView, row: int, passage: Passage) -> Iterator[str]:
     """Definitions before the passage, the passages before and after it, and those that it refers to, each once."""
     first = max(0, row - _LOOK_BACK)
-    rows = [near for near in range(first, row + 2) if near != row and _is_near(material, near, row)]
-    around = dict(zip(rows, material.passages(rows), strict=True))
+    rows = [near for near in range(first, row + 2) if near != row and _is_near(view, near, row)]
+    around = dict(zip(rows, view.passages(rows), strict=True))
     defining = [
         near
         for near, other in around.items()
         if near < row and other.section == passage.section and other.kind in _DEFINING
     ]
-    targets = [material.row_of.get(link.target or "", row) for link in passage.links]
+    targets = [view.row_of.get(link.target or "", row) for link in passage.links]
     used = [target for target in dict.fromkeys(targets) if target != row][:_MOST]
     shown = {row}
     for name, chosen in (
@@ -47,12 +47,12 @@ def _texts(material: Material, row: int, passage: Passage) -> Iterator[str]:
             if near in shown or not (near in around or near in used):
                 continue
             shown.add(near)
-            other = around[near] if near in around else material.passages([near])[0]
+            other = around[near] if near in around else view.passages([near])[0]
             text = other.text if len(other.text) <= _CHARACTERS else other.text[:_CHARACTERS] + " …"
             yield f"{name}: {other.kind}{f' ({other.title})' if other.title else ''}: {' '.join(text.split())}"
 
 
-def _is_near(material: Material, near: int, row: int) -> bool:
+def _is_near(view: TrainingView, near: int, row: int) -> bool:
     """Whether a row is of the same document and of the same part."""
-    numbers = material.document_numbers
-    return near < len(numbers) and bool(material.allowed[near]) and bool(numbers[near] == numbers[row])
+    numbers = view.document_numbers
+    return near < len(numbers) and bool(view.allowed[near]) and bool(numbers[near] == numbers[row])

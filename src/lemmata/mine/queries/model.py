@@ -18,7 +18,7 @@ from lemmata.core.errors import LemmataError
 from lemmata.core.types import Pair, Passage
 from lemmata.llm.answers import to_json_text
 from lemmata.llm.chat import Answer, Request
-from lemmata.mine.material import Material
+from lemmata.mine.material import TrainingView
 from lemmata.mine.queries.context import surroundings
 from lemmata.mine.queries.wording import parse_styles, word_overlap
 
@@ -148,13 +148,13 @@ def _system(styles: Sequence[str], passages: int, context: bool = False) -> str:
     return re.sub(r"\{(\w+)\}", lambda field: fields[field[1]], _SYSTEM)
 
 
-def _request(material: Material, batch: Batch, options: WrittenOptions) -> Request:
+def _request(view: TrainingView, batch: Batch, options: WrittenOptions) -> Request:
     styles = parse_styles(options.styles, STYLES)
     shown = []
     for number, (row, passage) in enumerate(batch, 1):
         text = passage.text if len(passage.text) <= options.characters else passage.text[: options.characters] + " …"
         mark = f"[{number}] " if len(batch) > 1 else ""
-        around = surroundings(material, row, passage) + "\n" if options.context else ""
+        around = surroundings(view, row, passage) + "\n" if options.context else ""
         title = f" ({passage.title})" if passage.title else ""
         shown.append(f"{mark}{around.lstrip()}{passage.kind}{title}: {text}")
     check = partial(_complaint, len(batch), styles)
@@ -164,36 +164,36 @@ def _request(material: Material, batch: Batch, options: WrittenOptions) -> Reque
     return Request(system, user, schema, "queries", dict.fromkeys(styles, ""), check)
 
 
-def _batches(material: Material, options: WrittenOptions) -> Iterator[Batch]:
-    long_enough = ((row, passage) for row, passage in material.all_passages() if len(passage.text.strip()) >= _SHORTEST)
+def _batches(view: TrainingView, options: WrittenOptions) -> Iterator[Batch]:
+    long_enough = ((row, passage) for row, passage in view.all_passages() if len(passage.text.strip()) >= _SHORTEST)
     while batch := list(islice(long_enough, options.passages)):
         yield batch
 
 
-def _batches_again(material: Material, groups: Sequence[Sequence[int]]) -> Iterator[Batch]:
+def _batches_again(view: TrainingView, groups: Sequence[Sequence[int]]) -> Iterator[Batch]:
     """A batch for each group of rows."""
     group_of = {row: number for number, group in enumerate(groups) for row in group}
-    for _, batch in groupby(material.read(list(group_of)), lambda item: group_of[item[0]]):
+    for _, batch in groupby(view.read(list(group_of)), lambda item: group_of[item[0]]):
         yield list(batch)
 
 
-def query_requests(material: Material, options: WrittenOptions) -> Iterator[Request]:
+def query_requests(view: TrainingView, options: WrittenOptions) -> Iterator[Request]:
     """All requests of a run without those that ask again, for a preview of its cost."""
-    return (_request(material, batch, options) for batch in _batches(material, options))
+    return (_request(view, batch, options) for batch in _batches(view, options))
 
 
 def model_queries(
-    material: Material, send: Callable[[Iterable[Request]], Iterable[Answer]], options: WrittenOptions
+    view: TrainingView, send: Callable[[Iterable[Request]], Iterable[Answer]], options: WrittenOptions
 ) -> Iterator[WrittenQueries]:
     """The queries of each prompt, as soon as its answer arrives: all in row order, then those that were asked again.
 
     `send` takes requests lazily and yields one answer for each, in order. An answer is about one passage at least, so
     that every round asks for fewer.
     """
-    batches = _batches(material, options)
+    batches = _batches(view, options)
     while True:
         left_out: list[list[int]] = []  # rows by prompt
-        for batch, answer in _answers(material, batches, send, options):
+        for batch, answer in _answers(view, batches, send, options):
             if answer.error:
                 yield WrittenQueries([], unanswered=len(batch), cause=answer.complaint or answer.error)
                 continue
@@ -212,11 +212,11 @@ def model_queries(
             yield WrittenQueries(pairs, dropped=dropped)
         if not left_out:
             return
-        batches = _batches_again(material, left_out)
+        batches = _batches_again(view, left_out)
 
 
 def _answers(
-    material: Material,
+    view: TrainingView,
     batches: Iterable[Batch],
     send: Callable[[Iterable[Request]], Iterable[Answer]],
     options: WrittenOptions,
@@ -226,7 +226,7 @@ def _answers(
     def requests() -> Iterator[Request]:
         for batch in batches:
             sent.append(batch)
-            yield _request(material, batch, options)
+            yield _request(view, batch, options)
 
     for answer in send(requests()):
         yield sent.popleft(), answer

@@ -14,7 +14,7 @@ from lemmata.core.types import Document, Pair, Passage
 from lemmata.core.words import language_of
 from lemmata.core.workers import cluster_map
 from lemmata.graph.concepts.terms import mask
-from lemmata.mine.material import Material
+from lemmata.mine.material import TrainingView
 from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
 from lemmata.mine.queries.wording import Query, parse_styles, word_overlap
@@ -37,21 +37,21 @@ class QueryOptions:
     seed: int = 0  # random seed, for the choice between wordings
 
 
-def rule_queries(material: Material, options: QueryOptions | None = None) -> Iterator[Pair]:
+def rule_queries(view: TrainingView, options: QueryOptions | None = None) -> Iterator[Pair]:
     """Queries for every passage of a part, in row order; reads the part twice."""
     options = options or QueryOptions()
     frequency: Counter[str] = Counter()
-    for _, words in cluster_map(normal_words, (passage for _, passage in material.all_passages()), batch=_BATCH):
+    for _, words in cluster_map(normal_words, (passage for _, passage in view.all_passages()), batch=_BATCH):
         frequency.update(words)
-    document_sizes = Counter(material.document_numbers[material.rows].tolist())
+    document_sizes = Counter(view.document_numbers[view.rows].tolist())
 
     def with_documents() -> Iterator[tuple[int, Passage, Document | None]]:
-        for row, passage in material.all_passages():
-            short = document_sizes[int(material.document_numbers[row])] <= _SHORT_DOCUMENT
-            yield row, passage, material.documents.get(passage.document) if short else None
+        for row, passage in view.all_passages():
+            short = document_sizes[int(view.document_numbers[row])] <= _SHORT_DOCUMENT
+            yield row, passage, view.documents.get(passage.document) if short else None
 
     repeats: Counter[bytes] = Counter()
-    ask = partial(_row_queries, frequency, len(material.rows), options)
+    ask = partial(_row_queries, frequency, len(view.rows), options)
     for (row, *_), queries in cluster_map(ask, with_documents(), batch=_BATCH):
         for query in queries:
             key = hashlib.blake2b(query.text.casefold().encode(), digest_size=8).digest()
