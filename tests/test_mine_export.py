@@ -17,7 +17,7 @@ from lemmata.core.errors import ConfigError, InputError, LeakageError
 from lemmata.core.types import Negative, Pair, Passage, Triplet
 from lemmata.corpus.split import Split
 from lemmata.corpus.training_files import read_batches, read_training, text_columns
-from lemmata.mine.export import Contribution, Mixture, mix, write_training
+from lemmata.mine.export import Contribution, Mixture, mix_records, write_training
 from lemmata.mine.material import TrainingView, training_view
 
 
@@ -135,8 +135,8 @@ def test_any_record_survives_mixing_and_writing(
         Triplet(Pair(anchor, positive, "m"), tuple(Negative(row, "n") for row in rows))
         for anchor, positive, rows in drawn
     ]
-    with mix({"m": records}, Mixture(), seen) as mixed:
-        records_mixed = list(mixed.records)
+    with mix_records({"m": records}, Mixture(), seen) as (mixed, _):
+        records_mixed = list(mixed)
     texts = {(r.pair.anchor if isinstance(r.pair.anchor, str) else seen.texts([r.pair.anchor])[0], r.pair.positive)
              for r in records}  # fmt: skip
     assert set(records_mixed) <= set(records)
@@ -155,37 +155,37 @@ def pairs(source: str, *numbers: int) -> list[Pair]:
 
 def test_of_equal_texts_the_set_named_first_keeps_its_record() -> None:
     streams = {"a": pairs("a", 1, 2, 3, 3), "b": pairs("b", 3, 4), "c": pairs("c", 9)}
-    with mix(streams, Mixture(weights={"b": 1.0, "a": 1.0}), FIVE) as mixed:
-        sources = {(pair.anchor, pair.source) for pair in mixed.records if isinstance(pair, Pair)}
+    with mix_records(streams, Mixture(weights={"b": 1.0, "a": 1.0}), FIVE) as (mixed, table):
+        sources = {(pair.anchor, pair.source) for pair in mixed if isinstance(pair, Pair)}
     assert sources == {("q1", "a"), ("q2", "a"), ("q3", "b"), ("q4", "b")}
-    assert mixed.table == (Contribution("b", 2, 0, 0, 2), Contribution("a", 4, 2, 0, 2))
+    assert table == [Contribution("b", 2, 0, 0, 2), Contribution("a", 4, 2, 0, 2)]
 
 
 def test_a_passage_and_its_text_are_the_same_anchor_but_a_common_beginning_is_not() -> None:
     seen = part("x" * 60 + "a", "x" * 60 + "b", "y")
     records = [Pair(0, 2, "m"), Pair("note. " + "x" * 60 + "a", 2, "m"), Pair(1, 2, "m")]
-    with mix({"m": records}, Mixture(), seen) as mixed:
-        assert len(list(mixed.records)) == 2
+    with mix_records({"m": records}, Mixture(), seen) as (mixed, _):
+        assert len(list(mixed)) == 2
 
 
 def test_caps_and_totals_are_respected_and_the_rest_is_counted() -> None:
     streams = {"a": pairs("a", *range(100)), "b": pairs("b", *range(100, 400)), "c": pairs("c", *range(400, 410))}
-    with mix(streams, Mixture(caps={"b": 50}), FIVE) as mixed:
-        assert [(row.source, row.capped, row.kept) for row in mixed.table] == [
+    with mix_records(streams, Mixture(caps={"b": 50}), FIVE) as (mixed, table):
+        assert [(row.source, row.capped, row.kept) for row in table] == [
             ("a", 0, 100), ("b", 250, 50), ("c", 0, 10),
         ]  # fmt: skip
     mixture = Mixture(weights={"a": 1.0, "b": 2.0, "c": 1.0}, total=100)
-    with mix(streams, mixture, FIVE) as mixed:
-        assert [row.kept for row in mixed.table] == [30, 60, 10]  # c has too few: the others share
-        assert len(list(mixed.records)) == 100
-    with mix(streams, Mixture(weights={"a": 1.0, "b": 0.0}), FIVE) as mixed:
-        assert [row.source for row in mixed.table] == ["a"]
+    with mix_records(streams, mixture, FIVE) as (mixed, table):
+        assert [row.kept for row in table] == [30, 60, 10]  # c has too few: the others share
+        assert len(list(mixed)) == 100
+    with mix_records(streams, Mixture(weights={"a": 1.0, "b": 0.0}), FIVE) as (mixed, table):
+        assert [row.source for row in table] == ["a"]
 
 
 def test_the_mixture_depends_on_the_seed_and_not_on_the_order_of_records() -> None:
     def anchors(seed: int, *numbers: int) -> list[object]:
-        with mix({"a": pairs("a", *numbers)}, Mixture(caps={"a": 30}, seed=seed), FIVE) as mixed:
-            return [record.anchor for record in mixed.records if isinstance(record, Pair)]
+        with mix_records({"a": pairs("a", *numbers)}, Mixture(caps={"a": 30}, seed=seed), FIVE) as (mixed, _):
+            return [record.anchor for record in mixed if isinstance(record, Pair)]
 
     chosen = anchors(1, *range(60))
     assert chosen == anchors(1, *reversed(range(60)))
@@ -195,28 +195,31 @@ def test_the_mixture_depends_on_the_seed_and_not_on_the_order_of_records() -> No
 
 def test_sets_are_mixed_evenly() -> None:
     streams = {"a": pairs("a", *range(500)), "b": pairs("b", *range(500, 1000))}
-    with mix(streams, Mixture(), FIVE) as mixed:
-        first = [record.source for record in list(mixed.records)[:200] if isinstance(record, Pair)]
+    with mix_records(streams, Mixture(), FIVE) as (mixed, _):
+        first = [record.source for record in list(mixed)[:200] if isinstance(record, Pair)]
     assert 60 < first.count("a") < 140
 
 
 def test_a_mixture_of_an_unknown_set_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown set 'quereis'; did you mean 'queries'"):
-        mix({"queries": []}, Mixture(weights={"quereis": 1.0}), FIVE).__enter__()
+        mix_records({"queries": []}, Mixture(weights={"quereis": 1.0}), FIVE).__enter__()
     assert build(Mixture, {"weights": {"a": 2.0}, "total": 5}, "[mixtures.some]") == Mixture({"a": 2.0}, total=5)
 
 
 def test_numpy_numbers_are_accepted() -> None:
     triplet = Triplet(Pair(np.int64(1), np.int64(0), "m"), (Negative(np.int64(2), "n", score=np.float32(0.5)),))  # type: ignore[arg-type]
-    with mix({"m": [triplet]}, Mixture(), FIVE) as mixed:
-        assert list(mixed.records) == [triplet]
+    with mix_records({"m": [triplet]}, Mixture(), FIVE) as (mixed, _):
+        assert list(mixed) == [triplet]
 
 
 def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
     def peak(number: int) -> int:
         tracemalloc.start()
-        with mix({"a": (Pair(f"question {n}", n % 5, "m") for n in range(number))}, Mixture(), FIVE) as mixed:
-            write_training(mixed.records, FIVE, tmp_path / "t.parquet")
+        with mix_records({"a": (Pair(f"question {n}", n % 5, "m") for n in range(number))}, Mixture(), FIVE) as (
+            mixed,
+            table,
+        ):
+            write_training(mixed, FIVE, tmp_path / "t.parquet")
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most

@@ -7,13 +7,12 @@ stopped at any time: the same call resumes, and ends with the same result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lemmata.core.errors import ConfigError, LemmataError
 from lemmata.core.types import Progress
-from lemmata.core.workspace import Options, Settings, Workspace, read_manifest, read_manifests, silent
+from lemmata.core.workspace import Options, Settings, Workspace, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, skips, sources
 from lemmata.encode.load import AUTO
 from lemmata.evaluate.evaluate import corpus_task, evaluate, evaluate_options, tune, tune_rerank
@@ -21,10 +20,16 @@ from lemmata.evaluate.export import export_beir, export_corpus
 from lemmata.evaluate.judge import judge, preview_judged_queries
 from lemmata.evaluate.mteb import run_mteb
 from lemmata.ingest.ingest import ingest, remove
+from lemmata.inspect.inspect import inspect
 from lemmata.maintain.content import listing, show
 from lemmata.maintain.info import document_statistics, info
 from lemmata.maintain.publish import PullReport, pull, push
 from lemmata.maintain.verify import collect_garbage, repair, verify
+from lemmata.mine.domain import select_domain
+from lemmata.mine.embedding import embed_graph
+from lemmata.mine.mine import export_training, import_queries, mine, mix, preview_queries, write_queries
+from lemmata.mine.splits import split
+from lemmata.mine.training_sets import audit, training_sets
 from lemmata.search.ask import ask, open_chat
 from lemmata.search.bridge import find_bridge
 from lemmata.search.index import estimate_index, index, make_allowance, packaged_encoder, remove_encoder
@@ -32,21 +37,11 @@ from lemmata.search.map import build_map
 from lemmata.search.retriever import Retriever
 
 if TYPE_CHECKING:
-    from lemmata.corpus.leakage import Audit, Example
     from lemmata.corpus.split import Keys
     from lemmata.graph.concepts.merge import Merge
     from lemmata.llm.chat import Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
-    from lemmata.mine.mine import MineOptions
-    from lemmata.mine.training_sets import AuditPolicy, NewSet
     from lemmata.train.finetune import FinetuneOptions
-
-
-def _is_everything(part: str) -> bool:
-    """Whether queries are about all passages, not about the training part alone."""
-    if part not in ("train", "all"):
-        raise LemmataError(f"queries are about the part train or all, not {part!r}")
-    return part == "all"
 
 
 class Project(Workspace):
@@ -100,33 +95,6 @@ class Project(Workspace):
         from lemmata.llm.endpoint import EndpointOptions
 
         return self.options(EndpointOptions, "llm", settings)
-
-    def _mine_options(self, settings: Settings | None = None) -> MineOptions:
-        from lemmata.mine.mine import MineOptions
-
-        return self.options(MineOptions, "mine", settings)
-
-    def _audit_policy(self) -> AuditPolicy:
-        """The audit that every mined set has to pass, with the test queries that [audit] names."""
-        from lemmata.corpus.leakage import examples
-        from lemmata.ingest.beir import read_qrels, read_queries
-        from lemmata.mine.training_sets import AuditOptions, AuditPolicy
-
-        options = self.options(AuditOptions, "audit")
-        if not options.queries and not options.qrels:
-            return AuditPolicy(options)
-        if not (options.queries and options.qrels):
-            raise ConfigError(f"{self.config_file}: [audit]: queries and qrels go together")
-        queries = read_queries(self.root / options.queries)
-        return AuditPolicy(options, examples(queries, read_qrels(self.root / options.qrels)))
-
-    def _new_set(self, name: str, gate: str = "", part: str = "train") -> NewSet:
-        """A set to be mined; `gate` is a cross-encoder, "none" for no gate, and by default that of [mine]."""
-        from lemmata.mine.training_sets import NewSet
-
-        gate = gate or self._mine_options().gate
-        gate = "" if gate == "none" else gate
-        return NewSet(self, name, self._audit_policy(), gate, _is_everything(part))
 
     # ------------------------------------------------------------ ingest, index, search
 
@@ -209,12 +177,6 @@ class Project(Workspace):
         options = self.options(LinkOptions, "link", settings)
         return link(self, options, Path(withheld) if withheld else None)
 
-    def embed_graph(self, *, settings: Settings | None = None) -> dict[str, Any]:
-        """Learn a vector for every node of the graph, initialised from the vector of its text."""
-        from lemmata.mine.embedding import EmbedStageOptions, embed
-
-        return embed(self, self.options(EmbedStageOptions, "embed", settings))
-
     def merges(self, *, similar: bool = False) -> list[Merge]:
         """Merges of concepts and their status; with `similar` also candidates by the packaged encoder."""
         from lemmata.encode.load import DEFAULT, load_encoder
@@ -230,149 +192,17 @@ class Project(Workspace):
 
     # ------------------------------------------------------------ training data
 
-    def split(self, *, settings: Settings | None = None) -> dict[str, Any]:
-        """Split the corpus and its concepts into train, validation and test, before anything is mined.
-
-        Without any option, those of the stored split count.
-        """
-        from lemmata.mine.splits import SplitOptions, split
-
-        if not settings and "split" not in self.config:  # "run 'lemmata split' again" must not mean another split
-            stored = read_manifest(self.manifest(self.split_folder)) or {}
-            known = {field.name for field in fields(SplitOptions)}
-            settings = {name: value for name, value in stored.get("options", {}).items() if name in known}
-        return split(self, self.options(SplitOptions, "split", settings))
-
-    def mine(
-        self,
-        what: str,
-        *,
-        name: str = "",
-        of: str = "",
-        kind: str = "embedding",
-        found_within: int = 0,
-        part: str = "train",
-        settings: Settings | None = None,
-    ) -> dict[str, Any]:
-        """Mine `pairs`, `queries`, `triplets` or `negatives` into the training set `name`.
-
-        `of` is the set that negatives are added to (`pairs`), or whose queries get triplets (`queries`); `kind` says
-        where triplets come from; `found_within` keeps only queries that find their passage among so many hits.
-        The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate. Queries of
-        the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
-        """
-        from lemmata.mine import mine
-        from lemmata.mine.embedding import EmbedStageOptions
-
-        options = self._mine_options(settings)
-        if part != "train" and what != "queries":
-            raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
-        new = self._new_set(name or what, options.gate, part)
-        if what == "pairs":
-            return mine.mine_pair_set(new, options.pairs)
-        if what == "queries":
-            return mine.mine_query_set(new, options.queries, found_within=found_within)
-        if what == "triplets":
-            embedding = self.options(EmbedStageOptions, "embed")
-            return mine.mine_triplet_set(new, options, embedding, kind=kind, of=of)
-        if what == "negatives":
-            return mine.mine_negative_set(new, of or "pairs", options.negatives)
-        raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")
-
-    def preview_queries(self, *, model: Settings | None = None, part: str = "train") -> Preview:
-        """Calls, tokens, cost and seconds that `write_queries` would need from here on."""
-        from lemmata.mine.mine import preview_queries
-
-        options, endpoint = self._mine_options().written, self._endpoint_options(model)
-        return preview_queries(self, options, endpoint, everything=_is_everything(part))
-
-    def write_queries(
-        self,
-        limits: Limits,
-        *,
-        name: str = "written",
-        model: Settings | None = None,
-        found_within: int = 0,
-        gate: str = "",
-        part: str = "train",
-    ) -> dict[str, Any]:
-        """Queries for the passages by a language model, never beyond the limits.
-
-        Those of the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
-        """
-        from lemmata.mine.mine import mine_written_set
-
-        options, endpoint = self._mine_options().written, self._endpoint_options(model)
-        new = self._new_set(name, gate, part)
-        return mine_written_set(new, options, endpoint, limits, found_within=found_within)
-
-    def import_queries(
-        self,
-        path: str | Path | None = None,
-        *,
-        queries: str | Path | None = None,
-        qrels: str | Path | None = None,
-        name: str = "imported",
-        complete: bool = False,
-        found_within: int = 0,
-        gate: str = "",
-    ) -> dict[str, Any]:
-        """Import existing queries, from JSON lines at `path` or from `queries` with their `qrels`.
-
-        Only those of training passages are taken. `complete` drops queries that do not end in punctuation.
-        """
-        from lemmata.ingest.beir import read_qrels, read_queries
-        from lemmata.ingest.queries import judged_queries, read_imported
-        from lemmata.mine.mine import mine_imported_set
-
-        if path is not None and queries is None and qrels is None:
-            file, records = str(path), read_imported(Path(path))
-            command = ["import", str(path)]
-        elif path is None and queries is not None and qrels is not None:
-            file = str(qrels)
-            records = judged_queries(read_queries(Path(queries)), read_qrels(Path(qrels)), file=Path(qrels).name)
-            command = ["import", "--queries", str(queries), "--qrels", str(qrels)]
-        else:
-            raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
-        new = self._new_set(name, gate)
-        return mine_imported_set(new, records, file=file, complete=complete, found_within=found_within, command=command)
-
-    def select_domain(
-        self, general: str | Path, out: str | Path, *, share: float = 0.1, encoder: str = "", seed: int = 0
-    ) -> dict[str, Any]:
-        """Write the passages of a general corpus (JSON lines) that are about the field of this one to `out`."""
-        from lemmata.mine.domain import select_domain
-
-        return select_domain(self, Path(general), Path(out), share=share, encoder=encoder, seed=seed)
-
-    def mix(self, mixture: str, *, name: str = "") -> dict[str, Any]:
-        """Mix several training sets into one, as [mixtures.NAME] says; returns what each contributed."""
-        from lemmata.mine.export import Mixture
-        from lemmata.mine.mine import mix_sets
-
-        options = self.named_options(Mixture, "mixtures", mixture, required=True)
-        report, table = mix_sets(self._new_set(name or mixture, "none"), options, mixture)
-        return {**report, "table": [row._asdict() for row in table]}
-
-    def audit(self, names: Sequence[str] = (), *, test: Sequence[Example] = ()) -> Audit:
-        """Look for held-out data and for `test` queries in mined sets; LeakageError where there are any."""
-        from lemmata.mine.training_sets import audit
-
-        policy = self._audit_policy()
-        return audit(self, names, policy._replace(test=[*policy.test, *test]))
-
-    def training_sets(self) -> dict[str, dict[str, Any]]:
-        """Every mined set with its manifest; `out_of_date` says why it should be mined again, or is empty."""
-        from lemmata.core.artefacts import older_source
-
-        manifests = read_manifests(self.training_folder)
-        return {name: {**manifest, "out_of_date": older_source(self, name)} for name, manifest in manifests.items()}
-
-    def export_training(self, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
-        """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`."""
-        from lemmata.mine.mine import export
-
-        return export(self, name, Path(path), file_format)
+    split = split
+    mine = mine
+    preview_queries = preview_queries
+    write_queries = write_queries
+    import_queries = import_queries
+    select_domain = select_domain
+    mix = mix
+    embed_graph = embed_graph
+    audit = audit
+    training_sets = training_sets
+    export_training = export_training
 
     # ------------------------------------------------------------ training
 
@@ -447,13 +277,4 @@ class Project(Workspace):
     export_corpus = export_corpus
     export_beir = export_beir
 
-    def inspect(self, encoders: Sequence[str] = (), out: str | Path | None = None, **options: Any) -> dict[str, Any]:
-        """Look inside encoders on a sample of the corpus; writes a report with figures, and returns its numbers.
-
-        The first one is compared with the others. Options: `documents` and `passages` (ids) to draw, `sample` and
-        `seed`.
-        """
-        from lemmata.inspect.inspect import InspectOptions, inspect
-
-        folder = Path(out) if out is not None else None
-        return inspect(self, encoders, folder, InspectOptions(**options))
+    inspect = inspect

@@ -65,13 +65,18 @@ class InspectOptions:
     seed: int = 0
 
 
-def inspect(workspace: Workspace, encoders: Sequence[str], out: Path | None, options: InspectOptions) -> dict[str, Any]:
-    """Write `report.html`, `numbers.json` and `figures/` to a folder, by default `inspect` in the workspace.
+def inspect(
+    workspace: Workspace, encoders: Sequence[str] = (), out: str | Path | None = None, **settings: Any
+) -> dict[str, Any]:
+    """Look inside encoders on a sample of the corpus; returns the numbers of the report.
 
-    The first encoder is compared with each other one. Without names, it is the one of the index, after the model that
-    it was trained from where it is one of the workspace. What cannot be seen of an encoder is a note in the report.
+    Writes `report.html`, `numbers.json` and `figures/` to the folder `out`, by default `inspect` in the workspace.
+    `settings` are the fields of InspectOptions. The first encoder is compared with each other one. Without names, it is
+    the one of the index, after the model that it was trained from where it is one of the workspace. What cannot be seen
+    of an encoder is a note in the report.
     """
-    out = out if out is not None else workspace.inspection
+    options = InspectOptions(**settings)
+    out = Path(out) if out is not None else workspace.inspection
     is_inspection = (read_manifest(out / "manifest.json") or {}).get("verb") == "inspect"
     if out.exists() and (not out.is_dir() or any(out.iterdir())) and not is_inspection:
         raise InputError("exists and is no inspection, so it is not replaced", file=str(out))

@@ -133,7 +133,13 @@ Row = Mapping[str, Any]  # of the general corpus, as it is read
 
 
 def select_domain(
-    workspace: Workspace, general: Path, out: Path, *, share: float = 0.1, encoder: str = "", seed: int = 0
+    workspace: Workspace,
+    general: str | Path,
+    out: str | Path,
+    *,
+    share: float = 0.1,
+    encoder: str = "",
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Write about `share` of the general corpus, the passages nearest in subject, to the JSON lines `out`.
 
@@ -141,6 +147,7 @@ def select_domain(
     classifier sees the training part alone. A passage that is nearly equal to a held-out one is left out. Lines keep
     their fields and get `domain`, the score. `encoder` is by default that of the index.
     """
+    general, out = Path(general), Path(out)
     if not general.is_file():
         raise InputError("there is no such file: a general corpus is one file of JSON lines", file=str(general))
     if out.exists() and out.samefile(general):

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.core.artefacts import artefact, is_current
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import Concept, Document, Floats, Graph, Integers, Vectors
-from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.training_files import split_key
 from lemmata.encode.load import load_encoder
@@ -41,13 +42,14 @@ class EmbedStageOptions:
     seed: int = 0  # random seed
 
 
-def embed(workspace: Workspace, options: EmbedStageOptions) -> dict[str, Any]:
-    """Train a vector per node and report the measures on held-out edges; resumes from the last checkpoint.
+def embed_graph(workspace: Workspace, *, settings: Settings | None = None) -> dict[str, Any]:
+    """Train a vector per node, from the vector of its text; resumes from the last checkpoint. Reports held-out edges.
 
     Where the corpus is split, only the nodes and edges of the training part count: the vectors of other passages are
     zero, and no edge of theirs is learned.
     """
     begin = time.perf_counter()
+    options = workspace.options(EmbedStageOptions, "embed", settings)
     split = read_manifest(workspace.manifest(workspace.split_folder)) or {}
     with contextlib.closing(Corpus(workspace)) as corpus:
         is_split = split.get("inputs") == corpus.digest
@@ -63,12 +65,8 @@ def embed(workspace: Workspace, options: EmbedStageOptions) -> dict[str, Any]:
 
 def training_embedding(part: TrainingPart, options: EmbedStageOptions) -> tuple[Vectors, Mapping[str, str]]:
     """The embedding of the training part with these options, as stored or trained now, and the texts of its nodes."""
-    if part.stored is None:
-        raise WorkspaceError("there is no graph to embed: run 'lemmata graph build'")
     nodes = _part_to_embed(part)
-    stored = read_manifest(part.workspace.manifest(part.workspace.embedding_folder)) or {}
-    wanted = _identity(nodes, options)
-    if {name: stored.get(name) for name in wanted} != json.loads(json.dumps(wanted)):
+    if not is_current(artefact(part.workspace, "embedding"), _recipe(nodes, options)):
         _embed(nodes, options)
     return open_embedding(part.workspace), nodes.texts
 
@@ -112,7 +110,7 @@ def _texts(documents: Iterable[Document], concepts: Mapping[str, Concept]) -> di
     return texts | {concept.id: f"{concept.name}. {concept.description}" for concept in concepts.values()}
 
 
-def _identity(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
+def _recipe(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     """What must be equal for an embedding to be the one that would be trained now."""
     vectors = vectors_manifest(nodes.workspace) if options.start == "text" else None
     made_by = (vectors or {}).get("made_by", "")
@@ -154,7 +152,7 @@ def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     if nodes.split:
         vectors[[not name for name in graph.nodes]] = 0.0  # random negatives have moved nodes of other parts
     maker = f"graph embedding ({options.operator}, {options.start}{', training part' if nodes.split else ''})"
-    content = {"verb": "embed", "maker": maker, **_identity(nodes, options)}
+    content = {"verb": "embed", "maker": maker, **_recipe(nodes, options)}
     write_embedding(workspace, vectors, {**content, "report": report})
     checkpoint.unlink(missing_ok=True)
     return report

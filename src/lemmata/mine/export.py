@@ -55,21 +55,17 @@ class Contribution(NamedTuple):
     kept: int
 
 
-class Mixed(NamedTuple):
-    """Records in a random order, to be read once, and the sets they come from."""
-
-    records: Iterator[Record]
-    table: tuple[Contribution, ...]
-
-
 @contextlib.contextmanager
-def mix(streams: Mapping[str, Iterable[Record]], mixture: Mixture, view: TrainingView) -> Iterator[Mixed]:
-    """The records of several sets; those that the weights do not name, or weigh 0, are left out.
+def mix_records(
+    streams: Mapping[str, Iterable[Record]], mixture: Mixture, view: TrainingView
+) -> Iterator[tuple[Iterator[Record], list[Contribution]]]:
+    """The records of several sets in a random order, to be read once, and what each gave.
 
-    Records with the same texts of anchor and positive are duplicates: the set named first keeps its record. A set
-    with more than its cap gives a random choice. Where there is more than `total`, each set gives its weight's
-    share, and the others fill up for a set that is too small. The choice and the order depend on the texts and the
-    seed, not on the order of the records. Records wait in a temporary file: memory is 41 bytes per record.
+    Sets that the weights do not name, or weigh 0, are left out. Records with the same texts of anchor and positive are
+    duplicates: the set named first keeps its record. A set with more than its cap gives a random choice. Where there is
+    more than `total`, each set gives its weight's share, and the others fill up for a set that is too small. The choice
+    and the order depend on the texts and the seed, not on the order of the records. Records wait in a temporary file:
+    memory is 41 bytes per record.
     """
     weights = mixture.weights or dict.fromkeys(streams, 1.0)
     for name, amount in (*weights.items(), *mixture.caps.items()):
@@ -98,7 +94,7 @@ def mix(streams: Mapping[str, Iterable[Record]], mixture: Mixture, view: Trainin
             table.append(Contribution(name, offered, offered - len(rows), len(rows) - kept, kept))
         order = np.flatnonzero(chosen)
         order = order[np.argsort(random_keys[order], kind="stable")]
-        yield Mixed(_read_spool(spool, offers.starts, order), tuple(table))
+        yield _read_spool(spool, offers.starts, order), table
 
 
 class _Offers(NamedTuple):

@@ -14,24 +14,25 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from lemmata.core.errors import ConfigError, LemmataError, suggest
+from lemmata.core.errors import ConfigError, LemmataError
 from lemmata.core.files import write_atomically
 from lemmata.core.types import Integers, Mask, Pair, Triplet
-from lemmata.core.workspace import Workspace
+from lemmata.core.workspace import Settings, Workspace
 from lemmata.corpus.split import LEFT_OUT, PARTS
 from lemmata.corpus.training_files import set_file, text_columns
-from lemmata.ingest.queries import ImportedQuery
+from lemmata.ingest.beir import read_qrels, read_queries
+from lemmata.ingest.queries import judged_queries, read_imported
 from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.mine.embedding import EmbedStageOptions, training_embedding
-from lemmata.mine.export import FORMATS, Contribution, Mixture, mix, write_training
+from lemmata.mine.export import Mixture, mix_records, parts_of, write_training
 from lemmata.mine.imported import ImportReport, imported_pairs
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_prompt, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
-from lemmata.mine.training_sets import NewSet, TrainingPart, open_training_part, pair_of, trainable_sets, write_set
+from lemmata.mine.training_sets import TrainingPart, open_training_part, trainable_sets, write_set
 from lemmata.mine.triplets import (
     SCINCL,
     CitationTripletOptions,
@@ -58,14 +59,58 @@ class MineOptions:
     negatives: NegativeOptions = field(default_factory=NegativeOptions)
 
 
-# ---------------------------------------------------------------- pairs
+def mine_options(workspace: Workspace, settings: Settings | None = None) -> MineOptions:
+    """The options of [mine]."""
+    return workspace.options(MineOptions, "mine", settings)
 
 
-def mine_pair_set(new: NewSet, options: PairOptions) -> dict[str, Any]:
-    """Pairs from concepts, structure and citations."""
-    with open_training_part(new.workspace) as part:
-        command = ["pairs", "--name", new.name, *_changed(options, "seed")]
-        return write_set(new, part, mine_pairs(part.view, options), asdict(options), command=command)
+def mine(
+    workspace: Workspace,
+    what: str,
+    *,
+    name: str = "",
+    of: str = "",
+    kind: str = "embedding",
+    found_within: int = 0,
+    part: str = "train",
+    settings: Settings | None = None,
+) -> dict[str, Any]:
+    """Mine `pairs`, `queries`, `triplets` or `negatives` into the training set `name`.
+
+    `of` is the set that negatives are added to (`pairs`), or whose queries get triplets (`queries`); `kind` says
+    where triplets come from; `found_within` keeps only queries that find their passage among so many hits.
+    The cross-encoder `gate` in `settings` drops positives and negatives that it doubts; "none": no gate. Queries of
+    the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
+    """
+    options = mine_options(workspace, settings)
+    if part != "train" and what != "queries":
+        raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
+    name, gate = name or what, _gate(options.gate)
+    if what == "triplets":
+        return _mine_triplets(workspace, name, gate, options, kind, of)
+    if what == "negatives":
+        return _mine_negatives(workspace, name, gate, options.negatives, of or "pairs")
+    if what not in ("pairs", "queries"):
+        raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")
+    with open_training_part(workspace, includes_held_out=_includes_held_out(part)) as opened:
+        if what == "pairs":
+            pairs, command = mine_pairs(opened.view, options.pairs), ["pairs", "--name", name]
+            command += _changed(options.pairs, "seed")
+            return write_set(opened, name, pairs, asdict(options.pairs), command=command, gate=gate)
+        queries, command = rule_queries(opened.view, options.queries), ["queries", "--name", name]
+        command += [*["--part", "all"] * opened.includes_held_out, *_changed(options.queries, "seed")]
+        return _write_queries(opened, name, gate, queries, asdict(options.queries), found_within, command)
+
+
+def _gate(name: str) -> str:
+    return "" if name == "none" else name
+
+
+def _includes_held_out(part: str) -> bool:
+    """Whether queries are about all passages, not about the training part alone."""
+    if part not in ("train", "all"):
+        raise LemmataError(f"queries are about the part train or all, not {part!r}")
+    return part == "all"
 
 
 def _changed(options: Any, *names: str) -> list[str]:
@@ -78,17 +123,10 @@ def _changed(options: Any, *names: str) -> list[str]:
 # ---------------------------------------------------------------- queries
 
 
-def mine_query_set(new: NewSet, options: QueryOptions, *, found_within: int = 0) -> dict[str, Any]:
-    """Queries made by rules; with `found_within` only those that find their passage among so many hits."""
-    with open_training_part(new.workspace, everything=new.everything) as part:
-        command = ["queries", "--name", new.name, *["--part", "all"] * new.everything, *_changed(options, "seed")]
-        pairs = rule_queries(part.view, options)
-        return _write_queries(new, part, pairs, asdict(options), found_within, command)
-
-
 def _write_queries(
-    new: NewSet,
     part: TrainingPart,
+    name: str,
+    gate: str,
     pairs: Iterable[Pair],
     options: Mapping[str, Any],
     found_within: int,
@@ -97,7 +135,7 @@ def _write_queries(
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     if not found_within:
-        return write_set(new, part, pairs, options, command=command, details=details)
+        return write_set(part, name, pairs, options, command=command, gate=gate, details=details)
     command = [*command, "--found-within", str(found_within)]
     tried: Counter[str] = Counter()
     kept: Counter[str] = Counter()
@@ -106,10 +144,10 @@ def _write_queries(
         shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(tried.items())}
         return {**details(), "round_trip": shares}
 
-    with Retriever(new.workspace) as retriever:
+    with Retriever(part.workspace) as retriever:
         search = partial(interleaved_search, retriever, part.view.allowed)
         queries = round_trip(pairs, search, found_within, tried, kept)
-        return write_set(new, part, queries, options, command=command, details=with_shares)
+        return write_set(part, name, queries, options, command=command, gate=gate, details=with_shares)
 
 
 def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
@@ -119,32 +157,45 @@ def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str]
     return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
 
 
-def preview_queries(
-    workspace: Workspace, options: WrittenOptions, endpoint: EndpointOptions, *, everything: bool = False
-) -> Preview:
-    """Calls, tokens and cost of letting a model write queries, or `everything`; nothing is sent."""
+@contextlib.contextmanager
+def _open_chat(
+    workspace: Workspace, model: Settings | None, part: str, *, hold: bool = True
+) -> Iterator[tuple[TrainingPart, Chat, EndpointOptions]]:
+    endpoint = workspace.options(EndpointOptions, "llm", model)
     with (
-        open_training_part(workspace, hold=False, everything=everything) as part,
+        open_training_part(workspace, hold=hold, includes_held_out=_includes_held_out(part)) as opened,
         contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
     ):
-        return chat.preview(query_requests(part.view, options))
+        yield opened, chat, endpoint
 
 
-def mine_written_set(
-    new: NewSet, options: WrittenOptions, endpoint: EndpointOptions, limits: Limits, *, found_within: int = 0
+def preview_queries(workspace: Workspace, *, model: Settings | None = None, part: str = "train") -> Preview:
+    """Calls, tokens, cost and seconds that `write_queries` would need from here on; nothing is sent."""
+    options = mine_options(workspace).written
+    with _open_chat(workspace, model, part, hold=False) as (opened, chat, _):
+        return chat.preview(query_requests(opened.view, options))
+
+
+def write_queries(
+    workspace: Workspace,
+    limits: Limits,
+    *,
+    name: str = "written",
+    model: Settings | None = None,
+    found_within: int = 0,
+    gate: str = "",
+    part: str = "train",
 ) -> dict[str, Any]:
-    """Queries written by a language model.
+    """Queries for the passages by a language model, never beyond the limits.
 
     The limits count all runs of this set together until every passage has a reply, and other calls of the workspace in
     between; `seconds` counts this run alone. Replies of earlier runs are reused. Passages without a reply are counted
     as `unanswered` and asked again in the next run; entries of replies that do not fit are counted as `dropped`.
+    Queries of the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
     """
-    workspace = new.workspace
-    with (
-        open_training_part(workspace, everything=new.everything) as part,
-        contextlib.closing(Chat(endpoint, workspace.answers, new.workspace.key)) as chat,
-    ):
-        start_file = workspace.training(f".{new.name}.begun")
+    options = mine_options(workspace)
+    with _open_chat(workspace, model, part) as (opened, chat, endpoint):
+        start_file = workspace.training(f".{name}.begun")
         if not start_file.exists():
             write_atomically(start_file, json.dumps(chat.spent()).encode())
         spent_before = Spent(*json.loads(start_file.read_bytes()))
@@ -156,8 +207,7 @@ def mine_written_set(
             nonlocal unanswered
             any_answer = False
             causes: Counter[str] = Counter()
-            send = partial(chat.run, budget=budget)
-            for written in model_queries(part.view, send, options):
+            for written in model_queries(opened.view, partial(chat.run, budget=budget), options.written):
                 unanswered += written.unanswered
                 dropped.update(written.dropped)
                 any_answer = any_answer or not written.unanswered
@@ -168,27 +218,27 @@ def mine_written_set(
                     raise LemmataError(f"{chat.down}; the answers so far are stored: run the same command to resume")
             if unanswered and not any_answer:
                 cause = causes.most_common(1)[0][0] if causes else budget.reached
-                raise LemmataError(_no_answer(endpoint.model, unanswered, cause))
+                number = f"{unanswered:,} {'passage' if unanswered == 1 else 'passages'}"
+                raise LemmataError(f"{endpoint.model} gave no valid answer for {number}: {cause}")
 
         def details() -> dict[str, Any]:
-            spent = chat.spent().without(spent_before)
-            by_rule = dict(dropped.most_common())
-            limit = budget.reached if unanswered else ""
-            counts = {"unanswered": unanswered, "limit": limit, "dropped": by_rule, "json_mode": chat.json_mode}
-            return {"round_trip": {}, **counts, "spent": spent._asdict()}
+            return {
+                "round_trip": {},
+                "unanswered": unanswered,
+                "limit": budget.reached if unanswered else "",
+                "dropped": dict(dropped.most_common()),
+                "json_mode": chat.json_mode,
+                "spent": chat.spent().without(spent_before)._asdict(),
+            }
 
-        used = {"model": endpoint.model, "prompt": query_prompt(options), **asdict(options)}
-        command = ["queries", *_model_arguments(endpoint, limits), "--name", new.name]
-        command += ["--part", "all"] * new.everything
-        report = _write_queries(new, part, pairs(), used, found_within, command, details)
+        used = {"model": endpoint.model, "prompt": query_prompt(options.written), **asdict(options.written)}
+        command = ["queries", *_model_arguments(endpoint, limits), "--name", name]
+        command += ["--part", "all"] * opened.includes_held_out
+        gate = _gate(gate or options.gate)
+        report = _write_queries(opened, name, gate, pairs(), used, found_within, command, details)
         if not unanswered:
             start_file.unlink()
         return report
-
-
-def _no_answer(model: str, passages: int, cause: str) -> str:
-    number = f"{passages:,} {'passage' if passages == 1 else 'passages'}"
-    return f"{model} gave no valid answer for {number}: {cause}"
 
 
 def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> list[str]:
@@ -202,17 +252,31 @@ def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> list[str]:
     return words if any(limits) else [*words, "--unlimited"]
 
 
-def mine_imported_set(
-    new: NewSet,
-    queries: Iterable[ImportedQuery],
+def import_queries(
+    workspace: Workspace,
+    path: str | Path | None = None,
     *,
-    file: str,
+    queries: str | Path | None = None,
+    qrels: str | Path | None = None,
+    name: str = "imported",
     complete: bool = False,
     found_within: int = 0,
-    command: Sequence[str] = (),
+    gate: str = "",
 ) -> dict[str, Any]:
-    """Queries that somebody else wrote, those of training passages only; the report counts the others by reason."""
-    with open_training_part(new.workspace) as part:
+    """Import existing queries, from JSON lines at `path` or from `queries` with their `qrels`.
+
+    Only those of training passages are taken; the report counts the others by reason. `complete` drops queries that do
+    not end in punctuation.
+    """
+    if path is not None and queries is None and qrels is None:
+        file, records, command = str(path), read_imported(Path(path)), ["import", str(path)]
+    elif path is None and queries is not None and qrels is not None:
+        file, judgments = str(qrels), read_qrels(Path(qrels))
+        records = judged_queries(read_queries(Path(queries)), judgments, file=Path(qrels).name)
+        command = ["import", "--queries", str(queries), "--qrels", str(qrels)]
+    else:
+        raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
+    with open_training_part(workspace) as part:
         row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
 
         def part_of(identity: str) -> str:
@@ -222,30 +286,31 @@ def mine_imported_set(
             return "no part" if number == LEFT_OUT else PARTS[number]
 
         imported = ImportReport()
-        pairs = imported_pairs(queries, part.view.row_of, part_of, file=file, complete=complete, report=imported)
+        pairs = imported_pairs(records, part.view.row_of, part_of, file=file, complete=complete, report=imported)
 
         def details() -> dict[str, Any]:
             left_out = dict(sorted(imported.left_out.items()))
             return {"imported": {"read": imported.read, "left_out": left_out, "first_unknown": imported.first_unknown}}
 
         used = {"file": file, "complete": complete, "found_within": found_within}
-        again = [*(command or ("import", file)), "--name", new.name, *["--complete"] * complete]
-        return _write_queries(new, part, pairs, used, found_within, again, details)
+        command += ["--name", name, *["--complete"] * complete]
+        gate = _gate(gate or mine_options(workspace).gate)
+        return _write_queries(part, name, gate, pairs, used, found_within, command, details)
 
 
 # ---------------------------------------------------------------- triplets and negatives
 
 
-def mine_triplet_set(
-    new: NewSet, options: MineOptions, embedding: EmbedStageOptions, *, kind: str = "embedding", of: str = ""
+def _mine_triplets(
+    workspace: Workspace, name: str, gate: str, options: MineOptions, kind: str, of: str
 ) -> dict[str, Any]:
     """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
     if kind not in TRIPLETS:
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
     sources = [of or "queries"] if kind == "queries" else []
     for source in sources:
-        set_file(new.workspace, source)
-    with open_training_part(new.workspace) as part:
+        set_file(workspace, source)
+    with open_training_part(workspace) as part:
         triplets: Iterable[Triplet]
         if kind == "citations":
             triplets = citation_triplets(part.view, options.citations)
@@ -254,24 +319,23 @@ def mine_triplet_set(
             changed = _changed(options.citations, "relations", "seed")
         else:
             chosen = replace(SCINCL, seed=options.triplets.seed) if kind == "scincl" else options.triplets
-            vectors, texts = training_embedding(part, embedding)
+            vectors, texts = training_embedding(part, workspace.options(EmbedStageOptions, "embed"))
             triplets = graph_triplets(part.view, vectors, chosen, texts=texts)
             negatives, used = chosen.hard + chosen.easy, asdict(chosen)
             changed = _changed(chosen, "seed")
             if kind == "queries":
-                records = part.records(*sources)
-                pairs = (record for record in records if isinstance(record, Pair))
+                pairs = (record for record in part.records(*sources) if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.view), 10
-        command = ["triplets", "--from", kind, "--name", new.name, *(["--of", of] if of else []), *changed]
-        return write_set(new, part, triplets, used, command=command, sources=sources, negatives=negatives)
+        command = ["triplets", "--from", kind, "--name", name, *(["--of", of] if of else []), *changed]
+        return write_set(part, name, triplets, used, command=command, gate=gate, sources=sources, negatives=negatives)
 
 
-def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[str, Any]:
+def _mine_negatives(workspace: Workspace, name: str, gate: str, options: NegativeOptions, of: str) -> dict[str, Any]:
     """The pairs of the set `of`, each with hard negatives."""
-    set_file(new.workspace, of)
-    with open_training_part(new.workspace) as part, Retriever(new.workspace) as retriever:
+    set_file(workspace, of)
+    with open_training_part(workspace) as part, Retriever(workspace) as retriever:
         mined = NegativeReport()
-        pairs = [pair_of(record) for record in part.records(of)]
+        pairs = [parts_of(record)[0] for record in part.records(of)]
         triplets = mine_negatives(
             pairs,
             part.view,
@@ -288,48 +352,45 @@ def mine_negative_set(new: NewSet, of: str, options: NegativeOptions) -> dict[st
             kept, dropped = dict(mined.kept), dict(mined.dropped)
             return {"left_out": mined.left_out, "short": mined.short, "kept": kept, "dropped": dropped}
 
-        used = {"of": of, **asdict(options)}
-        command = ["negatives", of, "--name", new.name, *_changed(options, "number")]
+        def why_none() -> str:
+            """Which rules left no candidate for any pair, the strictest first."""
+            if not mined.pairs:
+                return f"the set {of!r} has no pairs"
+            rules = ", ".join(f"{rule} {count:,}" for rule, count in mined.dropped.most_common() if count)
+            cause = f"all candidates for its {mined.pairs:,} pairs were dropped, by the rules {rules}"
+            return f"{cause if rules else 'no candidates'} (see the keys of [mine.negatives])"
+
         return write_set(
-            new,
             part,
+            name,
             triplets,
-            used,
-            command=command,
+            {"of": of, **asdict(options)},
+            command=["negatives", of, "--name", name, *_changed(options, "number")],
+            gate=gate,
             sources=[of],
             negatives=options.number,
             details=details,
-            why_none=lambda: _why_no_negatives(mined, of),
+            why_none=why_none,
         )
-
-
-def _why_no_negatives(mined: NegativeReport, of: str) -> str:
-    """Which rules left no candidate for any pair, the strictest first."""
-    if not mined.pairs:
-        return f"the set {of!r} has no pairs"
-    rules = ", ".join(f"{rule} {count:,}" for rule, count in mined.dropped.most_common() if count)
-    cause = (
-        f"all candidates for its {mined.pairs:,} pairs were dropped, by the rules {rules}" if rules else "no candidates"
-    )
-    return f"{cause} (see the keys of [mine.negatives])"
 
 
 # ---------------------------------------------------------------- mix and export
 
 
-def mix_sets(new: NewSet, mixture: Mixture, table: str = "") -> tuple[dict[str, Any], Sequence[Contribution]]:
-    """One training set from several of the same split, as the `table` of a mixture says; and what each contributed."""
-    names = list(mixture.weights) or [other for other in trainable_sets(new.workspace) if other != new.name]
-    for name in names:
-        set_file(new.workspace, name)
-    with open_training_part(new.workspace) as part:
+def mix(workspace: Workspace, mixture: str, *, name: str = "") -> dict[str, Any]:
+    """Mix several training sets of one split, as [mixtures.NAME] says; the `table` says what each contributed."""
+    options = workspace.named_options(Mixture, "mixtures", mixture, required=True)
+    name = name or mixture
+    names = list(options.weights) or [other for other in trainable_sets(workspace) if other != name]
+    negatives = max((_negatives_in(workspace, source) for source in names), default=0)
+    with open_training_part(workspace) as part:
         streams = {source: part.records(source) for source in names}
-        negatives = max((_negatives_in(new.workspace, source) for source in names), default=0)
-        with mix(streams, mixture, part.view) as mixed:
-            command = ["mix", table or new.name, "--name", new.name]
-            return write_set(
-                new, part, mixed.records, asdict(mixture), command=command, sources=names, negatives=negatives
-            ), mixed.table
+        with mix_records(streams, options, part.view) as (records, table):
+            command = ["mix", mixture, "--name", name]
+            report = write_set(
+                part, name, records, asdict(options), command=command, sources=names, negatives=negatives
+            )
+    return {**report, "table": [row._asdict() for row in table]}
 
 
 def _negatives_in(workspace: Workspace, name: str) -> int:
@@ -337,10 +398,9 @@ def _negatives_in(workspace: Workspace, name: str) -> int:
     return len(text_columns(set_file(workspace, name))) - 2
 
 
-def export(workspace: Workspace, name: str, path: Path, file_format: str) -> int:
-    """Write a set in a format that other trainers read; returns the number of records."""
-    if file_format not in FORMATS:
-        raise ConfigError(f"there is no format {file_format!r}{suggest(file_format, FORMATS)}")
-    negatives = _negatives_in(workspace, name)
+def export_training(workspace: Workspace, name: str, path: str | Path, *, file_format: str = "parquet") -> int:
+    """Write a mined set as `parquet`, `tevatron`, `flagembedding` or `tsv`; returns the number of records."""
     with open_training_part(workspace, hold=False) as part:
-        return write_training(part.records(name), part.view, path, file_format=file_format, negatives=negatives)
+        return write_training(
+            part.records(name), part.view, Path(path), file_format=file_format, negatives=_negatives_in(workspace, name)
+        )

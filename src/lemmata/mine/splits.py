@@ -22,11 +22,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import artefact, read_undamaged
+from lemmata.core.artefacts import artefact, is_current, open_artefact
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.types import Concept, Integers, Mask
 from lemmata.core.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
-from lemmata.core.workspace import Workspace
+from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
 from lemmata.corpus.split import LEFT_OUT, PARTS, Parts, Split, earlier_split, id_keys, write_split
@@ -616,21 +616,24 @@ def split_concepts(
     return {name: PARTS[number] for name, number in zip(ids, part.tolist(), strict=True)}
 
 
-def split(workspace: Workspace, options: SplitOptions) -> dict[str, Any]:
-    """Assign a part to every passage and every concept; returns the counts and notes for the reader.
+def split(workspace: Workspace, *, settings: Settings | None = None) -> dict[str, Any]:
+    """Split the corpus and its concepts into train, validation and test, before anything is mined.
 
-    What the stored split of the same options has assigned stays where it is; one that is up to date stays as it is.
+    Without any option, those of the stored split count. What the stored split of the same options has assigned stays
+    where it is; one that is up to date stays as it is. Returns the counts and notes for the reader.
     """
     begin = time.perf_counter()
+    if not settings and "split" not in workspace.config:  # "run 'lemmata split' again" must not mean another split
+        settings = (read_manifest(workspace.manifest(workspace.split_folder)) or {}).get("options")
+    options = workspace.options(SplitOptions, "split", settings)
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus:
         workspace.progress("comparing passages", 0, None)
         stored = open_graph_if_built(workspace)
         graph = stored.inputs if stored else ""
-        manifest = {"verb": "split", "inputs": corpus.digest, "graph": graph, "options": asdict(options)}
-        made = read_undamaged(artefact(workspace, "split"))
-        if made is not None and manifest.items() <= made.items():
-            return {"counts": made["counts"], "notes": made["notes"], "seconds": time.perf_counter() - begin}
-        outlined = outline(corpus, stored)
-        parts = split_corpus(outlined, options, earlier_split(workspace, asdict(options)))
-        write_split(workspace, parts, manifest)
-    return {"counts": parts.counts(), "notes": list(parts.notes), "seconds": time.perf_counter() - begin}
+        recipe = {"verb": "split", "inputs": corpus.digest, "graph": graph, "options": asdict(options)}
+        item = artefact(workspace, "split")
+        if not is_current(item, recipe):
+            parts = split_corpus(outline(corpus, stored), options, earlier_split(workspace, asdict(options)))
+            write_split(workspace, parts, recipe)
+        made = open_artefact(workspace, item)
+    return {"counts": made["counts"], "notes": made["notes"], "seconds": time.perf_counter() - begin}

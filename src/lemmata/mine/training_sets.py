@@ -23,14 +23,15 @@ from lemmata.core.files import writing
 from lemmata.core.types import Edge, Negative, Pair, Triplet
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
-from lemmata.corpus.leakage import Audit, Example
+from lemmata.corpus.leakage import Audit, Example, examples
 from lemmata.corpus.split import Keys, Split, id_keys, open_split
 from lemmata.corpus.training_files import read_batches, read_training, set_file, sets, split_key
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph_if_built
+from lemmata.ingest.beir import read_qrels, read_queries
 from lemmata.mine.audit import LINKS, inspect_mined, refuse
-from lemmata.mine.export import Record, write_training
-from lemmata.mine.gate import GateReport, gated, thresholds_of
+from lemmata.mine.export import Record, parts_of, write_training
+from lemmata.mine.gate import GateReport, gated, kind_of, thresholds_of
 from lemmata.mine.material import TrainingView, training_view
 from lemmata.plant.link import ExpandedCorpus, indexed_corpus
 
@@ -48,23 +49,6 @@ class AuditOptions:
     similarity: float = 0.7  # of word shingles, from which two texts are near-duplicates
 
 
-class AuditPolicy(NamedTuple):
-    """The leakage audit that every set has to pass."""
-
-    options: AuditOptions = AuditOptions()
-    test: Sequence[Example] = ()  # queries that a user keeps outside the workspace
-
-
-class NewSet(NamedTuple):
-    """A training set to be made, and the audit that it has to pass."""
-
-    workspace: Workspace
-    name: str
-    policy: AuditPolicy
-    gate: str = ""  # a cross-encoder that positives and negatives have to pass
-    everything: bool = False  # of all passages, held-out ones too: to search with, never to train on
-
-
 class TrainingPart(NamedTuple):
     """An open workspace, and the view of its training part."""
 
@@ -73,28 +57,35 @@ class TrainingPart(NamedTuple):
     split: Split
     stored: StoredGraph | None
     view: TrainingView
+    includes_held_out: bool = False  # all passages: to search with, never to train on
 
     def records(self, name: str) -> Iterator[Record]:
         """The records of a set that was mined from this part; LeakageError for a set of another split."""
         manifest = read_manifest(self.workspace.manifest(self.workspace.training(name))) or {}
-        _refuse_everything(name, manifest)
+        _refuse_held_out(name, manifest)
         if manifest and manifest["split"] != split_key(self.workspace):
             check_sets(self.workspace, [name])
         return _read_set(self.workspace, name, self.view.row_of, self.view.answer_of)
 
 
 @contextlib.contextmanager
-def open_training_part(workspace: Workspace, *, hold: bool = True, everything: bool = False) -> Iterator[TrainingPart]:
+def open_training_part(
+    workspace: Workspace, *, hold: bool = True, includes_held_out: bool = False
+) -> Iterator[TrainingPart]:
     """The training part, with the corpus open until the end of the block.
 
-    The workspace is locked meanwhile, unless nothing is written to it (`hold=False`). With `everything` all passages
-    are in it, and there need be no split: for texts that search uses, and that nothing is trained on.
+    The workspace is locked meanwhile, unless nothing is written to it (`hold=False`). With
+    `includes_held_out` all passages are in it, and there need be no split: for texts that search uses, and that
+    nothing is trained on.
     """
     with (
         workspace.hold() if hold else contextlib.nullcontext(),
         contextlib.closing(Corpus(workspace)) as corpus,
     ):
-        split = _no_split(len(corpus)) if everything else open_split(workspace, corpus.digest)
+        if includes_held_out:
+            split = Split(np.zeros(len(corpus), np.int8), np.zeros(len(corpus), bool))
+        else:
+            split = open_split(workspace, corpus.digest)
         stored = open_graph_if_built(workspace)
         part = training_view(
             corpus,
@@ -107,12 +98,7 @@ def open_training_part(workspace: Workspace, *, hold: bool = True, everything: b
         texts = indexed_corpus(workspace, corpus)
         if isinstance(texts, ExpandedCorpus):
             part = replace(part, indexed=texts.content)
-        yield TrainingPart(workspace, corpus, split, stored, part)
-
-
-def _no_split(rows: int) -> Split:
-    """A split that holds nothing out."""
-    return Split(np.zeros(rows, np.int8), np.zeros(rows, bool))
+        yield TrainingPart(workspace, corpus, split, stored, part, includes_held_out)
 
 
 def _edges_with_evidence(workspace: Workspace, stored: StoredGraph) -> Iterator[Edge]:
@@ -120,12 +106,19 @@ def _edges_with_evidence(workspace: Workspace, stored: StoredGraph) -> Iterator[
         yield from records.merged_edges(stored.merged)
 
 
+def training_sets(workspace: Workspace) -> dict[str, dict[str, Any]]:
+    """Every mined set with its manifest; `out_of_date` says why it should be mined again, or is empty."""
+    return {
+        name: {**manifest, "out_of_date": older_source(workspace, name)} for name, manifest in sets(workspace).items()
+    }
+
+
 def trainable_sets(workspace: Workspace) -> list[str]:
     """The names of all sets but those of all passages, which serve search only."""
     return [name for name, manifest in sets(workspace).items() if not manifest["everything"]]
 
 
-def _refuse_everything(name: str, manifest: Mapping[str, Any]) -> None:
+def _refuse_held_out(name: str, manifest: Mapping[str, Any]) -> None:
     if manifest.get("everything"):
         raise LeakageError(
             f"the set {name!r} is about all passages, held-out ones too: it serves 'lemmata index --summaries {name}',"
@@ -149,7 +142,7 @@ def check_sets(workspace: Workspace, names: Iterable[str]) -> None:
     key = split_key(workspace)
     for name in names:
         manifest = sets(workspace).get(name, {})
-        _refuse_everything(name, manifest)
+        _refuse_held_out(name, manifest)
         held_out = _held_out(set_file(workspace, name), training, answers=split.answers)
         same_split = manifest.get("split") == key
         if same_split and not held_out:
@@ -198,20 +191,17 @@ def _read_set(
         yield Triplet(pair, negatives) if negatives else pair
 
 
-def pair_of(record: Record) -> Pair:
-    return record if isinstance(record, Pair) else record.pair
-
-
 # ---------------------------------------------------------------- write and audit
 
 
 def write_set(
-    new: NewSet,
     part: TrainingPart,
+    name: str,
     records: Iterable[Record],
     options: Mapping[str, Any],
     *,
     command: Sequence[str],
+    gate: str = "",
     sources: Iterable[str] = (),
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
@@ -219,34 +209,36 @@ def write_set(
 ) -> dict[str, Any]:
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
-    `details` are added to the report, `why_none` explains a set without any record; both are asked for after the last
-    record. The words of `command` make the set again, after `lemmata mine`; `sources` are the sets that it is made
-    from. The report says whether a set of that name is `replaced`, and which sources are out of date in its `notes`.
+    The cross-encoder `gate` drops records that it doubts. `details` are added to the report, `why_none` explains a set
+    without any record; both are asked for after the last record. The words of `command` make the set again, after
+    `lemmata mine`; `sources` are the sets that it is made from. The report says whether a set of that name is
+    `replaced`, and which sources are out of date in its `notes`.
     """
-    workspace, name, policy, *_ = new
-    progress = workspace.progress
+    workspace, progress = part.workspace, part.workspace.progress
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
+    audit_set = _auditor(part)
     replaced = name in sets(workspace)
     made_from = {source: set_digest(workspace, source) for source in sources}
     notes = older_sources(workspace, made_from)
     counts: Counter[str] = Counter()
-    gate: GateReport | None = None
-    if new.gate:
-        scorer = load_cross_encoder(new.gate, models=workspace.models_folder)
+    gate_report: GateReport | None = None
+    if gate:
+        scorer = load_cross_encoder(gate, models=workspace.models_folder)
         of = sets(workspace).get(options.get("of", ""), {}).get("report", {})
         # what passed once is not dropped by thresholds that are drawn anew
-        gate = GateReport(scorer.name, thresholds=thresholds_of(of.get("gate", {}), scorer.name))
-        records = gated(records, scorer.score, part.view, gate, progress)
+        gate_report = GateReport(scorer.name, thresholds=thresholds_of(of.get("gate", {}), scorer.name))
+        records = gated(records, scorer.score, part.view, gate_report, progress)
+        command, options = [*command, "--gate", gate], {**options, "gate": gate}
 
     def allowed_records() -> Iterator[Record]:
         for number, record in enumerate(records):
-            pair = pair_of(record)
+            pair, _ = parts_of(record)
             if isinstance(pair.anchor, str) and not part.view.may_query(pair.anchor):
                 counts["left out: asks about a held-out concept"] += 1
                 continue
-            counts[f"{pair.source}/{pair.relation}" if pair.relation else pair.source] += 1
+            counts[kind_of(pair)] += 1
             if number % 1000 == 0:
                 progress(f"mining {name}", number, None)
             yield record
@@ -255,33 +247,34 @@ def write_set(
         temporary = folder.name
         number = write_training(allowed_records(), part.view, workspace.training_file(temporary), negatives=negatives)
         mined = time.perf_counter() - begin
-        if not number and gate is not None and gate.by_kind:
-            raise LemmataError(f"the gate {new.gate!r} let none of the records of {name!r} pass: mine them without it")
+        if not number and gate_report is not None and gate_report.by_kind:
+            raise LemmataError(f"the gate {gate!r} let none of the records of {name!r} pass: mine them without it")
         if not number:
             raise LemmataError(f"the training part has nothing to mine for {name!r}: {why_none()}")
-        sentence, dropped = NOT_AUDITED, 0
-        if not new.everything:
+        sentence = NOT_AUDITED
+        if not part.includes_held_out:
             progress("auditing", 0, None)
-            result, dropped = _drop_near_duplicates(part, temporary, policy, negatives, name)
+            result, dropped = _drop_near_duplicates(part, temporary, audit_set, negatives, name)
             sentence = result.sentence()
-        if dropped:
-            counts["left out: nearly equal to held-out text"] = dropped
+            number -= dropped
+            if dropped:
+                counts["left out: nearly equal to held-out text"] = dropped
         report: dict[str, Any] = {
             "name": name,
-            "records": number - dropped,
+            "records": number,
             "by_source": dict(sorted(counts.items())),
             "audit": sentence,
             **details(),
-            **({"gate": gate.as_json()} if gate is not None else {}),
+            **({"gate": gate_report.as_json()} if gate_report is not None else {}),
         }
         content = {
             "verb": "mine",
             "inputs": part.corpus.digest,
             "split": split_key(workspace),
-            "command": shlex.join(["lemmata", "mine", *command, *(["--gate", new.gate] if new.gate else [])]),
-            "options": {**options, **({"gate": new.gate} if new.gate else {})},
+            "command": shlex.join(["lemmata", "mine", *command]),
+            "options": options,
             "made_from": made_from,
-            "everything": new.everything,
+            "everything": part.includes_held_out,
             "report": report,
         }
         seal(folder, content)
@@ -289,14 +282,15 @@ def write_set(
     return {**report, "replaced": replaced, "notes": notes, "seconds": seconds}
 
 
-def audit(workspace: Workspace, names: Sequence[str], policy: AuditPolicy) -> Audit:
-    """Look for held-out data in sets, by default in all; LeakageError where there is some."""
+def audit(workspace: Workspace, names: Sequence[str] = (), *, test: Sequence[Example] = ()) -> Audit:
+    """Look for held-out data and `test` queries in mined sets, by default in all; LeakageError where there are any."""
     with open_training_part(workspace, hold=False) as part:
+        audit_set = _auditor(part, test)
         workspace.progress("auditing", 0, None)
         whole = Audit()
         for name in names or trainable_sets(workspace):
-            _refuse_everything(name, sets(workspace).get(name, {}))
-            result = _inspect(part, name, policy)
+            _refuse_held_out(name, sets(workspace).get(name, {}))
+            result = audit_set(name)
             refuse(result, name)
             whole.sets.append(name)
             whole.looked_for = result.looked_for
@@ -304,23 +298,31 @@ def audit(workspace: Workspace, names: Sequence[str], policy: AuditPolicy) -> Au
         return whole
 
 
-def _inspect(part: TrainingPart, name: str, policy: AuditPolicy) -> Audit:
+def _auditor(part: TrainingPart, test: Sequence[Example] = ()) -> Callable[[str], Audit]:
+    """The audit of a set of this part by its name, for `test` and for the test queries that [audit] names."""
+    workspace, stored = part.workspace, part.stored
+    options = workspace.options(AuditOptions, "audit")
+    if bool(options.queries) != bool(options.qrels):
+        raise ConfigError(f"{workspace.config_file}: [audit]: queries and qrels go together")
+    if options.queries:
+        queries, judgments = read_queries(workspace.root / options.queries), read_qrels(workspace.root / options.qrels)
+        test = [*examples(queries, judgments), *test]
     # all rows, not only those of training: the audit must find rows that should not be there
     row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
-    return inspect_mined(
-        _read_set(part.workspace, name, row_of, {}),
+    return lambda name: inspect_mined(
+        _read_set(workspace, name, row_of, {}),
         part.split,
         part.corpus,
-        test=policy.test,
-        concepts=part.stored.concepts if part.stored else None,
-        hops=policy.options.hops,
-        graph=part.stored.graph if part.stored else None,
-        similarity=policy.options.similarity,
+        test=test,
+        concepts=stored.concepts if stored else None,
+        hops=options.hops,
+        graph=stored.graph if stored else None,
+        similarity=options.similarity,
     )
 
 
 def _drop_near_duplicates(
-    part: TrainingPart, name: str, policy: AuditPolicy, negatives: int, label: str
+    part: TrainingPart, name: str, audit_set: Callable[[str], Audit], negatives: int, label: str
 ) -> tuple[Audit, int]:
     """Audit a set: drop records that are near-duplicates of held-out text, refuse the set for anything worse.
 
@@ -329,17 +331,17 @@ def _drop_near_duplicates(
     """
     dropped = 0
     while True:
-        result = _inspect(part, name, policy)
+        result = audit_set(name)
         if result.clean or set(result.counts) - {"near_anchor", "near_passage"}:
             refuse(result, label)
             return result, dropped
         numbers = {int(offence.train) for offence in result.offences}
-        anchors = [pair_of(record).anchor for record in part.records(name)]
+        anchors = [parts_of(record)[0].anchor for record in part.records(name)]
         texts = {anchors[number] for number in numbers if isinstance(anchors[number], str)}
         remaining = (
             record
             for number, record in enumerate(part.records(name))
-            if number not in numbers and pair_of(record).anchor not in texts
+            if number not in numbers and anchors[number] not in texts
         )
         file = part.workspace.training_file(name)
         dropped += len(anchors) - write_training(remaining, part.view, file, negatives=negatives)

@@ -1,8 +1,8 @@
 """Training triplets from a graph embedding (SciNCL), from citations (SPECTER) and for generated queries.
 
-As in `pairs`, a miner sees one TrainingView, and ids and a seed decide what is sampled, in which order. Passages with the
-same text count as one, so that none can be a positive and a negative. Each positive goes with one negative, as in both
-papers, so there are as many negatives as positives.
+As in `pairs`, a miner sees one TrainingView, and ids and a seed decide what is sampled, in which order. Passages with
+the same text count as one, so that none can be a positive and a negative. Each positive goes with one negative, as in
+both papers, so there are as many negatives as positives.
 """
 
 from __future__ import annotations
