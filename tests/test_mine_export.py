@@ -217,7 +217,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
         tracemalloc.start()
         with mix_records({"a": (Pair(f"question {n}", n % 5, "m") for n in range(number))}, Mixture(), FIVE) as (
             mixed,
-            table,
+            _,
         ):
             write_training(mixed, FIVE, tmp_path / "t.parquet")
         most = tracemalloc.get_traced_memory()[1]
