@@ -62,7 +62,7 @@ def references(corpus: Corpus, limit: int) -> Task:
 def synonyms(archive: Path, corpus: Corpus) -> Task:
     """Other names of PlanetMath articles, as their heads give them; all passages of the article are relevant."""
     passages_of: dict[str, list[str]] = {}
-    for identity, document in corpus.documents_of():
+    for identity, document in corpus.table("id", "document"):
         passages_of.setdefault(document, []).append(identity)
     qrels: dict[str, dict[str, int]] = {}
     with tarfile.open(archive) as tar:

@@ -89,7 +89,7 @@ def test_hard_negatives_are_added_to_a_set(built: Project) -> None:
     assert not [record for record in made if passage_ids(record) & held_out(built)]
     assert sum(report["kept"].values()) == sum(len(record["negative_ids"]) for record in made)
     corpus = built.corpus
-    home = dict(corpus.documents_of())
+    home = dict(corpus.table("id", "document"))
     corpus.close()
     assert not [r for r in made if home[r["positive_id"]] in {home[negative] for negative in r["negative_ids"]}]
 

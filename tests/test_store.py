@@ -87,7 +87,7 @@ def test_a_category_includes_what_is_below_it_and_no_other_that_begins_like_it(t
 
     def documents(*names: str) -> set[str]:
         mask = corpus.select(categories=names)
-        return {document for (_, document), chosen in zip(corpus.documents_of(), mask, strict=True) if chosen}
+        return {document for (_, document), chosen in zip(corpus.table("id", "document"), mask, strict=True) if chosen}
 
     assert documents("math") == {"math", "math.CO", "math:05"}
     assert documents("math.CO", "cs") == {"math.CO", "cs.LG"}

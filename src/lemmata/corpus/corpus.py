@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
-import operator
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
@@ -34,6 +32,8 @@ here(id) AS (
 SELECT source FROM links WHERE relation = 'reports_about' AND target IN here
 UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NULL AND casefold(label) IN names
 """
+_ROWS = "rows JOIN passages p ON p.number = passage"
+_ROWS_WITH_DOCUMENTS = f"{_ROWS} LEFT JOIN documents d ON d.id = p.document"
 _FILE = PASSAGE_COLUMNS.split(", ").index("file")
 
 
@@ -124,12 +124,9 @@ class Corpus(Sequence[Passage]):
         for start in range(0, len(requested), 500):
             part = requested[start : start + 500]
             marks = ",".join("?" * len(part))
-            selected = self._connection.execute(
-                f"SELECT row, unit, {PASSAGE_COLUMNS} FROM rows JOIN passages ON number = passage"
-                f" WHERE row IN ({marks})",
-                part,
-            ).fetchall()
-            links = self._links([row[2] for row in selected])
+            query = f"SELECT row, unit, {PASSAGE_COLUMNS} FROM {_ROWS} WHERE row IN ({marks})"
+            selected = self._connection.execute(query, part).fetchall()
+            links = self._links(f"source IN ({marks})", [row[2] for row in selected])
             for row, unit, *fields in selected:
                 fields[_FILE] = self._file(unit, fields[_FILE])
                 fields[-1] = json.loads(fields[-1])
@@ -137,24 +134,19 @@ class Corpus(Sequence[Passage]):
                 passages[row] = Passage(*fields)
         return [passages[row] for row in requested]
 
-    def _links(self, ids: Sequence[str]) -> dict[str, tuple[Link, ...]]:
-        marks = ",".join("?" * len(ids))
+    def _links(self, condition: str, values: Sequence[str] = ()) -> dict[str, tuple[Link, ...]]:
+        """The links that meet a condition in SQL, by their sources."""
         grouped: dict[str, list[Link]] = {}
-        for source, *link in self._connection.execute(
-            f"SELECT source, relation, label, target FROM links WHERE source IN ({marks}) ORDER BY number < 0, number",
-            ids,
-        ):
+        query = f"SELECT source, relation, label, target FROM links WHERE {condition} ORDER BY number < 0, number"
+        for source, *link in self._connection.execute(query, values):
             grouped.setdefault(source, []).append(Link(*link))
         return {source: tuple(links) for source, links in grouped.items()}
 
     def row(self, identity: str) -> int:
         """The row of a passage; KeyError when there is none of that id."""
-        found = self._connection.execute(
-            "SELECT row FROM passages JOIN rows ON passage = number WHERE id = ?", (identity,)
-        ).fetchone()
-        if found is None:
-            raise KeyError(identity)
-        return int(found[0])
+        for (row,) in self._connection.execute(f"SELECT row FROM {_ROWS} WHERE p.id = ?", (identity,)):
+            return int(row)
+        raise KeyError(identity)
 
     def select(
         self,
@@ -197,7 +189,7 @@ class Corpus(Sequence[Passage]):
         if locations:
             conditions.append(f"p.id IN ({_AT_LOCATIONS})")
             values.append(to_json([name.casefold().removeprefix("location:") for name in locations]))
-        query = "SELECT row FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
+        query = f"SELECT row FROM {_ROWS_WITH_DOCUMENTS}"
         if conditions:
             query += " WHERE " + " AND ".join(conditions)
         mask = np.zeros(self._length, dtype=bool)
@@ -220,7 +212,7 @@ class Corpus(Sequence[Passage]):
         path = f'$."{column}"'
         query = (
             "SELECT json_array(json_extract(p.metadata, ?1), json_extract(d.metadata, ?1))"
-            " FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document ORDER BY row"
+            f" FROM {_ROWS_WITH_DOCUMENTS} ORDER BY row"
         )
         if '"' in column:  # a JSON path cannot hold it, and no reader makes such a column
             return repeat(frozenset(), self._length)
@@ -250,7 +242,7 @@ class Corpus(Sequence[Passage]):
         """`Passage.content` of consecutive rows."""
         for title, text, metadata in self._connection.execute(
             "SELECT title, text, CASE WHEN instr(metadata, ?) THEN metadata END"
-            " FROM rows JOIN passages ON number = passage WHERE row >= ? AND row < ? ORDER BY row",
+            f" FROM {_ROWS} WHERE row >= ? AND row < ? ORDER BY row",
             (f'"{INSERTED}"', start, self._length if stop is None else stop),
         ):
             yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
@@ -262,44 +254,36 @@ class Corpus(Sequence[Passage]):
         """
         query = (
             "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END,"
-            " p.position = (SELECT MIN(position) FROM passages WHERE document = d.id) FROM rows"
-            " JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document"
-            " WHERE row >= ? AND row < ? ORDER BY row"
+            " p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
+            f" FROM {_ROWS_WITH_DOCUMENTS} WHERE row >= ? AND row < ? ORDER BY row"
         )
         rows = self._connection.execute(query, (start, self._length if stop is None else stop))
         for section, title, is_first in rows:
             yield " ".join(filter(None, (title, title if is_first else "", section)))
 
+    def table(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Columns of all passages (id, document, kind), in the order of the rows."""
+        yield from self._connection.execute(f"SELECT {', '.join(columns)} FROM {_ROWS} ORDER BY row")
+
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
-        return [
-            row[0]
-            for row in self._connection.execute("SELECT id FROM rows JOIN passages ON number = passage ORDER BY row")
-        ]
+        return [identity for (identity,) in self.table("id")]
 
     def ids_of(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The ids of some rows, in the given order."""
         wanted = "json_each(?) AS wanted JOIN rows ON row = wanted.value JOIN passages p ON number = passage"
-        found = self._connection.execute(f"SELECT p.id FROM {wanted} ORDER BY wanted.key", (to_json(list(rows)),))
-        return tuple(identity for (identity,) in found)
-
-    def documents_of(self) -> Iterator[tuple[str, str]]:
-        """Id and document of every passage, in the order of the rows."""
-        query = "SELECT id, document FROM rows JOIN passages ON number = passage ORDER BY row"
-        yield from self._connection.execute(query)
+        selected = self._connection.execute(f"SELECT p.id FROM {wanted} ORDER BY wanted.key", (to_json(list(rows)),))
+        return tuple(identity for (identity,) in selected)
 
     def document_numbers(self) -> Integers:
         """The number of the document of each row, in order of first appearance."""
         numbers: dict[str, int] = {}
-        query = "SELECT document FROM rows JOIN passages ON number = passage ORDER BY row"
-        return np.array(
-            [numbers.setdefault(document, len(numbers)) for (document,) in self._connection.execute(query)], np.int64
-        )
+        rows = (numbers.setdefault(document, len(numbers)) for (document,) in self.table("document"))
+        return np.fromiter(rows, np.int64, self._length)
 
     def document_ids(self) -> list[str]:
         """The documents that have rows, in the order of `document_numbers`."""
-        query = "SELECT document FROM rows JOIN passages ON number = passage GROUP BY document ORDER BY MIN(row)"
-        return [document for (document,) in self._connection.execute(query)]
+        return list(dict.fromkeys(document for (document,) in self.table("document")))
 
     def places(self) -> Iterator[tuple[str, str, str, str | None, str, int, int]]:
         """Id, document, kind, date, file, first and last line of each row, without its text.
@@ -308,26 +292,20 @@ class Corpus(Sequence[Passage]):
         """
         yield from self._connection.execute(
             "SELECT p.id, p.document, p.kind, COALESCE(p.date, d.date), p.file, p.first_line, p.last_line"
-            " FROM rows JOIN passages p ON p.number = passage LEFT JOIN documents d ON d.id = p.document ORDER BY row"
+            f" FROM {_ROWS_WITH_DOCUMENTS} ORDER BY row"
         )
 
     def document(self, identity: str) -> Document:
         """A document by id; KeyError where there is none."""
         for document in read_documents(self._connection, "WHERE id = ?", (identity,), file_of=self._file):
-            return replace(document, links=self._links([identity]).get(identity, ()))
+            return replace(document, links=self._links("source = ?", [identity]).get(identity, ()))
         raise KeyError(identity)
 
     def documents(self, *, links: bool = False) -> Iterator[Document]:
         """All documents, by id; with `links` also their own links."""
-        if not links:
-            yield from read_documents(self._connection, file_of=self._file)
-            return
-        own: dict[str, list[Link]] = {}
-        query = "SELECT source, relation, label, target FROM links WHERE source = document ORDER BY number"
-        for source, *link in self._connection.execute(query):
-            own.setdefault(source, []).append(Link(*link))
+        own_links = self._links("source = document") if links else {}
         for document in read_documents(self._connection, file_of=self._file):
-            yield replace(document, links=tuple(own.get(document.id, ())))
+            yield replace(document, links=own_links.get(document.id, ()))
 
     @functools.cached_property
     def is_latex(self) -> bool:
@@ -335,18 +313,10 @@ class Corpus(Sequence[Passage]):
         query = "SELECT 2 * SUM(kind = 'paper') > COUNT(*) FROM documents WHERE kind != 'location'"
         return bool(self._connection.execute(query).fetchone()[0])
 
-    def kinds(self) -> Iterator[tuple[str, str]]:
-        """Id and kind of every passage, in the order of the rows."""
-        yield from self._connection.execute("SELECT id, kind FROM rows JOIN passages ON number = passage ORDER BY row")
-
     def referring(self, identity: str) -> list[tuple[str, str]]:
         """The passages and documents that link to this one: (id, relation)."""
-        return list(
-            self._connection.execute(
-                "SELECT DISTINCT source, relation FROM links WHERE target = ? ORDER BY source, relation",
-                (identity,),
-            )
-        )
+        query = "SELECT DISTINCT source, relation FROM links WHERE target = ? ORDER BY source, relation"
+        return self._connection.execute(query, (identity,)).fetchall()
 
     def reports(self, locations: Sequence[str], log: Passage, *, later: bool) -> list[str]:
         """At most twenty logs about one of the locations (ids), dated before or after a log, the nearest first."""
@@ -400,35 +370,30 @@ class Corpus(Sequence[Passage]):
         )
         query = "SELECT document, COUNT(*), COUNT(target) FROM bibliography GROUP BY 1"
         entries = {row[0]: row[1:] for row in execute(query)}
+        kinds: dict[str, Counter[str]] = defaultdict(Counter)
+        characters: Counter[str] = Counter()
+        words: Counter[str] = Counter()
         # in the order of the index, so that nothing is sorted
-        sizes = itertools.groupby(
-            execute("SELECT document, kind, LENGTH(text), words(text) FROM passages ORDER BY document, position"),
-            key=operator.itemgetter(0),
-        )
-        document, passages = next(sizes, ("", iter(())))
+        query = "SELECT document, kind, LENGTH(text), words(text) FROM passages ORDER BY document, position"
+        for document, kind, length, number in execute(query):
+            kinds[document][kind] += 1
+            characters[document] += length
+            words[document] += number
         for record in self._records("SELECT id, kind, title, date FROM documents WHERE kind != 'location' ORDER BY id"):
-            kinds: Counter[str] = Counter()
-            characters = words = 0
-            while document and document < record["id"]:  # its document is a location, or is not stored
-                document, passages = next(sizes, ("", iter(())))
-            if document == record["id"]:
-                for _, kind, length, number in passages:
-                    kinds[kind] += 1
-                    characters += length
-                    words += number
-            total, resolved = links.get(record["id"], (0, 0))
-            listed, in_corpus = entries.get(record["id"], (0, 0))
+            document = record["id"]
+            total, resolved = links.get(document, (0, 0))
+            listed, in_corpus = entries.get(document, (0, 0))
             yield {
                 **record,
-                "passages": kinds.total(),
-                "kinds": dict(kinds.most_common()),
-                "characters": characters,
-                "words": words,
+                "passages": kinds[document].total(),
+                "kinds": dict(kinds[document].most_common()),
+                "characters": characters[document],
+                "words": words[document],
                 "links": {
                     "all": total,
                     "resolved": resolved,
-                    "out": outgoing.get(record["id"], 0),
-                    "in": incoming.get(record["id"], 0),
+                    "out": outgoing.get(document, 0),
+                    "in": incoming.get(document, 0),
                 },
                 "bibliography": {"entries": listed, "in_corpus": in_corpus},
             }
@@ -439,8 +404,7 @@ class Corpus(Sequence[Passage]):
         where = " AND ".join(f"{column} = ?" for column, value in conditions.items() if value)
         records = self._records(
             "SELECT p.unit, p.id, p.kind, p.title, p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
-            " p.first_line AS line FROM rows JOIN passages p ON p.number = passage"
-            f" LEFT JOIN documents d ON d.id = p.document{' WHERE ' + where if where else ''} ORDER BY row",
+            f" p.first_line AS line FROM {_ROWS_WITH_DOCUMENTS}{' WHERE ' + where if where else ''} ORDER BY row",
             [value for value in conditions.values() if value],
         )
         return self._with_files(records)

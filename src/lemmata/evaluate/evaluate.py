@@ -103,7 +103,7 @@ def corpus_task(
             task = concepts_task(
                 [concept for identity, concept in stored.concepts.items() if identity in chosen],
                 mentioning,
-                dict(corpus.documents_of()),
+                dict(corpus.table("id", "document")),
                 query_by="name" if name == "concepts" else "description",
                 protocol=protocol,
                 defined_in=defining,

@@ -133,7 +133,7 @@ def _node_kinds(corpus: Corpus, records: GraphRecordStore, concepts: Iterable[Co
     kinds = records.kinds()
     kinds.update((concept.id, "concept") for concept in concepts)
     kinds.update((item.id, "location" if item.kind == "location" else "document") for item in corpus.documents())
-    kinds.update((identity, "log" if kind == "log" else "passage") for identity, kind in corpus.kinds())
+    kinds.update((identity, "log" if kind == "log" else "passage") for identity, kind in corpus.table("id", "kind"))
     return kinds
 
 

@@ -100,7 +100,7 @@ def code_digest() -> str:
     """A hash of the rules themselves: evidence that other rules found is of no use."""
     folder = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted((*folder.glob("*.py"), folder.parents[1] / "core" / "words.py")):
+    for path in sorted((*folder.glob("*.py"), *(folder.parents[1] / "core").glob("words.*"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
