@@ -34,6 +34,7 @@ UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NU
 """
 _ROWS = "rows JOIN passages p ON p.number = passage"
 _ROWS_WITH_DOCUMENTS = f"{_ROWS} LEFT JOIN documents d ON d.id = p.document"
+_VALUES = "(SELECT value FROM json_each(?))"  # of a JSON list
 _FILE = PASSAGE_COLUMNS.split(", ").index("file")
 
 
@@ -120,18 +121,15 @@ class Corpus(Sequence[Passage]):
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         """Passages of some rows, with their links, in the given order."""
         requested = [int(row) for row in rows]
+        query = f"SELECT row, unit, {PASSAGE_COLUMNS} FROM {_ROWS} WHERE row IN {_VALUES}"
+        selected = self._connection.execute(query, (to_json(requested),)).fetchall()
+        links = self._links(f"source IN {_VALUES}", [to_json([row[2] for row in selected])])
         passages: dict[int, Passage] = {}
-        for start in range(0, len(requested), 500):
-            part = requested[start : start + 500]
-            marks = ",".join("?" * len(part))
-            query = f"SELECT row, unit, {PASSAGE_COLUMNS} FROM {_ROWS} WHERE row IN ({marks})"
-            selected = self._connection.execute(query, part).fetchall()
-            links = self._links(f"source IN ({marks})", [row[2] for row in selected])
-            for row, unit, *fields in selected:
-                fields[_FILE] = self._file(unit, fields[_FILE])
-                fields[-1] = json.loads(fields[-1])
-                fields.append(links.get(fields[0], ()))
-                passages[row] = Passage(*fields)
+        for row, unit, *fields in selected:
+            fields[_FILE] = self._file(unit, fields[_FILE])
+            fields[-1] = json.loads(fields[-1])
+            fields.append(links.get(fields[0], ()))
+            passages[row] = Passage(*fields)
         return [passages[row] for row in requested]
 
     def _links(self, condition: str, values: Sequence[str] = ()) -> dict[str, tuple[Link, ...]]:
@@ -174,7 +172,7 @@ class Corpus(Sequence[Passage]):
                 conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
                 values += allowed
         if ids:
-            conditions.append("p.id IN (SELECT value FROM json_each(?))")
+            conditions.append(f"p.id IN {_VALUES}")
             values.append(to_json(list(ids)))
         if categories:
             start = "substr(value, 1, length(?1) + 1) IN (?1 || '.', ?1 || ':')"  # not LIKE: % and _ may be in a name
