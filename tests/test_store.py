@@ -137,7 +137,7 @@ def test_replacing_a_unit_removes_all_of_the_old_one(tmp_path: Path) -> None:
     assert counts["labels"] == counts["skips"] == counts["bibliography"]["entries"] == 0
     corpus.close()
     with CorpusWriter(layout) as writer:
-        assert list(writer.prefixes()) == []
+        assert writer.connection.execute("SELECT * FROM prefixes").fetchall() == []
 
 
 def test_a_new_unit_with_an_id_of_another_is_refused_whole(tmp_path: Path) -> None:
@@ -166,7 +166,8 @@ def test_a_unit_that_was_read_before_keeps_its_ids_and_renames_only_new_clashes(
     assert "the document id 'd' is taken by a: it is called 'd~2'" in corpus.skips()[0].cause
     corpus.close()
     with CorpusWriter(layout) as writer:
-        assert sorted(writer.labels()) == [Label("d~2", "x", "d~2#1"), Label("e", "y", "e#1")]
+        labels = writer.connection.execute("SELECT document, name, target FROM labels ORDER BY 1").fetchall()
+        assert labels == [("d~2", "x", "d~2#1"), ("e", "y", "e#1")]
 
 
 def test_the_digest_depends_on_every_file_and_on_every_name(tmp_path: Path) -> None:
@@ -274,7 +275,8 @@ def test_references_to_a_passage_are_listed(tmp_path: Path) -> None:
         ("u", Reading([Document("d")], [passage("d#1", links=(Link("refers_to", "x"),)), passage("d#2")])),
     )
     with CorpusWriter(layout) as writer, writer.transaction():
-        writer.set_targets("links", [("d#2", number) for number, *_ in list(writer.links())])
+        numbers = writer.connection.execute("SELECT number FROM links").fetchall()
+        writer.set_targets("links", [("d#2", number) for (number,) in numbers])
     corpus = Corpus(layout)
     assert corpus.referring("d#2") == [("d#1", "refers_to")]
     assert corpus[0].links == (Link("refers_to", "x", "d#2"),)

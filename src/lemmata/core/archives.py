@@ -273,8 +273,6 @@ def _single_name(head: bytes, file: str, content: str) -> str:
 
 
 _Member = tuple[str, str, int, Iterator[bytes]]  # name, why it cannot be used (or ""), size, content
-
-
 _NO_DATA = (tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE)
 
 

@@ -39,8 +39,6 @@ def _words(text: str) -> frozenset[str]:
 # ---------------------------------------------------------------- stop lists
 
 ARTICLES = _words("a an the")
-
-
 PREPOSITIONS = _words("along at between by for from in modulo of on over to under with without")
 # Join the content words of a name or title: `ring of integers over a field`.
 LINKING_WORDS = ARTICLES | PREPOSITIONS | _words("and or")
@@ -93,8 +91,6 @@ def fold_german(word: str) -> str:
 # ---------------------------------------------------------------- language
 
 LANGUAGES = ("en", "de", "de+en")  # of a corpus
-
-
 _WORD = re.compile(r"\\[A-Za-z]+|([^\W\d_]{2,})")  # no command of LaTeX
 _READ = 4000  # characters of a text: enough to tell its language
 _ENGLISH_WORDS = (STOP_WORDS | LINKING_WORDS | QUESTION_WORDS) - _words("am an in was will had modulo so")
@@ -143,8 +139,6 @@ def language_shares(texts: Iterable[str]) -> dict[str, float]:
 
 # Written before another word, with or without a hyphen.
 PREFIXES = _listed("prefixes")
-
-
 _IRREGULAR = _LISTS["irregular"]  # pairs of plural and singular
 _COUNTED = (  # others in -ics are fields of study: dynamics, mathematics
     "characteristics conics cubics geodesics harmonics heuristics logics metrics octics quadrics quartics quintics "
@@ -187,8 +181,6 @@ def _without_plural(word: str) -> str:
 # ---------------------------------------------------------------- names as ids
 
 _ACCENT = re.compile(r"""\\(?:[`'^"~=.]|[uvHcdbkrt](?![A-Za-z]))\s*""")
-
-
 _COMMAND = re.compile(r"\\([A-Za-z]+)\*?\s*")
 _FOLDED = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}

@@ -136,8 +136,6 @@ def _run_alone(
 # ---------------------------------------------------------------- a Ray cluster
 
 _RETRIES = 2  # of an item whose process or node died
-
-
 _connected = False
 
 

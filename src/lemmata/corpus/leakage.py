@@ -83,8 +83,6 @@ class Audit:
 # ---------------------------------------------------------------- texts as shingles and band keys
 
 _PERMUTATIONS = 64
-
-
 _BANDS = 16
 _WIDTH = 4  # words of a shingle
 _BATCH = 1 << 20  # bytes of text hashed at once: intermediate arrays stay in the cache
@@ -244,8 +242,6 @@ def ranges(begin: Integers, count: Integers) -> Integers:
 # ---------------------------------------------------------------- near-duplicates
 
 _CANDIDATES = 1 << 20  # looked up at once
-
-
 _COMPARED = 1 << 22  # shingles compared at once
 
 

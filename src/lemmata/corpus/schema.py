@@ -58,11 +58,6 @@ PASSAGE_COLUMNS = (
 )
 
 
-def read_columns(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """For each source the columns that were named for its tables, by option."""
-    return {root: json.loads(columns) for root, columns in connection.execute("SELECT root, columns FROM sources")}
-
-
 def open_database(path: Path, *, create: bool) -> Connection:
     """Open a corpus file; with `create`, make a missing one."""
     cure = f"delete the folder {path.parent} and ingest the sources again"

@@ -12,24 +12,16 @@ import hashlib
 import itertools
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lemmata.core.artefacts import file_facts
 from lemmata.core.database import copy_to, transaction
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import explain_failed_write, sync, writing
-from lemmata.core.types import Document, Label, Reading, Reference, Skip
+from lemmata.core.types import Document, Label, Reading, Skip
 from lemmata.core.workspace import Workspace, read_manifest, write_manifest
-from lemmata.corpus.schema import (
-    OWNED,
-    PASSAGE_COLUMNS,
-    file_names,
-    open_database,
-    read_columns,
-    read_documents,
-    to_json,
-)
+from lemmata.corpus.schema import OWNED, PASSAGE_COLUMNS, file_names, open_database, to_json
 
 _NO_UNIT = 0  # of notes on the corpus as a whole; units are numbered from 1
 _INSERT = {
@@ -108,7 +100,8 @@ def stored_columns(workspace: Workspace) -> dict[str, dict[str, str]]:
     if not workspace.database.is_file():
         return {}
     with contextlib.closing(open_database(workspace.database, create=False)) as connection:
-        return read_columns(connection)
+        rows = connection.execute("SELECT root, columns FROM sources")
+        return {root: json.loads(columns) for root, columns in rows}
 
 
 class CorpusWriter:
@@ -431,42 +424,12 @@ class CorpusWriter:
         """Store derived locations and notes on them, which belong to no unit."""
         self._add(_Ids(_NO_UNIT, {}, own=True), reading, 0)
 
-    # ------------------------------------------------------------ for resolving links
-
-    def labels(self) -> Iterator[Label]:
-        return (Label(*row) for row in self.connection.execute("SELECT document, name, target FROM labels"))
-
-    def prefixes(self) -> Iterator[tuple[str, str, str]]:
-        yield from self.connection.execute("SELECT document, prefix, other FROM prefixes")
-
-    def links(self) -> Iterator[tuple[int, str, str, str]]:
-        """Number, document, relation and label of every link as it was read."""
-        yield from self.connection.execute("SELECT number, document, relation, label FROM links WHERE number >= 0")
-
-    def bibliography(self) -> Iterator[tuple[int, str, Reference]]:
-        """Number, document and entry of every bibliography."""
-        rows = self.connection.execute(
-            "SELECT number, document, key, title, authors, year, arxiv, doi, text FROM bibliography"
-        )
-        return ((number, document, Reference(*fields)) for number, document, *fields in rows)
-
-    def documents(self) -> Iterator[Document]:
-        return read_documents(self.connection)
-
-    def places(self) -> Iterator[tuple[str, str, str, str]]:
-        """Id, file, unit's document and unit's prefix of every document that is a file or lies in an archive."""
-        yield from self.connection.execute(
-            "SELECT d.id, u.file, u.document, u.prefix FROM documents d JOIN units u ON u.number = d.unit"
-            " WHERE u.file != '' AND (d.kind IN ('paper', 'pdf') OR (d.kind = 'text' AND u.document != ''))"
-        )
+    # ------------------------------------------------------------ the whole corpus
 
     def set_targets(self, table: str, targets: Iterable[tuple[str | None, int]]) -> None:
         """Write the targets of `links` or `bibliography` by number, where they differ."""
-        assert table in ("links", "bibliography")
-        self.connection.executemany(
-            f"UPDATE {table} SET target = ?1 WHERE number = ?2 AND target IS NOT ?1",
-            targets,
-        )
+        query = f"UPDATE {table} SET target = ?1 WHERE number = ?2 AND target IS NOT ?1"
+        self.connection.executemany(query, targets)
 
     def set_other_links(self, others: Sequence[tuple[int, str, str | None]]) -> None:
         """Replace the links of cells with several ids, from the second id on: number of the first link, label, target.

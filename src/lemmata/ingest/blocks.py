@@ -72,8 +72,6 @@ def plain_blocks(text: str, start: int = 0) -> Iterator[Block]:
 # ---------------------------------------------------------------- Markdown
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)$")
-
-
 _HEADING = re.compile(r" {0,3}(#{1,6})(?: |$)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{3,}) *$")
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)])(?: +\S|$)")
@@ -161,8 +159,6 @@ def _starts_block(line: _Line) -> bool:
 # ---------------------------------------------------------------- reStructuredText
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,} *$")
-
-
 _CODE_DIRECTIVE = re.compile(r" *\.\. +(?:code-block|code|sourcecode|math|parsed-literal|prompt|highlight)::")
 _GRID = re.compile(r" *(?:\+[-=+]{3,}\+|={2,}(?: +={2,})+) *$")
 

@@ -126,8 +126,6 @@ def _month_of_match(parts: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------- inside a text
 
 _ISO_INSIDE = re.compile(r"\b(?P<year>\d{4})[-/](?P<month>\d{1,2})(?:[-/](?P<day>\d{1,2}))?\b")
-
-
 _DAY_FIRST_INSIDE = re.compile(r"\b(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4})\b")
 _YEAR_INSIDE = re.compile(r"\b(1[89]\d\d|20\d\d)\b")
 _WORD = re.compile(r"[^\W\d_]{3,9}")

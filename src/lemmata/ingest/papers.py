@@ -168,8 +168,6 @@ def _without_self_links(passages: Iterable[Passage], labels: Iterable[Label]) ->
 # ---------------------------------------------------------------- papers that are a PDF in a wrapper
 
 _INCLUDED_PDF = re.compile(r"\\includepdf(?:merge)?(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{([^{}]*)\}")
-
-
 _WRAPPER_TEXT = 1000  # characters besides the abstract; a paper with more has text of its own
 
 

@@ -279,8 +279,6 @@ def _merged(segments: Sequence[_Line], column: int) -> list[_Line]:
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.)\s*)?(?:\d{1,4}|[ivxl]{1,6})(?:\s*(?:of|von|/)\s*\d{1,4})?\W*", re.I
 )
-
-
 _EDGE = 2  # lines at the top and at the bottom that can be running heads
 _MARGIN = 0.15  # of the height of the page, that can hold running heads
 

@@ -16,10 +16,11 @@ from typing import Any
 
 from lemmata.core.archives import printable
 from lemmata.core.errors import InputError, LemmataError
-from lemmata.core.types import Reading, Skip
+from lemmata.core.types import Label, Reading, Reference, Skip
 from lemmata.core.workers import WorkerDied, parallel_map
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.schema import read_documents
 from lemmata.corpus.writer import CorpusWriter, IdTaken, Rename
 from lemmata.ingest.ingest import IngestReport, shown_path
 from lemmata.ingest.logs import derive_hierarchy
@@ -51,10 +52,10 @@ def find_sources(
     workspace: Workspace, places: Mapping[str, Path], options_of: Mapping[str, IngestOptions], report: IngestReport
 ) -> dict[str, Source]:
     """The units of all places, by root; those without anything to read are failures."""
-    missing = [str(InputError("there is no such file or folder", file=printable(str(p)))) for p in places.values()
-               if _is_gone(p)]  # fmt: skip
+    missing = [printable(str(path)) for path in places.values() if _is_gone(path)]
     if missing:
-        raise InputError("; ".join(missing) + _advice(workspace, places.values()))
+        problems = "; ".join(f"{path}: there is no such file or folder" for path in missing)
+        raise InputError(problems + _advice(workspace, places.values()))
     sources: dict[str, Source] = {}
     for number, (root, path) in enumerate(places.items()):
         workspace.progress("looking for sources", number, len(places))
@@ -341,23 +342,32 @@ def finish(writer: CorpusWriter, options: Mapping[str, Any]) -> None:
 
 
 def _resolve(writer: CorpusWriter) -> None:
+    """The targets of all links and bibliographies, and the locations that logs name where no table has them."""
+    select = writer.connection.execute
     writer.remove_derived()
     named = writer.named_locations()
     derived = derive_hierarchy((cell for cell, _ in named), file=named[0][1]) if named else Reading()
     writer.add_derived(replace(derived, skips=()))
-    cited: dict[tuple[str, str], str] = {}
-    matches = []
-    for number, document, key, target in match_bibliography(writer.bibliography(), writer.documents()):
-        matches.append((target, number))
-        if target is not None:
-            cited[document, key] = target
-    writer.set_targets("bibliography", matches)
-    links = list(writer.links())
-    places = {identity: place_of(identity, *rest) for identity, *rest in writer.places()}
+    rows = select("SELECT number, document, key, title, authors, year, arxiv, doi, text FROM bibliography")
+    entries = ((number, document, Reference(*fields)) for number, document, *fields in rows)
+    matches = list(match_bibliography(entries, read_documents(writer.connection)))
+    writer.set_targets("bibliography", ((target, number) for number, _, _, target in matches))
+    cited = {(document, key): target for _, document, key, target in matches if target is not None}
+    # documents that are files or lie in archives, with the file, document and prefix of their unit
+    in_files = select(
+        "SELECT d.id, u.file, u.document, u.prefix FROM documents d JOIN units u ON u.number = d.unit"
+        " WHERE u.file != '' AND (d.kind IN ('paper', 'pdf') OR (d.kind = 'text' AND u.document != ''))"
+    )
+    resolved = resolve_links(
+        select("SELECT number, document, relation, label FROM links WHERE number >= 0").fetchall(),
+        (Label(*row) for row in select("SELECT document, name, target FROM labels")),
+        select("SELECT document, prefix, other FROM prefixes"),
+        lambda document, key: cited.get((document, key)),
+        {identity: place_of(identity, *unit) for identity, *unit in in_files},
+    )
     others: list[tuple[int, str, str | None]] = []  # of cells that hold several ids
 
     def targets() -> Iterator[tuple[str | None, int]]:
-        resolved = resolve_links(links, writer.labels(), writer.prefixes(), lambda d, key: cited.get((d, key)), places)
         for link in resolved:
             others.extend((link.number, label, target) for label, target in link.others)
             yield link.target, link.number

@@ -38,8 +38,6 @@ def read_bibliography(text: str) -> list[Reference]:
 
 
 _LINE_ENTRY = re.compile(r"^[ \t]*+@[ \t]*+[A-Za-z]++\s*+[{(]", re.M)
-
-
 _ENTRY = re.compile(r"@\s*+([A-Za-z]\w*+)\s*+([{(])\s*+")
 _KEY = re.compile(r"([^\s,=\"#{}]*+)\s*+(?=[,})])")
 _FIELD = re.compile(r"[\s,]*+(?:%[^\n]*+[\s,]*+)*+([^\s=,{}\"#()%]++)\s*+=\s*+")
@@ -197,8 +195,6 @@ def _person(name: str) -> str:
 
 
 _BIBITEM = re.compile(r"\\(bibitem)(?![A-Za-z@])\s*+|\\end\s*+\{\s*+(?:thebibliography|biblist|document)")
-
-
 _COMMENT = re.compile(r"^[ \t]*+%[^\n]*+\n?|%[ \t]*+\n[ \t]*+|(?<=[ \t])%[^\n]*+", re.M)
 
 
@@ -315,8 +311,6 @@ def _mark(body: str, pairs: Mapping[int, int]) -> str:
 
 
 _QUOTED = re.compile('[“"]([^“”"]{3,}+)[”"]')
-
-
 _NOT_A_TITLE = re.compile(
     r"\W*(?:https?:|doi\b|url\b|arxiv|available|accessed|issn|isbn|mr\s?\d|zbl|note\b|[\d\W]*$)", re.I
 )
@@ -531,8 +525,6 @@ def _year(marked: str, label: str) -> int | None:
 
 
 _BIBLATEX_ENTRY = re.compile(r"\\entry\s*+\{([^{}]*+)\}\s*+\{([^{}]*+)\}")
-
-
 _BIBLATEX_FIELD = re.compile(r"\\(?:field|list)\s*+\{(\w++)\}\s*+(?:\{\d++\}\s*+)?(?=\{)")
 _BIBLATEX_VERB = re.compile(r"\\verb\s*+\{(\w++)\}\s*+\\verb\s++(\S*+)")
 _BIBLATEX_NAMES = re.compile(r"\\name\s*+\{(author|editor)\}\s*+\{\d++\}\s*+(?:\{[^{}]*+\}\s*+)?(?=\{)")
@@ -605,8 +597,6 @@ def read_amsrefs(text: str) -> list[Reference]:
 
 
 _NEW_ID = re.compile(r"(?<!\d)(?<!\d\.)(\d\d(?:0[1-9]|1[0-2]|\d\d)\.\d{4,5})(?:v\d+)?(?![\d])")
-
-
 _VALID_NEW_ID = re.compile(r"(?:0[7-9]|1[0-4])(?:0[1-9]|1[0-2])\.\d{4}|(?:1[5-9]|[2-9]\d)(?:0[1-9]|1[0-2])\.\d{5}")
 _ARCHIVES = (
     "astro-ph|cond-mat|gr-qc|hep-(?:ex|lat|ph|th)|math-ph|nlin|nucl-(?:ex|th)|physics|quant-ph|math|cs|q-bio|q-fin|"

@@ -228,8 +228,6 @@ def _literal(text: str) -> str:
 # ---------------------------------------------------------------- the names of references
 
 _LONGEST_NAME = 120  # characters; a longer title is a sentence
-
-
 _SPECIAL = re.compile(r"[\\${}\x00-\x02]")  # would open a formula or a command in the clean text
 _KIND_WORDS = frozenset(
     """

@@ -24,8 +24,6 @@ VERBATIM = frozenset(
 # ---------------------------------------------------------------- bytes to text
 
 _INPUTENC = re.compile(rb"\\usepackage\s*\[\s*([a-z0-9-]+)\s*\]\s*\{\s*inputenc\s*\}")
-
-
 _ENCODINGS = {name: name for name in "latin1 latin2 latin5 latin9 cp1250 cp1251 koi8-r".split()}
 _ENCODINGS |= {"ansinew": "cp1252", "applemac": "mac-roman", "macce": "mac-latin2"}
 STRAY_BYTES = "lemmata.cp1252"  # error handler: bytes that are not UTF-8 are read as cp1252
@@ -68,8 +66,6 @@ def _is_mostly_utf_8(data: bytes) -> bool:
 # ---------------------------------------------------------------- braces
 
 _BRACE = re.compile(r"[^\\{}]*+(?:\\.[^\\{}]*+)*+(?:(\{)|\})", re.DOTALL)
-
-
 _UNBRACKETED = re.compile(r"[^\\\]{}]*+(?:\\.[^\\\]{}]*+)*+", re.DOTALL)
 _DOLLAR = re.compile(r"\\.|[{}$]|\n[ \t]*\n", re.DOTALL)
 _BLANKS = re.compile(r"\s*+")
@@ -553,8 +549,6 @@ _GERMAN = re.compile(
     r"|\\usepackage\s*(?:\[[^\]]*\])?\s*\{[^{}]*\bn?german\b[^{}]*\}"
     r"|\\documentclass\s*\[[^\]]*\bn?german\b"
 )
-
-
 _SHORTHAND = re.compile(r"(?<!\\)(?<!char)\"([aouAOUszSZ`'=~|\"-]|ck|ff|ll|mm|nn|pp|rr|tt)")
 _WRITTEN = dict(zip("aouAOUszSZ", ("ä", "ö", "ü", "Ä", "Ö", "Ü", "ß", "ß", "SS", "SZ"), strict=True)) | {
     "`": "„", "'": "“", "=": "-", "~": "-", "|": "", '"': "", "-": "",
