@@ -2,13 +2,20 @@
 
 There is no deadline: the time of one example says more about a busy machine than about the code. Nothing waits until it
 is on the disk: that protects from a power failure, which no test can cause, and takes a sixth of the time of a stage.
+What takes a second to make is made once, and tests share it or work on copies.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.llm_server import Server
+from tests.make import complete
+
+from lemmata.project import Project
 
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("searching", derandomize=False, deadline=None)
@@ -20,3 +27,46 @@ def _no_wait_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def _llm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    process = Server(tmp_path_factory.mktemp("llm") / "journal")
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="module")
+def server(_llm_server: Server) -> Server:
+    """A language-model server that answers as it pleases until a test writes its script."""
+    _llm_server.script()
+    return _llm_server
+
+
+@pytest.fixture(scope="session")
+def _complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return complete(tmp_path_factory.mktemp("complete")).root.parent
+
+
+@pytest.fixture(scope="module")
+def made(_complete: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of a complete workspace for tests of a module that restore what they damage."""
+    return Project(shutil.copytree(_complete, tmp_path_factory.mktemp("made") / "copy") / "w")
+
+
+@pytest.fixture
+def project(_complete: Path, tmp_path: Path) -> Project:
+    """A copy of a complete workspace beside a copy of its papers, to be damaged."""
+    shutil.copytree(_complete, tmp_path, dirs_exist_ok=True)
+    return Project(tmp_path / "w")
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder named `tiny` with random weights (see small_bert.py), with the licence and languages of its card."""
+    pytest.importorskip("torch")
+    from tests.small_bert import small_bert
+
+    folder = small_bert(tmp_path_factory.mktemp("base") / "tiny")
+    (folder / "README.md").write_text("---\nlicense: mit\nlanguage: [de, en]\n---\n")
+    return folder

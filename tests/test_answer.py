@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.command import run_command
-from tests.folders import indexed
 from tests.llm_server import Server
+from tests.make import make_workspace, run_command
 
 from lemmata.core.types import Hit, Passage
 from lemmata.encode.hashing import HashingEncoder
@@ -196,13 +195,6 @@ def test_support_is_high_for_what_the_passage_says_and_low_for_something_else() 
 
 
 # ---------------------------------------------------------------- against a server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    process = Server(tmp_path_factory.mktemp("server") / "journal")
-    yield process
-    process.kill()
 
 
 @pytest.fixture
@@ -445,8 +437,8 @@ def test_a_text_that_was_cut_is_asked_again_with_a_larger_limit(server: Server, 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("widgets")
-    indexed(folder, PAPER)
-    return folder / "workspace"
+    make_workspace(folder, {"widgets.tex": PAPER})
+    return folder / "w"
 
 
 def run(workspace: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.test_cli import lemmata
+from tests.make import lemmata, make_workspace
 from tests.test_geodesic import graph_of, measured
-from tests.test_search import make_project
 
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import MeasuredGraph
@@ -174,7 +173,7 @@ CONCEPTS = r"""\documentclass{article}\newtheorem{definition}{Definition}\newthe
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = make_project(tmp_path_factory.mktemp("notes"), NOTES)
+    project = make_workspace(tmp_path_factory.mktemp("notes"), NOTES)
     project.build_graph()
     return project
 
@@ -209,7 +208,7 @@ def test_texts_begin_at_their_nearest_passages(notes: Project) -> None:
 
 
 def test_a_concept_is_found_by_its_id_or_by_its_name_up_to_case_and_plural(tmp_path: Path) -> None:
-    project = make_project(tmp_path, {"c.tex": CONCEPTS})
+    project = make_workspace(tmp_path, {"c.tex": CONCEPTS})
     project.build_graph()
     for name in ("concept:comet-tail", "comet tail", "Comet  Tails", "comet-tail "):
         found = project.bridge(name, "c#core", k=1)

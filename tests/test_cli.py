@@ -11,20 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.command import run_command
+from tests.make import lemmata, run_command
 
 from lemmata.cli import output
 from lemmata.cli.output import counted, progress_display
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
-
-
-def lemmata(*arguments: str | Path, code: int = 0) -> str:
-    """Run a command, and return its standard output, or standard error where `code` is not 0."""
-    process = run_command(*arguments)
-    assert process.returncode == code, process.stderr
-    assert "Traceback" not in process.stderr
-    return process.stderr if code else process.stdout
 
 
 @pytest.fixture(scope="module")

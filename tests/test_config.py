@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.test_cli import lemmata
+from tests.make import lemmata
 
 from lemmata.core.config import Option, all_options, build, merged, options_of, read_toml
 from lemmata.core.errors import ConfigError, near, suggest

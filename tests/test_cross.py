@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import lemmata
 from tests.small_bert import VOCABULARY, small_bert
-from tests.test_cli import lemmata
 
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.workspace import read_manifest, write_manifest

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.command import run_command
+from tests.make import NAMES, PAPER, run_command, write_papers
 
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import Edge
@@ -24,53 +24,6 @@ from lemmata.graph.store import GraphRecordStore, open_embedding, open_graph, wr
 from lemmata.maintain.info import doctor
 from lemmata.project import Project
 from lemmata.search.retriever import Retriever
-
-PAPER = r"""\documentclass{article}
-\newtheorem{theorem}{Theorem}
-\newtheorem{definition}{Definition}
-\title{On the %(name)s of a tree}
-\begin{document}
-\section{The %(name)s}
-\begin{definition}\label{def-%(name)s}
-The \emph{%(name)s} of a tree is a number that grows with its %(name)s leaves and with nothing else.
-\end{definition}
-\begin{theorem}[Bound for the %(name)s]\label{thm-%(name)s}
-The %(name)s of a tree with $n$ leaves is at most $n$, see Definition \ref{def-%(name)s}.
-\end{theorem}
-\begin{proof} By induction on the leaves. \end{proof}
-\end{document}
-"""
-NAMES = ("height", "width", "depth", "girth", "weight", "degree", "rank", "order", "radius", "length")
-
-
-def write_papers(folder: Path, *names: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    for name in names:
-        (folder / f"{name}.tex").write_text(PAPER % {"name": name}, encoding="utf-8")
-    return folder
-
-
-def complete(folder: Path) -> Project:
-    """A workspace with every artefact that needs no training."""
-    project = Project.init(folder / "w")
-    project.ingest([write_papers(folder / "papers", *NAMES)], workers=1)
-    project.build_graph()
-    project.index(settings={"encoder": "hashing"})
-    project.split()
-    project.mine("pairs")
-    return project
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return complete(tmp_path_factory.mktemp("made"))
-
-
-@pytest.fixture
-def project(made: Project, tmp_path: Path) -> Project:
-    """A copy of the complete workspace beside a copy of its sources."""
-    shutil.copytree(made.root.parent, tmp_path, dirs_exist_ok=True)
-    return Project(tmp_path / "w")
 
 
 def search(project: Project, *, paths: bool = False) -> list[str]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.command import run_command
+from tests.make import run_command
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_cli import lemmata
+from tests.make import lemmata
 
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.mine.domain import _area, train_domain_classifier

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.folders import write
-from tests.test_cli import lemmata
+from tests.make import lemmata, write
 
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.types import Document, Link, Passage

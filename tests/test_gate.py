@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.shelf import Shelf
-from tests.test_cli import lemmata
+from tests.make import MemoryCorpus, lemmata
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Floats, Negative, Pair, Passage, Triplet
@@ -22,7 +21,7 @@ from lemmata.project import Project
 
 def made_of(texts: Sequence[str]) -> TrainingView:
     passages = [Passage(f"p{number}", f"d{number}", "abstract", text) for number, text in enumerate(texts)]
-    return training_view(Shelf(passages), Split(np.zeros(len(texts), np.int8), np.zeros(len(texts), bool)))
+    return training_view(MemoryCorpus(passages), Split(np.zeros(len(texts), np.int8), np.zeros(len(texts), bool)))
 
 
 def shared_words(pairs: Sequence[tuple[str, str]]) -> Floats:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.folders import tar, write
+from tests.make import tar, write
 
 from lemmata.project import Project
 

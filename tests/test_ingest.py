@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.folders import write
+from tests.make import write
 from tests.test_pdf import one_page
 from typer.testing import CliRunner
 

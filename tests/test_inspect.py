@@ -15,9 +15,8 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import lemmata, make_workspace
 from tests.small_bert import small_bert
-from tests.test_cli import lemmata
-from tests.test_search import make_project
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.types import Floats
@@ -339,7 +338,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     rows = [{"id": f"hostile{n}", "title": HOSTILE, "text": f"{HOSTILE} ring number {n}"} for n in range(6)]
     files = {f"{name}.tex": notes(name, 14, seed) for seed, name in enumerate(("algebra", "topology"))}
     folder = tmp_path_factory.mktemp("inspect")
-    made = make_project(folder, {**files, "hostile.jsonl": "\n".join(map(json.dumps, rows))})
+    made = make_workspace(folder, {**files, "hostile.jsonl": "\n".join(map(json.dumps, rows))})
     made.build_graph()
     return made
 
@@ -477,7 +476,7 @@ def test_the_command_prints_numbers_and_never_replaces_a_foreign_folder(project:
 
 def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:
     rows = [{"id": f"r{n}", "text": f"ring {n}"} for n in range(3)]
-    small = make_project(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))}, dense=False)
+    small = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))}, index="lexical")
     with pytest.raises(LemmataError, match="needs 10 passages or more, and the corpus has 3"):
         small.inspect(["hashing"])
     with pytest.raises(LemmataError, match="name an encoder"):
@@ -487,7 +486,7 @@ def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_corpus_without_links_and_documents_has_a_report_that_says_so(tmp_path: Path) -> None:
     rows = [{"id": f"r{n}", "text": f"ring and ideal {n} of {n % 7}"} for n in range(15)]
-    plain = make_project(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))}, dense=False)
+    plain = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))}, index="lexical")
     report = plain.inspect(["hashing"], tmp_path / "out")
     assert report["encoders"]["hashing"]["alignment"] is None
     assert "run 'lemmata graph build'" in report["notes"][0]

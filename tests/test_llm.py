@@ -34,13 +34,6 @@ SCHEMA = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    process = Server(tmp_path_factory.mktemp("server") / "journal")
-    yield process
-    process.kill()
-
-
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache.sqlite"

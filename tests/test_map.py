@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.folders import write
+from tests.make import write
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Floats, Integers

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
-from tests.folders import indexed
+from tests.make import make_workspace
 
 SENTENCE = "The number of handles of a green widget is even."
 PAPER = (
@@ -43,8 +43,8 @@ A \emph{blue widget} is a widget that is blue.
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("widgets")
-    indexed(folder, PAPER).build_graph()
-    return folder / "workspace"
+    make_workspace(folder, {"widgets.tex": PAPER}).build_graph()
+    return folder / "w"
 
 
 def environment() -> dict[str, str]:

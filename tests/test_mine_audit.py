@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus
 
 from lemmata.core.errors import ConfigError, LeakageError
 from lemmata.core.types import Concept, Edge, Negative, Pair, Passage, Triplet
@@ -27,8 +27,8 @@ def audit_mined(*arguments: Any, **options: Any) -> Audit:
     return result
 
 
-def shelf_of(*texts: str) -> Shelf:
-    return Shelf([Passage(f"p{n}", f"d{n}", "lemma", text) for n, text in enumerate(texts)])
+def shelf_of(*texts: str) -> MemoryCorpus:
+    return MemoryCorpus([Passage(f"p{n}", f"d{n}", "lemma", text) for n, text in enumerate(texts)])
 
 
 SHELF = shelf_of(

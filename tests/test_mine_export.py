@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, InputError, LeakageError
@@ -26,7 +26,7 @@ def part(*texts: str, held_out: int = 0) -> TrainingView:
     places = np.zeros(len(texts), np.int8)
     places[len(texts) - held_out :] = 2
     passages = [Passage(f"p{row}", "d", "lemma", text, "note" if row == 0 else "") for row, text in enumerate(texts)]
-    return training_view(Shelf(passages), Split(places, np.zeros(len(texts), bool)))
+    return training_view(MemoryCorpus(passages), Split(places, np.zeros(len(texts), bool)))
 
 
 FIVE = part("zero", "one\twith a tab", "two\nlines", 'three "quoted" ∀', "four")

@@ -15,7 +15,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.command import run_command
+from tests.make import run_command
 
 from lemmata.core.errors import InputError, LeakageError, LemmataError
 from lemmata.core.types import Pair

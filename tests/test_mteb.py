@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.folders import write
+from tests.make import write
 
 from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.core.types import Floats, Integers

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, InputError, LeakageError
@@ -47,7 +47,9 @@ def part(
         Document(name, categories=(categories or {}).get(name, ())) for name in dict.fromkeys(d for d, _ in said)
     ]
     return training_view(
-        Shelf([Passage(f"p{row}", document, "lemma", text) for row, (document, text) in enumerate(said)], documents),
+        MemoryCorpus(
+            [Passage(f"p{row}", document, "lemma", text) for row, (document, text) in enumerate(said)], documents
+        ),
         Split(parts, parts > 0, answers=answers),
         graph=build_graph(records, kinds),
         concepts={name: Concept(name, name.removeprefix("concept:")) for name in sorted(names)},
@@ -157,7 +159,7 @@ def logs(*edges: tuple[str, str, str], count: int = 6) -> TrainingView:
     known = [Document("table", kind="table"), *(Document(place, kind="location") for place in places)]
     kinds = {passage.id: "log" for passage in written} | dict.fromkeys(places, "location")
     parts = np.zeros(count, np.int8)
-    return training_view(Shelf(written, known), Split(parts, parts > 0), graph=build_graph(records, kinds))
+    return training_view(MemoryCorpus(written, known), Split(parts, parts > 0), graph=build_graph(records, kinds))
 
 
 def test_logs_of_one_table_are_negatives_of_each_other_but_not_those_of_a_thread_or_location() -> None:

@@ -6,8 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from tests.command import run_command
-from tests.test_damage import NAMES, write_papers
+from tests.make import NAMES, run_command, write_papers
 
 from lemmata.cli.profile import Profiler, profile_table
 from lemmata.project import Project

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from tests.folders import write
+from tests.make import write
 
 from lemmata.project import Project
 from lemmata.server.app import Limits

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError
@@ -41,7 +41,7 @@ def made_of(
     split = Split(parts, np.zeros(len(passages), bool), dict.fromkeys(test_concepts, "test"))
     documents = [Document(name, (titles or {}).get(name, "")) for name in sorted({p.document for p in passages})]
     return training_view(
-        Shelf(passages, documents), split, graph=graph, concepts={concept.id: concept for concept in concepts}
+        MemoryCorpus(passages, documents), split, graph=graph, concepts={concept.id: concept for concept in concepts}
     )
 
 
@@ -236,7 +236,7 @@ def test_a_location_leads_to_the_logs_that_report_about_it() -> None:
     graph = build_graph(edges, {place.id: "location" for place in locations})
     parts = np.array([2, *[0] * 24], np.int8)
     documents = [*(Document(log.id) for log in logs), *locations]
-    part = training_view(Shelf(logs, documents), Split(parts, np.zeros(25, bool)), graph=graph)
+    part = training_view(MemoryCorpus(logs, documents), Split(parts, np.zeros(25, bool)), graph=graph)
     pairs = named(part, mine_pairs(part))
     assert {row[:3] for row in pairs} == {("structure", "location", "Mill two")}  # "x" is no title
     assert len(pairs) == 20
@@ -464,5 +464,5 @@ def test_material_has_no_names_of_references() -> None:
     assert (read.text, read.proof, read.metadata) == ("By it holds.", "By clear.", {"environment": "lemma"})
     answer = replace(passage, id="b#1", document="b")
     split = Split(np.array([0, 2], np.int8), np.zeros(2, bool), answers=True)
-    shelf = Shelf([passage, answer])
+    shelf = MemoryCorpus([passage, answer])
     assert [p.content for p in training_view(shelf, split).passages([0, 1])] == ["By it holds."] * 2

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.test_cli import lemmata
-from tests.test_search import PLANT, make_project
+from tests.make import lemmata, make_workspace
+from tests.test_search import PLANT
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.workspace import vector_set
@@ -36,7 +36,7 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = make_project(tmp_path_factory.mktemp("notes"), NOTES)
+    project = make_workspace(tmp_path_factory.mktemp("notes"), NOTES)
     project.build_graph()
     return project
 
@@ -117,7 +117,7 @@ def test_the_command_prints_paths_and_json_has_them(notes: Project) -> None:
 
 
 def test_logs_are_reached_over_their_locations(tmp_path: Path) -> None:
-    project = make_project(tmp_path, PLANT)
+    project = make_workspace(tmp_path, PLANT)
     project.build_graph()
     with project.retriever() as retriever:
         relations = {
@@ -132,7 +132,7 @@ def test_logs_are_reached_over_their_locations(tmp_path: Path) -> None:
 
 
 def test_without_a_graph_or_vectors_one_sentence_says_what_to_do(tmp_path: Path) -> None:
-    project = make_project(tmp_path, NOTES, dense=False)
+    project = make_workspace(tmp_path, NOTES, index="lexical")
     project.build_graph()
     with (
         project.retriever() as retriever,
@@ -152,7 +152,7 @@ def test_without_a_graph_or_vectors_one_sentence_says_what_to_do(tmp_path: Path)
 
 
 def test_edges_are_measured_whichever_comes_last_the_graph_or_the_index(tmp_path: Path) -> None:
-    project = make_project(tmp_path, NOTES)
+    project = make_workspace(tmp_path, NOTES)
     report = project.build_graph()
     first = open_lengths(project)
     assert len(first.edges) == 2 * sum(report["edges"].values())
@@ -173,7 +173,7 @@ def test_edges_are_measured_whichever_comes_last_the_graph_or_the_index(tmp_path
 
 
 def test_damaged_lengths_are_refused_and_made_again(tmp_path: Path) -> None:
-    project = make_project(tmp_path, NOTES)
+    project = make_workspace(tmp_path, NOTES)
     project.build_graph()
     vectors = vector_set(project)
     assert vectors is not None

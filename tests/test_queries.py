@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.llm_server import Server
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError
@@ -36,7 +36,7 @@ def shelved(
     passages: Sequence[Passage], documents: Sequence[Document] = (), parts: Sequence[int] | None = None
 ) -> TrainingView:
     part = np.array(parts if parts is not None else [0] * len(passages), np.int8)
-    return training_view(Shelf(passages, documents), Split(part, np.zeros(len(passages), bool)), "train")
+    return training_view(MemoryCorpus(passages, documents), Split(part, np.zeros(len(passages), bool)), "train")
 
 
 def statement(text: str, kind: str = "lemma", title: str = "", raw: str = "", identity: str = "d#1") -> Passage:
@@ -425,13 +425,6 @@ def test_answers_that_end_early_are_an_error() -> None:
 
     with pytest.raises(LemmataError, match="end before d#1"):
         list(model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions()))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    process = Server(tmp_path_factory.mktemp("server") / "journal")
-    yield process
-    process.kill()
 
 
 def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server, tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.make import lemmata
 from tests.rank_steps import OBJECTIVES, gradients, trained_metric
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent, small_bert, small_job
-from tests.test_cli import lemmata
 from tests.test_stage_metric import workspace
 
 from lemmata.core.errors import ConfigError

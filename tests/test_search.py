@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.test_cli import lemmata
+from tests.make import lemmata, make_workspace
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
@@ -423,23 +423,12 @@ def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what a hit tells
 
 
-def make_project(tmp_path: Path, files: dict[str, str], *, dense: bool = True, **columns: str) -> Project:
-    (tmp_path / "source").mkdir()
-    for name, text in files.items():
-        (tmp_path / "source" / name).write_text(text, encoding="utf-8")
-    project = Project.init(tmp_path / "w")
-    for name in files:
-        project.ingest([tmp_path / "source" / name], settings=columns)
-    project.index(settings={"encoder": "hashing"}, dense=dense)
-    return project
-
-
 @pytest.mark.parametrize("name", ["lexical", "dense", "hybrid"])
 def test_a_repeated_passage_is_shown_once_and_names_the_others(tmp_path: Path, name: str) -> None:
     texts = ("Let C  and D\nbe categories.", "let C and D be CATEGORIES.")
     rows = [{"id": f"r{n}", "text": texts[n % 2]} for n in range(60)]
     rows += [{"id": f"d{n}", "text": f"Let C be one of the categories in the list {n}."} for n in range(5)]
-    project = make_project(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))})
+    project = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))})
     with project.retriever() as retriever:
         hits = retriever.search("categories C and D", 4, retriever=name)
         assert len(hits) == 4
@@ -478,7 +467,7 @@ PLANT = {
 
 
 def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:
-    project = make_project(tmp_path, PLANT)
+    project = make_workspace(tmp_path, PLANT)
     with project.retriever() as retriever:
 
         def ids(*locations: str, **where: str) -> set[str]:
@@ -508,7 +497,7 @@ def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:
 
 
 def test_the_command_tells_where_a_hit_stands(tmp_path: Path) -> None:
-    project = make_project(tmp_path, {**PLANT, "guide.md": "# Guide\n\n## Leaks\n\nHow [bold]leaks[/] are found.\n"})
+    project = make_workspace(tmp_path, {**PLANT, "guide.md": "# Guide\n\n## Leaks\n\nHow [bold]leaks[/] are found.\n"})
 
     def search(*options: str) -> str:
         return lemmata("search", "the seal leaks", "-w", project.root, "--retriever", "lexical", *options)
@@ -534,7 +523,7 @@ def test_the_command_tells_where_a_hit_stands(tmp_path: Path) -> None:
 
 def test_a_query_that_matches_nothing_has_no_hits(tmp_path: Path) -> None:
     rows = [{"id": f"p{n}", "text": f"passage about topic{n}"} for n in range(6)]
-    project = make_project(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))})
+    project = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))})
     with project.retriever() as retriever:
         for query in ("⊗", "", "..."):
             for name in ("lexical", "dense", "hybrid"):

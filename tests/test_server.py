@@ -26,10 +26,8 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from tests.folders import write
 from tests.llm_server import Server as ChatServer
-from tests.test_cli import lemmata
-from tests.test_search import make_project
+from tests.make import lemmata, make_workspace, write
 
 from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.types import Passage
@@ -90,7 +88,7 @@ def serving(
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = make_project(tmp_path_factory.mktemp("served"), NOTES)
+    made = make_workspace(tmp_path_factory.mktemp("served"), NOTES)
     made.build_graph()
     made.map()
     return made
@@ -331,7 +329,7 @@ def test_text_stands_in_the_outline_where_the_document_has_it(tmp_path: Path) ->
         "\n\\begin{lemma}\\label{first}A sponge.\\end{lemma}\n\n"
         f"{filler}\n\n\\begin{{lemma}}\\label{{second}}A zebra.\\end{{lemma}}\\end{{document}}"
     }
-    service = Service(make_project(tmp_path, notes).root)
+    service = Service(make_workspace(tmp_path, notes).root)
     with contextlib.closing(service):
         ids = [passage["id"] for passage in service.outline("a")["passages"]]
         assert ids[0] == "a#first"
@@ -408,7 +406,7 @@ def test_ask_streams_what_the_model_writes_with_its_citations_checked(tmp_path: 
     model = ChatServer(tmp_path / "journal")
     try:
         model.script(streams=True, answer="A wet sponge absorbs $x^2$ of a pump [1]. Dogs <b>bark</b> [9].")
-        project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+        project = make_workspace(tmp_path, {"a.tex": NOTES["a.tex"]})
         with project.config_file.open("a") as config:
             config.write(f'[llm]\nurl = "{model.url}"\nmodel = "tiny"\n')
         with serving(project.root) as client:
@@ -718,7 +716,7 @@ def test_hostile_ids_are_unknown_ids(client: httpx.Client, identity: str) -> Non
 
 
 def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Path) -> None:
-    project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+    project = make_workspace(tmp_path, {"a.tex": NOTES["a.tex"]})
     with serving(project.root, watch=0.05) as client:
         statuses: list[int] = []
         stopped = threading.Event()
@@ -747,7 +745,7 @@ def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Pa
 
 
 def test_the_old_state_is_closed_when_its_last_request_is_done(tmp_path: Path) -> None:
-    project = make_project(tmp_path, {"a.tex": NOTES["a.tex"]})
+    project = make_workspace(tmp_path, {"a.tex": NOTES["a.tex"]})
     service = Service(project.root)
     with service.opened() as old:
         project.build_graph()

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.folders import tar, write
+from tests.make import tar, write
 from tests.test_pdf import one_page
 
 from lemmata.core.errors import InputError

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.command import run_command
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus, run_command
 
 from lemmata.core.errors import LeakageError
 from lemmata.core.types import Concept, Document, Edge, Graph, Link, Negative, Pair, Passage, Triplet
@@ -72,7 +71,7 @@ def held_out(answers: bool) -> Split:
 
 def test_an_answer_has_only_its_title_and_text() -> None:
     concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair")}
-    seen = training_view(Shelf(PASSAGES), held_out(answers=True), concepts=concepts)
+    seen = training_view(MemoryCorpus(PASSAGES), held_out(answers=True), concepts=concepts)
     assert seen.rows.tolist() == [0]
     assert [row for row, _ in seen.all_passages()] == [0]
     assert dict(seen.row_of) == {"a#1": 0}
@@ -87,7 +86,7 @@ def test_an_answer_has_only_its_title_and_text() -> None:
 
 
 def test_without_the_option_there_are_no_answers() -> None:
-    seen = training_view(Shelf(PASSAGES), held_out(answers=False))
+    seen = training_view(MemoryCorpus(PASSAGES), held_out(answers=False))
     assert not seen.answers.any()
     assert not seen.answer_of
     assert not list(seen.answer_links())
@@ -96,7 +95,7 @@ def test_without_the_option_there_are_no_answers() -> None:
 
 
 def test_only_training_has_answers() -> None:
-    seen = training_view(Shelf(PASSAGES), held_out(answers=True), "test")
+    seen = training_view(MemoryCorpus(PASSAGES), held_out(answers=True), "test")
     assert not seen.answers.any()
     with pytest.raises(LeakageError):
         seen.passages([0])
@@ -105,13 +104,13 @@ def test_only_training_has_answers() -> None:
 # ---------------------------------------------------------------- pairs
 
 
-def named(shelf: Shelf, pairs: Iterable[Pair]) -> list[tuple[str, str, str]]:
+def named(shelf: MemoryCorpus, pairs: Iterable[Pair]) -> list[tuple[str, str, str]]:
     ids = shelf.ids()
     return [(p.relation, p.anchor if isinstance(p.anchor, str) else ids[p.anchor], ids[p.positive]) for p in pairs]
 
 
 def test_links_of_training_lead_to_held_out_rows_and_their_links_lead_nowhere() -> None:
-    shelf = Shelf(PASSAGES)
+    shelf = MemoryCorpus(PASSAGES)
     seen = training_view(shelf, held_out(answers=True))
     assert named(shelf, mine_pairs(seen, PairOptions())) == [("refers_to", "a#1", "a#2"), ("cites", "a#1", "b#1")]
 
@@ -122,17 +121,17 @@ def test_every_answer_of_a_row_is_a_pair_of_its_own_in_the_order_of_the_ids() ->
     passages += [Passage(f"a#{name}", "a", "lemma", f"text {name}") for name in "bcde"]
     passages[3] = replace(passages[3], kind="chunk")  # prose is no statement, wherever it stands
     for part, order in (([0, 2, 1, 2, 0], "ebc"), ([0, 0, -1, 0, 2], "bce")):
-        shelf = Shelf(passages)
+        shelf = MemoryCorpus(passages)
         split = Split(np.array(part, np.int8), np.zeros(5, bool), answers=True)
         pairs = named(shelf, mine_pairs(training_view(shelf, split), PairOptions()))
         assert pairs == [("proof_uses", "a#a", f"a#{name}") for name in order]
-        turned = Shelf(passages[::-1])
+        turned = MemoryCorpus(passages[::-1])
         split = replace(split, part=split.part[::-1])
         assert pairs == named(turned, mine_pairs(training_view(turned, split), PairOptions()))
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split]:
+def worlds(draw: st.DrawFn) -> tuple[MemoryCorpus, list[Edge], dict[str, Concept], Graph, Split]:
     """A corpus with links of all kinds, titles, sections, proofs, concepts, and any split."""
     size, notions = draw(st.integers(2, 8)), draw(st.integers(0, 2))
     row = st.integers(0, size - 1)
@@ -170,7 +169,7 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
     part = np.array(draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, -1]), min_size=size, max_size=size)), np.int8)
     concept_parts = {name: draw(st.sampled_from(("train", "train", *PARTS))) for name in concepts}
     split = Split(part, np.zeros(size, bool), concept_parts)
-    return Shelf(passages, about), edges, concepts, build_graph(edges, kinds), split
+    return MemoryCorpus(passages, about), edges, concepts, build_graph(edges, kinds), split
 
 
 def mined(seen: TrainingView) -> list[Pair | Triplet]:
@@ -182,7 +181,7 @@ def mined(seen: TrainingView) -> list[Pair | Triplet]:
 @settings(max_examples=150, deadline=None)
 @given(worlds())
 def test_no_held_out_row_is_an_anchor_and_only_training_links_lead_to_one(
-    world: tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split],
+    world: tuple[MemoryCorpus, list[Edge], dict[str, Concept], Graph, Split],
 ) -> None:
     shelf, edges, concepts, graph, split = world
     plain = training_view(shelf, split, graph=graph, concepts=concepts, edges=edges)
@@ -217,7 +216,7 @@ def test_no_held_out_row_is_an_anchor_and_only_training_links_lead_to_one(
 # ---------------------------------------------------------------- the audit
 
 
-SHELF = Shelf(
+SHELF = MemoryCorpus(
     [
         Passage("p0", "d0", "lemma", "every ideal in a union of primes lies in one of them",
                 links=(Link("refers_to", "", "p3"), Link("cites", "", "d4"))),

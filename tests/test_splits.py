@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus
 
 from lemmata.core.artefacts import seal
 from lemmata.core.config import build
@@ -500,7 +500,7 @@ def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path)
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split]:
+def worlds(draw: st.DrawFn) -> tuple[MemoryCorpus, list[Edge], dict[str, Concept], Graph, Split]:
     """A corpus whose every text tells where it comes from, a graph and any split."""
     size, papers_, notions = draw(st.integers(1, 6)), draw(st.integers(1, 3)), draw(st.integers(0, 3))
     row, notion = st.integers(0, size - 1), st.integers(0, max(0, notions - 1))
@@ -546,7 +546,7 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
     part = np.array(draw(st.lists(st.sampled_from([0, 0, 1, 2, -1]), min_size=size, max_size=size)), np.int8)
     held_out = {name: draw(st.sampled_from(("train", "train", *PARTS))) for name in concepts}
     return (
-        Shelf(passages, about),
+        MemoryCorpus(passages, about),
         edges,
         concepts,
         build_graph(edges, kinds),
@@ -557,7 +557,7 @@ def worlds(draw: st.DrawFn) -> tuple[Shelf, list[Edge], dict[str, Concept], Grap
 @settings(max_examples=200, deadline=None)
 @given(worlds(), st.sampled_from(PARTS))
 def test_nothing_in_a_material_comes_from_another_part(
-    world: tuple[Shelf, list[Edge], dict[str, Concept], Graph, Split], part: str
+    world: tuple[MemoryCorpus, list[Edge], dict[str, Concept], Graph, Split], part: str
 ) -> None:
     shelf, edges, concepts, graph, split = world
     seen = training_view(shelf, split, part, graph=graph, concepts=concepts, edges=edges)
@@ -615,7 +615,7 @@ def test_a_material_holds_everything_of_its_part() -> None:
     ]
     graph = build_graph(edges, {"a": "paper", "b": "paper", "location:x": "location"})
     split = Split(np.array([0, 0, 2], np.int8), np.zeros(3, bool), {"concept:field": "test"})
-    seen = training_view(Shelf(passages, documents), split, graph=graph, concepts=concepts)
+    seen = training_view(MemoryCorpus(passages, documents), split, graph=graph, concepts=concepts)
     assert seen.passages([1, 0])[1].links == (Link("refers_to", "2", "a#2"), Link("cites", "b", None))
     assert seen.texts([0]) == ["ring. one"]
     assert list(seen.documents) == ["a", "location:x"]
@@ -645,7 +645,7 @@ def test_an_edge_between_concepts_stays_only_with_evidence_in_the_part() -> None
         Edge("concept:three", "uses", "concept:one"),
     ]
     split = Split(np.array([0, 2], np.int8), np.zeros(2, bool))
-    shelf, graph = Shelf(passages, [Document("a")]), build_graph(edges, {})
+    shelf, graph = MemoryCorpus(passages, [Document("a")]), build_graph(edges, {})
     concepts = {name: Concept(name, name) for name in names}
     seen = training_view(shelf, split, graph=graph, concepts=concepts, edges=edges)
     assert {source for source, relation, _ in edges_of(seen) if relation == "uses"} == {"concept:two", "concept:three"}
@@ -655,8 +655,8 @@ def test_a_title_that_names_a_held_out_concept_is_hidden() -> None:
     passages = [Passage("a#1", "a", "definition", "one", "Bailey pairs", section="bailey pair", metadata={"n": ["x"]})]
     concepts = {"concept:bailey-pair": Concept("concept:bailey-pair", "Bailey pair")}
     split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:bailey-pair": "test"})
-    seen = training_view(Shelf(passages, [Document("a", "Bailey Pair", metadata={"name": "Bailey pair"})]), split,
-                    concepts=concepts)  # fmt: skip
+    corpus = MemoryCorpus(passages, [Document("a", "Bailey Pair", metadata={"name": "Bailey pair"})])
+    seen = training_view(corpus, split, concepts=concepts)
     assert seen.texts([0]) == ["one"]
     assert seen.passages([0])[0].section == ""
     assert seen.documents["a"].title == ""
@@ -671,7 +671,7 @@ def test_an_alias_that_names_a_held_out_concept_is_hidden() -> None:
     }
     graph = build_graph([Edge("a#1", "mentions", name) for name in concepts], {})
     split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:bailey-pair": "test"})
-    seen = training_view(Shelf(passages, [Document("a")]), split, graph=graph, concepts=concepts)
+    seen = training_view(MemoryCorpus(passages, [Document("a")]), split, graph=graph, concepts=concepts)
     assert {name: concept.aliases for name, concept in seen.concepts.items()} == {"concept:chain": ("chain of pairs",)}
 
 
@@ -680,17 +680,17 @@ def test_a_query_may_not_name_a_concept_of_another_part() -> None:
     concepts = {name: Concept(name, name.removeprefix("concept:"), aliases=(f"{name[8:]} thing",))
                 for name in ("concept:Bailey pair", "concept:flat module")}  # fmt: skip
     split = Split(np.zeros(1, np.int8), np.zeros(1, bool), {"concept:Bailey pair": "validation"})
-    seen = training_view(Shelf(passages), split, concepts=concepts)
+    seen = training_view(MemoryCorpus(passages), split, concepts=concepts)
     for query in ("Bailey pairs", "What is a Bailey pair?", "the Bailey pair thing", "definition of the bailey-pair"):
         assert not seen.may_query(query)
     for query in ("flat modules", "What is a flat module?", "how a Bailey pair gives partitions", "Bailey " * 40):
         assert seen.may_query(query)
-    assert training_view(Shelf(passages), split).may_query("Bailey pair")
+    assert training_view(MemoryCorpus(passages), split).may_query("Bailey pair")
 
 
 def test_a_split_of_another_corpus_gives_no_material() -> None:
     with pytest.raises(WorkspaceError, match="the corpus changed"):
-        training_view(Shelf([], []), Split(np.zeros(2, np.int8), np.zeros(2, bool)))
+        training_view(MemoryCorpus([], []), Split(np.zeros(2, np.int8), np.zeros(2, bool)))
 
 
 def test_a_corpus_on_disk_is_outlined_split_and_given_in_parts(tmp_path: Path) -> None:

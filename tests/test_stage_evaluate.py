@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.test_cli import lemmata
+from tests.make import lemmata
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError

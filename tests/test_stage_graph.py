@@ -6,13 +6,12 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.command import run_command
 from tests.llm_server import Server
+from tests.make import run_command
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph
@@ -56,13 +55,6 @@ def project(tmp_path: Path) -> Project:
     project = Project.init(tmp_path / "work")
     project.ingest([papers])
     return project
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    process = Server(tmp_path_factory.mktemp("server") / "journal")
-    yield process
-    process.kill()
 
 
 def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:

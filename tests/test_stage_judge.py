@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.llm_server import Server
-from tests.test_cli import lemmata
+from tests.make import lemmata
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.test_cli import lemmata
+from tests.make import lemmata
 
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import read_manifest, vector_set, write_manifest

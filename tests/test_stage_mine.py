@@ -7,14 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.command import run_command
 from tests.llm_server import Server
+from tests.make import run_command
 
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
 from lemmata.corpus.split import open_split
@@ -338,13 +337,6 @@ def test_logs_are_paired_with_the_titles_of_their_locations(tmp_path: Path) -> N
 
 
 # ---------------------------------------------------------------- written by a language model
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    process = Server(tmp_path_factory.mktemp("server") / "journal")
-    yield process
-    process.kill()
 
 
 def test_a_model_writes_queries_within_its_limits(built: Project, server: Server) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shelf import Shelf
+from tests.make import MemoryCorpus
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError
 from lemmata.core.types import Document, Edge, Floats, Negative, Pair, Passage, Triplet, Vectors
@@ -31,7 +31,7 @@ def made_of(texts: dict[str, str], edges: Sequence[Edge] = (), test: Iterable[st
     passages = [Passage(identity, identity, "abstract", text) for identity, text in texts.items()]
     parts = np.array([2 if identity in held_out else 0 for identity in texts], np.int8)
     graph = build_graph(edges, dict.fromkeys(texts, "passage"))
-    return training_view(Shelf(passages), Split(parts, np.zeros(len(texts), bool)), graph=graph)
+    return training_view(MemoryCorpus(passages), Split(parts, np.zeros(len(texts), bool)), graph=graph)
 
 
 def names(part: TrainingView) -> dict[int, str]:
@@ -71,7 +71,7 @@ def test_the_text_of_a_location_is_an_anchor_with_its_nearest_logs_and_none_of_i
     edges += [Edge("L08", "reports_about", "location:P2")]
     kinds = {one.id: "log" for one in logs} | {one.id: "location" for one in places}
     graph = build_graph(edges, kinds)
-    shelf = Shelf(logs, [Document("table", kind="table"), *places])
+    shelf = MemoryCorpus(logs, [Document("table", kind="table"), *places])
     part = training_view(shelf, Split(np.zeros(9, np.int8), np.zeros(9, bool)), graph=graph)
     angle = {f"L{n:02}": 0.1 * n for n in range(9)} | {"location:P1": -0.1, "location:P2": 0.9, "location:P3": 0.3}
     angles = np.array([angle.get(node, 1.5) for node in graph.nodes])

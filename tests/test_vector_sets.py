@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.test_cli import lemmata
+from tests.make import lemmata
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vector_set, vector_sets, write_manifest

@@ -10,7 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.test_damage import search, write_papers
+from tests.make import write_papers
+from tests.test_damage import search
 
 from lemmata.project import Project
 
@@ -26,7 +27,8 @@ shutil.copytree(source, place, dirs_exist_ok=True)
 sys.path.insert(0, sys.argv[3])
 from lemmata.core.errors import WorkspaceError
 from lemmata.project import Project
-from tests.test_damage import search, write_papers
+from tests.make import write_papers
+from tests.test_damage import search
 papers = write_papers(place / "papers", *(f"name{number}" for number in range(30)))
 project = Project(place / "w")
 before = search(project)
