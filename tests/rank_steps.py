@@ -26,7 +26,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "kept": {"keep": ["pairs"]},
     "taught": {"teacher": "base", "guide": "base"},
 }
-METRIC = MetricOptions(dimension=8, rank=2, batch=33, random=16, hard=2, path_seeds=2, epochs=2)
+METRIC = MetricOptions(dimension=8, rank=2, batch=33, random=16, hard=2, epochs=2)
 
 
 def gradients(base: Path, job: Job, options: dict[str, Any]) -> dict[str, Floats]:
@@ -51,7 +51,7 @@ def trained_metric() -> dict[str, Floats]:
     links: Integers = np.unique(generator.integers(0, 50, (100, 2)), axis=0)
     links = links[links[:, 0] != links[:, 1]][: 2 * METRIC.batch + 1]  # the last batch has one link
     validation = np.arange(50, 61), [{int(row)} for row in generator.integers(0, 50, 11)]
-    trained = train_metric(vectors, links, METRIC, validation=validation)
+    trained = train_metric(vectors, links, METRIC, validation)
     history = np.array([[record.get(name, 0.0) for name in ("loss", "R@20")] for record in trained.history])
     parts = {name: tensor.detach().numpy() for name, tensor in trained.model.parameters.items()}
     return {**parts, "h": trained.nodes.h.numpy(), "history": history}

@@ -56,7 +56,7 @@ def keep_metric(project: Project) -> None:
     assert vectors is not None
     data = stage._open(layout, vectors.encoder)
     options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, random=32, epochs=1)
-    trained = train_metric(data.matrix, stage._links(data, data.citing & data.seen), options)
+    trained = train_metric(data.matrix, stage._links(data, data.citing & data.seen), options, data.task.part(0))
     report, search = stage._judge(data, trained, lambda *_: None)
     content = {
         "options": asdict(SMALL),

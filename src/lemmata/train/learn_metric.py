@@ -17,7 +17,7 @@ from lemmata.core.artefacts import dense_index, learned_metric, open_artefact, r
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.files import create_array
 from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
-from lemmata.core.workspace import VectorSet, Workspace, read_manifest, vector_set
+from lemmata.core.workspace import Settings, VectorSet, Workspace, read_manifest, vector_set
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import split_key
@@ -35,7 +35,7 @@ from lemmata.graph.metric import (
 )
 from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
 from lemmata.search.paths import PathSearch, Ranking
-from lemmata.train.metric import MetricOptions, Trained, export_head, train_metric
+from lemmata.train.metric import MetricOptions, TrainedMetric, export_head, train_metric
 from lemmata.train.ranks import from_first, held_by_first, own_device
 from lemmata.vectors.exact import ExactIndex
 from lemmata.vectors.store import open_vectors
@@ -84,12 +84,13 @@ class _Data(NamedTuple):
     task: _Task
 
 
-def learn_metric(workspace: Workspace, options: MetricStageOptions, encoder: str) -> dict[str, Any]:
-    """Train on the training part, and compare geodesic search by the metric and by text on the validation part.
+def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings | None = None) -> dict[str, Any]:
+    """Learn a metric from vectors and links, by [metric]; `geodesic` uses it only if it helps on validation.
 
-    The metric is kept if it finds significantly more references. The report says what was found in either case. Resumes
-    from the last epoch.
+    It is trained on the training part, and kept if geodesic search by it finds significantly more references of the
+    validation part than by text. The report says what was found in either case. Resumes from the last epoch.
     """
+    options = workspace.options(MetricStageOptions, "metric", settings)
     vectors = vector_set(workspace, encoder and encoder_id(encoder, workspace.models_folder))
     if vectors is None:
         raise WorkspaceError("a metric is learned from vectors: run 'lemmata index' first")
@@ -115,8 +116,8 @@ def learn_metric(workspace: Workspace, options: MetricStageOptions, encoder: str
                 epochs=options.epochs,
                 seed=options.seed,
             ),
+            data.task.part(0),
             candidates=data.candidates,
-            validation=data.task.part(0),
             checkpoint=checkpoint,
             progress=workspace.progress,
             device=own_device(),
@@ -176,12 +177,14 @@ def _links(data: _Data, kept: Mask) -> Integers:
 # ---------------------------------------------------------------- does it help?
 
 
-def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
     """R@20 of geodesic search by text and by the metric, on passages that did not stop the training."""
     epsilon = trained.model.options.epsilon
     stored = data.stored
     seen = stored._replace(graph=stored.graph.with_edges(data.seen))
-    by_text = _measured_by_text(seen, data.matrix, progress)
+    by_text, lengths = _empty(seen.graph), np.empty(len(seen.graph.indices), np.float32)
+    measure_by_text(seen.graph, np.asarray(seen.rows), data.matrix, lengths, progress)
+    sort_edges(seen.graph, lengths, lengths, by_text)
     known = stored._replace(graph=stored.graph.with_edges(data.citing & data.seen))
     by_metric = _empty(known.graph)
     _measure(known, trained, by_metric, progress)
@@ -198,7 +201,8 @@ def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str,
     settings = product(SEEDS, QUERY_WEIGHTS)
     seeds, weight = max(settings, key=lambda setting: float(learned(tuning, near[0], *setting).mean()))
     after = learned(judging, near[1], seeds, weight)
-    before = _recalls(PathSearch(seen, by_text, passages), _nearest(data, judging), judging, data.candidates)
+    near_by_text = ExactIndex(data.matrix).search(data.matrix[judging.rows], NEAREST, data.candidates)
+    before = _recalls(PathSearch(seen, by_text, passages), near_by_text, judging, data.candidates)
     p = randomisation(after, before, generator=np.random.default_rng(0))
     history = trained.history
     report = {
@@ -214,10 +218,6 @@ def _judge(data: _Data, trained: Trained, progress: Progress) -> tuple[dict[str,
         "seconds": trained.seconds,
     }
     return report, {"epsilon": epsilon, "seeds": seeds, "query_weight": weight}
-
-
-def _nearest(data: _Data, task: _Task) -> Ranking:
-    return ExactIndex(data.matrix).search(data.matrix[task.rows], NEAREST, data.candidates)
 
 
 def _recalls(paths: PathSearch, near: Ranking, task: _Task, candidates: Mask) -> Any:
@@ -236,14 +236,7 @@ def _empty(graph: Graph) -> MeasuredGraph:
     )
 
 
-def _measured_by_text(stored: StoredGraph, matrix: Floats, progress: Progress) -> MeasuredGraph:
-    result, lengths = _empty(stored.graph), np.empty(len(stored.graph.indices), np.float32)
-    measure_by_text(stored.graph, np.asarray(stored.rows), matrix, lengths, progress)
-    sort_edges(stored.graph, lengths, lengths, result)
-    return result
-
-
-def _head(trained: Trained) -> Any:
+def _head(trained: TrainedMetric) -> Any:
     import torch
 
     def head(vectors: Floats) -> tuple[Floats, Floats]:
@@ -254,7 +247,7 @@ def _head(trained: Trained) -> Any:
     return head
 
 
-def _measure(stored: StoredGraph, trained: Trained, result: MeasuredGraph, progress: Progress) -> None:
+def _measure(stored: StoredGraph, trained: TrainedMetric, result: MeasuredGraph, progress: Progress) -> None:
     """Fill in the lengths of a graph that has links between passages only."""
     import torch
 
@@ -271,7 +264,9 @@ def _measure(stored: StoredGraph, trained: Trained, result: MeasuredGraph, progr
     sort_edges(graph, forward, backward, result)
 
 
-def _write(workspace: Workspace, vectors: VectorSet, data: _Data, trained: Trained, content: dict[str, Any]) -> None:
+def _write(
+    workspace: Workspace, vectors: VectorSet, data: _Data, trained: TrainedMetric, content: dict[str, Any]
+) -> None:
     """Store the metric for search, or only the report where it does not help.
 
     Embeddings are those by the links of the training part, so that a test passage has not told what it refers to;

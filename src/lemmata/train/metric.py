@@ -1,11 +1,10 @@
 """MetricGAT: a graph attention network that gives every node an embedding and a metric of its own.
 
-The distance from node i to j is measured with the metric of one of them, by default of i:
-d² = (h_j - h_i)ᵀ G_i (h_j - h_i) with G_i = L_i L_iᵀ + εI and L_i of low rank. The network is trained on links with the
-local distance; geodesics come later, from one length per edge. A text without links gets an embedding and a metric
-from its vector alone, since in every step all links of some nodes are hidden. Works on arrays; knows no texts. Of
-several processes, each computes some nodes in every layer, and the loss of some anchors; all draw the same random
-numbers.
+The distance from node i to j is measured with the metric of i: d² = (h_j - h_i)ᵀ G_i (h_j - h_i) with
+G_i = L_i L_iᵀ + εI and L_i of low rank. The network is trained on links with the local distance; geodesics come later,
+from one length per edge. A text without links gets an embedding and a metric from its vector alone, since in every
+step all links of some nodes are hidden. Works on arrays; knows no texts. Of several processes, each computes some nodes
+in every layer, and the loss of some anchors; all draw the same random numbers.
 """
 
 from __future__ import annotations
@@ -22,14 +21,21 @@ import numpy as np
 from lemmata.core.errors import ConfigError, require
 from lemmata.core.files import writing
 from lemmata.core.types import Floats, Integers, Mask, Progress
+from lemmata.core.workspace import silent
 from lemmata.graph.attention import Incoming, Layer, attend, incoming
 from lemmata.train.neighbours import NeighbourSampler
 from lemmata.train.ranks import average, barrier, from_first, gathered, is_first_process, own_items, processes, rank
 
 Tensor = Any  # of torch, which is imported where it is needed
-SIDES = ("source", "target", "both")
 SELF, CITED, CITING = 0, 1, 2  # kinds of messages: from the node itself, from what it refers to, from what refers to it
-_EDGES = 1 << 12  # edges that are measured at once
+START_SHARE = 0.1  # of the neighbours at first, so that the text decides
+TEMPERATURE = 0.05  # of the contrastive loss, at the beginning
+RANKING, HIERARCHY = 0.5, 0.1  # weights of two further losses
+MARGIN = 0.2  # of distances; half of it for cosines
+HIDDEN = 0.5  # share of anchors all whose links are hidden; of the others, the link to the positive
+DROPOUT = 0.1  # of links and of input features
+WEIGHT_DECAY = 0.01
+PATIENCE = 8  # epochs without a better validation
 _ROWS = 1 << 14  # nodes that are embedded at once
 _NUMBERS = 1 << 26  # numbers that a block of distances may need: 256 MB
 _SIMILAR = 50  # nearest nodes among which hard negatives are drawn
@@ -38,45 +44,28 @@ _TINY = 1e-8  # keeps the gradient of a root finite
 
 @dataclass(frozen=True, slots=True)
 class MetricOptions:
-    """The model, its losses and its training."""
+    """The parameters of the network and of its training."""
 
     dimension: int = 256
     rank: int = 32  # of L; 0: plain Euclidean distance
     layers: int = 3
     heads: int = 4
     epsilon: float = 1.0  # of G; a larger L makes it as small as it should be
-    side: str = "source"  # whose metric measures: source, target, both (the mean)
-    normalise: bool = False  # give every metric the trace of the identity
-    text_start: bool = True  # begin with the geometry of the input vectors
-    temperature: float = 0.05  # of the contrastive loss, at the beginning
-    ranking: float = 0.5  # weights of the further losses
-    smoothness: float = 0.01
-    hierarchy: float = 0.1
-    margin: float = 0.2  # of distances; half of it for cosines
-    two_hop: float = 0.0  # share of positives that are two links away
-    path_seeds: int = 0  # similar nodes over whose links a positive may be reached, too
-    hidden: float = 0.5  # share of anchors all whose links are hidden; of the others, the link to the positive
+    smoothness: float = 0.01  # weight of the loss that keeps the metrics of linked nodes alike
     hard: int = 8  # hard negatives per anchor
     random: int = 512  # random negatives per batch
     batch: int = 512
     fan_out: int = 0  # messages that a node may get in a step, for graphs that do not fit; 0: all of them
     epochs: int = 50  # at most; an epoch uses every link once
-    patience: int = 8  # epochs without a better validation
     rate: float = 1e-3
-    decay: float = 0.01
-    dropout: float = 0.1  # of links and of input features
     seed: int = 0
 
     def check(self) -> None:
         """ConfigError for what cannot be trained."""
-        if self.side not in SIDES:
-            raise ConfigError(f"side is one of {', '.join(SIDES)}, not {self.side!r}")
         if self.dimension % self.heads:
             raise ConfigError(f"{self.dimension} dimensions cannot be shared by {self.heads} heads")
         if min(self.dimension, self.heads, self.layers, self.batch, self.epochs) < 1 or self.rank < 0:
             raise ConfigError("dimension, heads, layers, batch and epochs are at least 1, rank at least 0")
-        if self.fan_out and self.path_seeds:
-            raise ConfigError("training on paths reads the whole graph: set fan_out or path_seeds to 0")
         if self.epsilon <= 0:
             raise ConfigError("epsilon must be positive: without it a metric of low rank is none")
 
@@ -133,21 +122,18 @@ class MetricGAT:
         self.parameters: dict[str, Tensor] = {}
         generator = np.random.default_rng(options.seed)
         d, heads, rank = options.dimension, options.heads, options.rank
-        inputs = vectors.shape[1]
 
         def random(*shape: int, scale: float) -> Floats:
             return (generator.standard_normal(shape) * scale).astype(np.float32)
 
-        start = _principal_map(vectors, d, generator) if options.text_start else random(inputs, d, scale=inputs**-0.5)
-        self._add("input", start)
+        self._add("input", _principal_map(vectors, d, generator))  # begin with the geometry of the vectors
         for layer in range(options.layers):
             width = d if self._is_last(layer) else d // heads
             self._add(f"weight{layer}", random(d, heads * width, scale=d**-0.5))
             for name in ("from", "to"):
                 self._add(f"{name}{layer}", random(heads, width, scale=width**-0.5))
             self._add(f"kind{layer}", np.zeros((3, heads), np.float32))
-            # a small share of the neighbours at first, so that the text decides; without it as in the paper
-            self._add(f"gate{layer}", np.full(d, 0.1 if options.text_start else 1.0, np.float32))
+            self._add(f"gate{layer}", np.full(d, START_SHARE, np.float32))
         self._add("embed1", random(d, d, scale=d**-0.5))
         self._add("embed1_bias", np.zeros(d, np.float32))
         self._add("embed2", random(d, d, scale=0.01 * d**-0.5))
@@ -160,7 +146,7 @@ class MetricGAT:
             self._add("metric2", random(d, d * rank, scale=0.01 * d**-0.5))
             # columns of norm 1: at 0 the gradient of the metric would be 0, too, and of norm 3 they blur the start
             self._add("metric2_bias", random(d * rank, scale=d**-0.5))
-        self._add("log_temperature", np.full((), math.log(options.temperature), np.float32))
+        self._add("log_temperature", np.full((), math.log(TEMPERATURE), np.float32))
 
     def _add(self, name: str, values: Floats) -> None:
         import torch
@@ -190,8 +176,7 @@ class MetricGAT:
         """Texts without links: each attends to itself only, so the layers are plain ones."""
         hidden = vectors @ self.parameters["input"]
         for layer in range(self.options.layers):
-            values = self._values(layer, hidden)
-            hidden = self._updated(layer, hidden, values)
+            hidden = self._updated(layer, hidden, self._values(layer, hidden))
         return Located(hidden, self._embed(hidden))
 
     def locate_all(self, vectors: Floats, received: Incoming) -> Located:
@@ -203,8 +188,7 @@ class MetricGAT:
         for number in range(self.options.layers):
             weight, sending, receiving, kinds = (p[f"{name}{number}"] for name in ("weight", "from", "to", "kind"))
             layer = Layer(weight, sending, receiving, kinds, average=self._is_last(number))
-            values = attend(received, hidden, layer)
-            hidden = hidden + p[f"gate{number}"] * values if self.options.text_start else values
+            hidden = hidden + p[f"gate{number}"] * attend(received, hidden, layer)
         parts = torch.split(torch.tensor(hidden, device=self.device), _ROWS)
         with torch.no_grad():
             return Located(torch.cat(parts), torch.cat([self._embed(part) for part in parts]))
@@ -230,8 +214,6 @@ class MetricGAT:
         import torch
 
         values = values.mean(1) if self._is_last(layer) else torch.nn.functional.elu(values.flatten(1))
-        if not self.options.text_start:
-            return values
         return hidden + self.parameters[f"gate{layer}"] * values
 
     def _embed(self, hidden: Tensor) -> Tensor:
@@ -259,93 +241,41 @@ class MetricGAT:
 
         Memory is b · c · rank; callers cut it into blocks.
         """
-        squared = _squared(origins.h, goals.h)
-        if not self.options.rank:
-            return (squared + _TINY).sqrt()
-        parts = []
-        if self.options.side in ("source", "both"):
-            parts.append(self._measured(self.factors(origins.hidden), origins.h, goals.h, squared))
-        if self.options.side in ("target", "both"):
-            parts.append(self._measured(self.factors(goals.hidden), goals.h, origins.h, squared.T).T)
-        return sum(parts) / len(parts)
-
-    def _measured(self, factors: Tensor, own: Tensor, others: Tensor, squared: Tensor) -> Tensor:
-        """By the metrics of the first (b, c)."""
         import torch
 
+        inner = origins.h @ goals.h.T
+        squared = (origins.h.square().sum(1)[:, None] + goals.h.square().sum(1) - 2 * inner).clamp_min(0)
+        if not self.options.rank:
+            return (squared + _TINY).sqrt()
+        factors = self.factors(origins.hidden)
         b, d, rank = factors.shape
         flat = factors.permute(0, 2, 1).reshape(b * rank, d)
-        seen = (flat @ others.T).view(b, rank, len(others))
-        seen = seen - torch.einsum("bdr,bd->br", factors, own)[:, :, None]
-        return self._rooted(seen.square().sum(1), squared, self._scale(factors)[:, None])
+        seen = (flat @ goals.h.T).view(b, rank, len(goals.h))
+        seen = seen - torch.einsum("bdr,bd->br", factors, origins.h)[:, :, None]
+        return (seen.square().sum(1) + self.options.epsilon * squared + _TINY).sqrt()
 
     def along(self, sources: Located, targets: Located) -> Tensor:
-        """The distance from each node to its own partners; targets (b, dimension) or (b, m, dimension)."""
+        """The distance (b, m) from each node (b, dimension) to its own partners (b, m, dimension)."""
         import torch
 
-        squared = _squared_differences(sources.h, targets.h)
+        squared = (targets.h - sources.h[:, None]).square().sum(-1)
         if not self.options.rank:
             return (squared + _TINY).sqrt()
-        parts = []
-        if self.options.side in ("source", "both"):
-            factors = self.factors(sources.hidden)
-            if targets.h.dim() == 2:
-                seen = torch.einsum("bdr,bd->br", factors, targets.h - sources.h).square().sum(-1)
-                scale = self._scale(factors)
-            else:
-                seen = torch.einsum("bdr,bmd->bmr", factors, targets.h - sources.h[:, None]).square().sum(-1)
-                scale = self._scale(factors)[:, None]
-            parts.append(self._rooted(seen, squared, scale))
-        if self.options.side in ("target", "both"):
-            shape = targets.h.shape
-            factors = self.factors(targets.hidden.reshape(-1, shape[-1]))
-            difference = (targets.h - (sources.h if targets.h.dim() == 2 else sources.h[:, None])).reshape(
-                -1, shape[-1]
-            )
-            seen = torch.einsum("bdr,bd->br", factors, difference).square().sum(-1)
-            parts.append(self._rooted(seen, squared.reshape(-1), self._scale(factors)).view(shape[:-1]))
-        return sum(parts) / len(parts)
-
-    def _rooted(self, seen: Tensor, squared: Tensor, scale: Tensor) -> Tensor:
-        return ((seen + self.options.epsilon * squared) * scale + _TINY).sqrt()
-
-    def _scale(self, factors: Tensor) -> Tensor:
-        """What makes the trace of each metric that of the identity; 1 where that is not wanted (b,)."""
-        d = self.options.dimension
-        if not self.options.normalise:
-            return factors.new_ones(len(factors))
-        return d / (factors.square().sum((1, 2)) + self.options.epsilon * d)
+        factors = self.factors(sources.hidden)
+        seen = torch.einsum("bdr,bmd->bmr", factors, targets.h - sources.h[:, None]).square().sum(-1)
+        return (seen + self.options.epsilon * squared + _TINY).sqrt()
 
     def search_distances(self, queries: Located, nodes: Located) -> Tensor:
         """`distances` to all nodes, in blocks, without gradients (queries, nodes)."""
         import torch
 
-        rank = max(self.options.rank, 1)
+        step = max(1, _NUMBERS // (max(self.options.rank, 1) * len(nodes.h)))
         with torch.no_grad():
-            if self.options.side == "source" or not self.options.rank:
-                step = max(1, _NUMBERS // (rank * len(nodes.h)))
-                blocks = [
-                    self.distances(Located(*(part[at : at + step] for part in queries)), nodes)
-                    for at in range(0, len(queries.h), step)
-                ]
-                return torch.cat(blocks)
-            step = max(1, _NUMBERS // (rank * max(len(queries.h), self.options.dimension)))
             blocks = [
-                self.distances(queries, Located(*(part[at : at + step] for part in nodes)))
-                for at in range(0, len(nodes.h), step)
+                self.distances(Located(*(part[at : at + step] for part in queries)), nodes)
+                for at in range(0, len(queries.h), step)
             ]
-            return torch.cat(blocks, 1)
-
-    def edge_lengths(self, nodes: Located, sources: Tensor, targets: Tensor) -> Tensor:
-        """The length of each edge from its source (edges,), in blocks."""
-        import torch
-
-        with torch.no_grad():
-            blocks = []
-            for at in range(0, len(sources), _EDGES):
-                ends = sources[at : at + _EDGES], targets[at : at + _EDGES]
-                blocks.append(self.along(nodes.take(ends[0]), nodes.take(ends[1])))
-            return torch.cat(blocks) if blocks else nodes.h.new_zeros(0)
+            return torch.cat(blocks)
 
 
 def _principal_map(vectors: Floats, dimension: int, generator: np.random.Generator) -> Floats:
@@ -378,20 +308,10 @@ def _rows(values: Tensor, rows: Tensor) -> Tensor:
     return values.index_select(0, rows.reshape(-1)).view(*rows.shape, *values.shape[1:])
 
 
-def _squared(one: Tensor, other: Tensor) -> Tensor:
-    """Squared Euclidean distances (b, c)."""
-    inner = one @ other.T
-    return (one.square().sum(1)[:, None] + other.square().sum(1) - 2 * inner).clamp_min(0)
-
-
-def _squared_differences(sources: Tensor, targets: Tensor) -> Tensor:
-    return (targets - (sources if targets.dim() == 2 else sources[:, None])).square().sum(-1)
-
-
 # ---------------------------------------------------------------- training
 
 
-class Trained(NamedTuple):
+class TrainedMetric(NamedTuple):
     """A trained network with the weights of the best epoch."""
 
     model: MetricGAT
@@ -480,11 +400,11 @@ class _Graph:
         """The nodes that a step reads, by the messages that are kept."""
         import torch
 
-        x, sent, share, rows = self._x, self._sent, model.options.dropout, batch.rows()
+        x, sent, rows = self._x, self._sent, batch.rows()
         if not self._fan_out:
-            wanted = torch.full((len(x),), bool(model.options.path_seeds), device=x.device)
+            wanted = torch.zeros(len(x), dtype=torch.bool, device=x.device)
             wanted[rows] = True
-            return _Nodes(model.locate(_dropped(x, share, generator), sent.kept(batch.kept), wanted), None)
+            return _Nodes(model.locate(_dropped(x, generator), sent.kept(batch.kept), wanted), None)
         seed = torch.randint(1 << 31, (), generator=generator, device=x.device)
         part = self._sampler.sample(
             rows.cpu().numpy(),
@@ -501,26 +421,27 @@ class _Graph:
             torch.cat([sent.kinds[numbers], torch.full_like(itself, SELF)]),
         )
         self._place[nodes] = itself  # those of earlier steps are not read
-        return _Nodes(model.locate(_dropped(x[nodes], share, generator), heard), self._place)
+        return _Nodes(model.locate(_dropped(x[nodes], generator), heard), self._place)
 
 
 def train_metric(
     vectors: Floats,
     links: Integers,
     options: MetricOptions,
+    validation: tuple[Integers, Sequence[set[int]]],
     *,
     candidates: Mask | None = None,
-    validation: tuple[Integers, Sequence[set[int]]] | None = None,
+    patience: int = PATIENCE,
     checkpoint: Path | None = None,
-    progress: Progress = lambda *_: None,
+    progress: Progress = silent,
     device: Any = "cpu",
-) -> Trained:
+) -> TrainedMetric:
     """Train on `links` (m, 2) between rows of `vectors` (n, inputs), which have length 1.
 
     Negatives are drawn among `candidates` (n,), by default all. `validation` are rows that have no links in `links`
-    with the rows that each should find: the epoch with the best R@20 is kept. Without it the last one is. The file
-    `checkpoint` is written after each epoch; the same call after a kill resumes from it, on the same kind of device.
-    Several processes train one network, the same as one process would.
+    with the rows that each should find: the epoch with the best R@20 is kept, and `patience` epochs without a better
+    one end the training. The file `checkpoint` is written after each epoch; the same call after a kill resumes from
+    it, on the same kind of device. Several processes train one network, the same as one process would.
     """
     torch = require("torch", "train")
     begin = time.perf_counter()
@@ -546,7 +467,7 @@ def train_metric(
     place_of[anchors] = torch.arange(len(anchors), device=device)
     optimizer = torch.optim.AdamW(
         [
-            {"params": [p for p in model.parameters.values() if p.dim() > 1], "weight_decay": options.decay},
+            {"params": [p for p in model.parameters.values() if p.dim() > 1], "weight_decay": WEIGHT_DECAY},
             {"params": [p for p in model.parameters.values() if p.dim() <= 1], "weight_decay": 0.0},
         ],
         lr=options.rate,
@@ -564,12 +485,12 @@ def train_metric(
 
     if checkpoint is not None and checkpoint.exists():
         run = _read_checkpoint(checkpoint, model, optimizer, generator) or run
-    if validation is not None and not run.epoch:
+    if not run.epoch:
         run.best_value = _validate(model, x, locate(), validation, allowed)
         run.history.append({"epoch": 0, "R@20": run.best_value})
     step = run.epoch * per_epoch
-    while run.epoch < options.epochs and (validation is None or run.since_best < options.patience):
-        value = "" if validation is None else f", R@20 {run.history[-1]['R@20']:.3f}"
+    while run.epoch < options.epochs and run.since_best < patience:
+        message = f"training the metric, R@20 {run.history[-1]['R@20']:.3f}"
         order = torch.randperm(len(pairs), generator=generator, device=device)
         total = torch.zeros((), device=device)
         for at in range(0, len(order), options.batch):
@@ -579,7 +500,7 @@ def train_metric(
             places = order[at : at + options.batch]
             batch = _draw(places, pairs, linked, sent, similar, place_of, pool, options, generator)
             nodes = graph.locate(model, batch, generator)
-            loss = _loss(model, nodes, linked, similar, place_of, batch)
+            loss = _loss(model, nodes, linked, batch)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             loss = loss.detach()
@@ -588,21 +509,17 @@ def train_metric(
             optimizer.step()
             total += loss
             step += 1
-            progress(f"training the metric{value}", step, steps)
+            progress(message, step, steps)
         run.epoch += 1
         run.since_best += 1
-        record = {"epoch": float(run.epoch), "loss": float(total) / per_epoch}
-        if validation is not None:
-            record["R@20"] = _validate(model, x, locate(), validation, allowed)
-            if record["R@20"] > run.best_value:
-                run.best, run.best_value, run.since_best = _copy(model), record["R@20"], 0
-        run.history.append(record)
+        value = _validate(model, x, locate(), validation, allowed)
+        run.history.append({"epoch": float(run.epoch), "loss": float(total) / per_epoch, "R@20": value})
+        if value > run.best_value:
+            run.best, run.best_value, run.since_best = _copy(model), value, 0
         if checkpoint is not None:
             _write_checkpoint(checkpoint, model, optimizer, generator, run)
-    if validation is not None:
-        for name, tensor in run.best.items():
-            model.parameters[name] = tensor
-    return Trained(model, locate(), run.history, time.perf_counter() - begin)
+    model.parameters |= run.best
+    return TrainedMetric(model, locate(), run.history, time.perf_counter() - begin)
 
 
 def _write_checkpoint(file: Path, model: MetricGAT, optimizer: Any, generator: Any, run: _Run) -> None:
@@ -739,15 +656,12 @@ def _draw(
     links = len(pairs)
     second = linked.draw(positives, generator)
     second = torch.where((second >= 0) & ~linked.joined(rows, second.clamp_min(0)), second, -1)
-    if options.two_hop:
-        positives = torch.where((second >= 0) & (uniform(len(rows)) < options.two_hop), second, positives)
     hidden = torch.zeros(count, dtype=torch.bool, device=rows.device)
-    hidden[rows[uniform(len(rows)) < options.hidden]] = True
+    hidden[rows[uniform(len(rows)) < HIDDEN]] = True
     kept = ~(hidden[sent.sources] | hidden[sent.targets])
     kept[places] = False
     kept[places + links] = False
-    if options.dropout:
-        kept &= uniform(len(kept)) >= options.dropout
+    kept &= uniform(len(kept)) >= DROPOUT
     kept[2 * links :] = True
     columns = (uniform(len(rows), max(options.hard, 1)) * similar.shape[1]).long()
     hard = similar[place_of[rows]].gather(1, columns)[:, : options.hard]
@@ -755,16 +669,14 @@ def _draw(
     return _Batch(rows, positives, second, hard, random, kept)
 
 
-def _dropped(x: Tensor, share: float, generator: Any) -> Tensor:
+def _dropped(x: Tensor, generator: Any) -> Tensor:
     import torch
 
-    if not share:
-        return x
-    kept = torch.rand(x.shape, generator=generator, device=x.device) >= share
-    return x * kept / (1 - share)
+    kept = torch.rand(x.shape, generator=generator, device=x.device) >= DROPOUT
+    return x * kept / (1 - DROPOUT)
 
 
-def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, similar: Tensor, place_of: Tensor, batch: _Batch) -> Tensor:
+def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, batch: _Batch) -> Tensor:
     """InfoNCE over local distances, and the further losses with their weights.
 
     Of several processes, each measures from its own anchors: the mean of their losses is that of all anchors.
@@ -790,20 +702,16 @@ def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, similar: Tensor, plac
     logits = (-all_distances / temperature).masked_fill(torch.cat([masked, hard_masked], 1), -torch.inf)
     to_positive = to_shared[each, own]
     loss = torch.nn.functional.cross_entropy(logits, own, reduction="sum") / b
-    if options.ranking and options.hard:
-        over = (to_positive[:, None] - to_hard + options.margin).clamp_min(0).masked_fill(hard_masked, 0)
-        loss = loss + options.ranking * over.sum() / (b * options.hard)
+    if options.hard:
+        over = (to_positive[:, None] - to_hard + MARGIN).clamp_min(0).masked_fill(hard_masked, 0)
+        loss = loss + RANKING * over.sum() / (b * options.hard)
     if options.smoothness and options.rank:
         difference = model.factors(origins.hidden) - model.factors(nodes.take(positives).hidden)
         loss = loss + options.smoothness * difference.square().sum((1, 2)).sum() / b
-    if options.hierarchy:
-        loss = loss + options.hierarchy * _by_hops(nodes, batch, options.margin / 2)
-    if options.path_seeds:
-        loss = loss + _over_paths(model, nodes, linked, similar, place_of, batch, temperature)
-    return loss
+    return loss + HIERARCHY * _by_hops(nodes, batch)
 
 
-def _by_hops(nodes: _Nodes, batch: _Batch, margin: float) -> Tensor:
+def _by_hops(nodes: _Nodes, batch: _Batch) -> Tensor:
     """A node is more similar to what is one link away than to what is two, and to that more than to a random one."""
     import torch
 
@@ -816,42 +724,8 @@ def _by_hops(nodes: _Nodes, batch: _Batch, margin: float) -> Tensor:
     others = torch.arange(len(anchors), device=anchors.device) % len(batch.random)
     far = (anchors * directions(batch.random[others])).sum(1)
     exists = (batch.second >= 0).float()
-    over = (second - near + margin).clamp_min(0) + (far - second + margin).clamp_min(0)
+    over = (second - near + MARGIN / 2).clamp_min(0) + (far - second + MARGIN / 2).clamp_min(0)
     return (over * exists).sum() / exists.sum().clamp_min(1)
-
-
-def _over_paths(
-    model: MetricGAT,
-    nodes: _Nodes,
-    linked: _Links,
-    similar: Tensor,
-    place_of: Tensor,
-    batch: _Batch,
-    temperature: Tensor,
-) -> Tensor:
-    """InfoNCE over paths of one link from similar nodes, as geodesic search walks: d(anchor, seed) + d(seed, goal).
-
-    A goal is reached if the anchor refers to it. Anchors none of whose paths reaches one do not count.
-    """
-    import torch
-
-    seeds = similar[place_of[batch.anchors], : model.options.path_seeds]  # (b, s)
-    width = 4  # links of each seed: the first ones, of most nodes all
-    begin = linked.indptr[seeds]
-    offsets = torch.arange(width, device=seeds.device)
-    exists = offsets < (linked.indptr[seeds + 1] - begin)[:, :, None]  # (b, s, width)
-    goals = linked.targets[(begin[:, :, None] + offsets).clamp_max(len(linked.targets) - 1)]
-    first = model.along(nodes.take(batch.anchors), nodes.take(seeds))  # (b, s)
-    flat_seeds, flat_goals = seeds.reshape(-1), goals.reshape(-1, width)
-    onward = model.along(nodes.take(flat_seeds), nodes.take(flat_goals)).view(exists.shape)
-    logits = (-(first[:, :, None] + onward) / temperature).masked_fill(~exists, -torch.inf).flatten(1)
-    rows = batch.anchors[:, None, None].expand_as(goals)
-    reached = (linked.joined(rows, goals) & exists & (goals != rows)).flatten(1)
-    counts = reached.any(1)
-    if not bool(counts.any()):
-        return logits.new_zeros(())
-    good = torch.logsumexp(logits[counts].masked_fill(~reached[counts], -torch.inf), 1)
-    return (torch.logsumexp(logits[counts], 1) - good).mean()
 
 
 def _validate(
