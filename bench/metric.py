@@ -317,8 +317,8 @@ class Run:
             self.vectors,
             self.links,
             options,
+            (task.rows, task.answers),
             candidates=self.candidates,
-            validation=(task.rows, task.answers),
             device=self.device,
         )
         curve = [record.get("R@20", 0.0) for record in trained.history]
@@ -342,7 +342,7 @@ class Run:
         torch = self.torch
         pairs = np.concatenate([self.links, self.links[:, ::-1]])
         sources, targets = (torch.tensor(pairs[:, side].copy(), device=self.device) for side in (0, 1))
-        lengths = trained.model.edge_lengths(trained.nodes, sources, targets)
+        lengths = self.edge_lengths(trained, sources, targets)
         grid = [(seeds, weight) for seeds in SEEDS for weight in FROM_QUERY]
 
         def search(number: int, setting: tuple[int, float]) -> Any:
@@ -351,6 +351,16 @@ class Run:
 
         best = max(grid, key=lambda setting: self.r20(search(0, setting), self.tasks[0]))
         return Scores(search(0, best), search(1, best)), f"{best[0]} seeds, weight {best[1]}"
+
+    def edge_lengths(self, trained: Any, sources: Any, targets: Any) -> Any:
+        """The length of each edge from its source (edges,), in blocks."""
+        nodes = trained.nodes
+        with self.torch.no_grad():
+            blocks = [
+                trained.model.along(nodes.take(one), nodes.take(other[:, None]))[:, 0]
+                for one, other in zip(sources.split(1 << 12), targets.split(1 << 12), strict=True)
+            ]
+        return self.torch.cat(blocks)
 
     def paths(
         self, direct: Any, sources: Any, targets: Any, lengths: Any, seeds: int, weight: float, number: int

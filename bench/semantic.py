@@ -43,7 +43,7 @@ from lemmata.project import Project
 from lemmata.search.fusion import Fusion, default_fusion, fit_fusion
 from lemmata.search.paths import PathSearch, Ranking
 from lemmata.search.retriever import Retriever
-from lemmata.train.metric import MetricOptions, Trained, messages, train_metric
+from lemmata.train.metric import MetricOptions, TrainedMetric, messages, train_metric
 
 MEASURES = [parse_measure(name) for name in ("nDCG@10", "MRR@10", "R@20")]
 CHOSEN_BY = "nDCG@10"
@@ -51,7 +51,7 @@ ENCODERS = ("lemmata-mini", "minilm")  # the graph is searched with the first
 DEPTH = 200
 MIDDLE = 10  # nearest passages in whose middle a query lies, among vectors of nodes
 # small enough for one core: a network of the default size takes ten times as long
-NETWORK = MetricOptions(dimension=128, rank=8, hard=4, random=256, epochs=4, patience=2, fan_out=10)
+NETWORK = MetricOptions(dimension=128, rank=8, hard=4, random=256, epochs=4, fan_out=10)
 Values = dict[str, Any]  # measure: values per query
 
 
@@ -264,7 +264,7 @@ class Bench:
         self.geodesics("MetricGAT geodesic", forward, backward, metric.search(self.queries, DEPTH))
         self.auto("auto with MetricGAT", metric)
 
-    def network(self, name: str, options: MetricOptions) -> tuple[Trained, LearnedMetric]:
+    def network(self, name: str, options: MetricOptions) -> tuple[TrainedMetric, LearnedMetric]:
         import torch
 
         random = np.random.default_rng(options.seed)
@@ -281,7 +281,7 @@ class Bench:
                 if hidden[row]:
                     answers.setdefault(row, set()).add(answer)
         validation = np.array(sorted(answers)), [answers[row] for row in sorted(answers)]
-        trained = train_metric(self.matrix, pairs[~touched], options, validation=validation)
+        trained = train_metric(self.matrix, pairs[~touched], options, validation, patience=2)
         sent = messages(torch.tensor(pairs.copy()), len(self.matrix))
         sources, targets, kinds = (part.numpy() for part in sent)
         nodes = trained.model.locate_all(self.matrix, incoming(sources, targets, kinds, len(self.matrix)))

@@ -208,14 +208,6 @@ def test_a_workspace_poses_its_tasks_by_its_validation_part(
         wanted = project.task(name, part="validation", protocol=protocol or "passage")
         ids = np.array(list(texts_of(project)), dtype=object)
         assert_asks(job, task, project, wanted, None if wanted.candidates is None else set(ids[wanted.candidates]))
-    later = prepare(
-        built,
-        base,
-        FinetuneOptions(sets={"questions": 1.0}, validation={"references": "R@20"}),
-        tmp_path / "test",
-        part="test",
-    )
-    assert not set(later.validations[0].judged.queries) & set(job.validations[0].judged.queries)
 
 
 def test_prompts_stand_before_queries_and_passages(built: Project, base: Path, tmp_path: Path) -> None:
@@ -322,7 +314,7 @@ def test_only_queries_from_files_about_this_corpus_fit_the_weights_of_auto(other
 def test_a_pool_holds_the_answers_and_a_random_choice_of_the_others(built: Project) -> None:
     task = built.task("references", part="validation")
     ids = list(texts_of(built))
-    whole = pool_rows(task, ids, None, 0)
+    whole = pool_rows(task, ids, len(ids), 0)
     answers = {ids.index(passage) for grades in task.qrels.values() for passage in grades}
     pools = [pool_rows(task, ids, 100, seed) for seed in (0, 0, 1)]
     assert [len(rows) for rows in pools] == [100] * 3

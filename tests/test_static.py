@@ -26,6 +26,7 @@ from lemmata.encode.static import StaticEncoder, TokenNumbers, is_static, plain_
 from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 from lemmata.train.static import COMMON, count_tokens, token_vectors, vocabulary
+from lemmata.train.train import finetune_options
 
 WORDS = ("[PAD]", "[UNK]", *VOCABULARY)
 
@@ -339,7 +340,7 @@ def test_a_workspace_searches_with_its_static_encoder(trained: Path, say: Say) -
 def test_training_starts_from_the_packaged_encoder_where_none_is_named(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "notes")
     project.ingest([write_notes(tmp_path / "notes.jsonl")])
-    assert project.static_options("static").base == NANO
+    assert finetune_options(project, "static", static=True).base == NANO
 
 
 def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tmp_path: Path, say: Say) -> None:  # noqa: F811

@@ -7,14 +7,12 @@ stopped at any time: the same call resumes, and ends with the same result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lemmata.core.types import Progress
-from lemmata.core.workspace import Options, Settings, Workspace, read_manifests, silent
+from lemmata.core.workspace import Settings, Workspace, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, skips, sources
-from lemmata.encode.load import AUTO
 from lemmata.evaluate.evaluate import corpus_task, evaluate, evaluate_options, tune, tune_rerank
 from lemmata.evaluate.export import export_beir, export_corpus
 from lemmata.evaluate.judge import judge, preview_judged_queries
@@ -35,13 +33,20 @@ from lemmata.search.bridge import find_bridge
 from lemmata.search.index import estimate_index, index, make_allowance, packaged_encoder, remove_encoder
 from lemmata.search.map import build_map
 from lemmata.search.retriever import Retriever
+from lemmata.train.learn_metric import learn_metric
+from lemmata.train.train import (
+    finetune_model,
+    prepare_job,
+    pretrain_model,
+    reranker_model,
+    static_model,
+    update_model,
+)
 
 if TYPE_CHECKING:
-    from lemmata.corpus.split import Keys
     from lemmata.graph.concepts.merge import Merge
     from lemmata.llm.chat import Preview
     from lemmata.llm.endpoint import EndpointOptions, Limits
-    from lemmata.train.finetune import FinetuneOptions
 
 
 class Project(Workspace):
@@ -71,25 +76,6 @@ class Project(Workspace):
         return pull(Workspace(root, progress), url)
 
     # ------------------------------------------------------------ options
-
-    def model_options(self, kind: type[Options], group: str, name: str, settings: Settings | None = None) -> Options:
-        """The options of a model; a base that is not named is the packaged encoder for the corpus."""
-        options = self.named_options(kind, group, name, settings)
-        if getattr(options, "base", "") != AUTO:
-            return options
-        return replace(options, base=packaged_encoder(self, static=group == "static"))  # type: ignore[type-var]
-
-    def finetune_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
-        """The options of [finetune.NAME]."""
-        from lemmata.train.finetune import FinetuneOptions
-
-        return self.model_options(FinetuneOptions, "finetune", name, settings)
-
-    def static_options(self, name: str, settings: Settings | None = None) -> FinetuneOptions:
-        """The options of [static.NAME], as those of the fine-tuning that it is."""
-        from lemmata.train.static import StaticOptions, as_finetune
-
-        return as_finetune(self.model_options(StaticOptions, "static", name, settings))
 
     def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
         from lemmata.llm.endpoint import EndpointOptions
@@ -206,59 +192,13 @@ class Project(Workspace):
 
     # ------------------------------------------------------------ training
 
-    def pretrain(self, name: str = "pretrained", *, settings: Settings | None = None) -> dict[str, Any]:
-        """Adapt an encoder to the language of the corpus, by [pretrain.NAME]; kept only if it helps."""
-        from lemmata.train.pretrain import PretrainOptions
-        from lemmata.train.train import pretrain_model
-
-        options = self.model_options(PretrainOptions, "pretrain", name, settings)
-        judge = self.finetune_options(options.judge) if options.judge else None
-        return pretrain_model(self, name, options, judge)
-
-    def finetune(self, name: str = "tuned", *, settings: Settings | None = None) -> dict[str, Any]:
-        """Fine-tune an encoder on mined sets, by [finetune.NAME]; resumes from the last checkpoint."""
-        from lemmata.train.train import finetune_model
-
-        return finetune_model(self, name, self.finetune_options(name, settings))
-
-    def train_further(
-        self, name: str, new: Keys, start: str, *, static: bool = False, settings: Settings | None = None
-    ) -> dict[str, Any]:
-        """Train a model of the workspace further after passages came in, by [finetune.NAME] with replay and guard.
-
-        A `static` one is trained by [static.NAME]. `new` are hashes of the passages' ids, `start` is the sha256 of the
-        weights before; `run` knows both.
-        """
-        from lemmata.train.train import update_model
-
-        options = (self.static_options if static else self.finetune_options)(name, settings)
-        return update_model(self, name, options, new, start, static=static)
-
-    def train_reranker(self, name: str = "reranker", *, settings: Settings | None = None) -> dict[str, Any]:
-        """Train a cross-encoder on mined sets, by [reranker.NAME]; resumes from the last checkpoint."""
-        from lemmata.train.reranker import RerankerOptions
-        from lemmata.train.train import reranker_model
-
-        options = self.model_options(RerankerOptions, "reranker", name, settings)
-        return reranker_model(self, name, options)
-
-    def train_static(self, name: str = "static", *, settings: Settings | None = None) -> dict[str, Any]:
-        """Train a static encoder on mined sets, by [static.NAME]; resumes from the last checkpoint."""
-        from lemmata.train.train import finetune_model
-
-        return finetune_model(self, name, self.static_options(name, settings), static=True)
-
-    def train_metric(self, *, encoder: str = "", settings: Settings | None = None) -> dict[str, Any]:
-        """Learn a metric from vectors and links, by [metric]; `geodesic` uses it only if it helps on validation."""
-        from lemmata.train.learn_metric import MetricStageOptions, learn_metric
-
-        return learn_metric(self, self.options(MetricStageOptions, "metric", settings), encoder)
-
-    def prepare(self, name: str, folder: str | Path, *, settings: Settings | None = None) -> dict[str, Any]:
-        """Write everything a fine-tuning needs into one folder, to train it on another machine."""
-        from lemmata.train.train import prepare_job
-
-        return prepare_job(self, self.finetune_options(name, settings), Path(folder))
+    pretrain = pretrain_model
+    finetune = finetune_model
+    train_further = update_model
+    train_reranker = reranker_model
+    train_static = static_model
+    train_metric = learn_metric
+    prepare = prepare_job
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Every trained model with its manifest."""

@@ -24,6 +24,7 @@ from lemmata.evaluate.evaluate import TASKS, EvaluateOptions
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
+from lemmata.search.index import packaged_encoder
 from lemmata.vectors.store import vectors_manifest
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from lemmata.evaluate.report import Report
     from lemmata.evaluate.significance import Floats64
     from lemmata.evaluate.tasks import Task
-    from lemmata.train.finetune import FinetuneOptions
     from lemmata.train.update import Known
 
 
@@ -131,7 +131,7 @@ def run(project: Project, *, announce: Callable[[str, bool], None] = lambda _nam
         size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
         stages.run("corpus", corpus.digest, lambda: size)
     if options.base == AUTO:
-        options = replace(options, base=project.packaged_encoder(static=bool(options.static)))
+        options = replace(options, base=packaged_encoder(project, static=bool(options.static)))
     if options.graph:
         build_graph = partial(project.build_graph)
         stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph_folder))
@@ -261,13 +261,13 @@ def _check(project: Project, options: RunOptions) -> None:
 def _check_models(project: Project, options: RunOptions) -> None:
     """Refuse models whose base, guide or teacher neither exists nor is made before them."""
     from lemmata.train.finetune import teacher_names
-    from lemmata.train.train import find_base
+    from lemmata.train.train import find_base, finetune_options
 
     trained: set[str] = set()
     for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
         table = project.config.get(verb, {}).get(name, {})
         if table.get("judge"):
-            project.finetune_options(table["judge"])
+            finetune_options(project, table["judge"])
         for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
             if other not in ("", "base", AUTO, *trained):
                 find_base(project, other)
@@ -335,10 +335,6 @@ def _settings(project: Project, options: RunOptions) -> str:
         keys.append("static")
     tables = {name: project.config.get(name, {}) for name in stages}
     return fingerprint([tables, {key: getattr(options, key) for key in keys}])
-
-
-def _last_options(project: Project, options: RunOptions) -> FinetuneOptions:
-    return project.static_options(options.last) if options.static else project.finetune_options(options.last)
 
 
 def _train_or_update(
@@ -494,8 +490,10 @@ def _encoded(project: Project, encoder: str, stages: _Stages) -> str:
 def _validation_queries(project: Project, options: RunOptions) -> Task | None:
     """The validation queries of the last model that do not come from the corpus itself."""
     from lemmata.train.prepare import validation_queries
+    from lemmata.train.train import finetune_options
 
-    return validation_queries(project, _last_options(project, options).validation)
+    last = finetune_options(project, options.last, static=bool(options.static))
+    return validation_queries(project, last.validation)
 
 
 def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages) -> None:

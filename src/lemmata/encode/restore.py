@@ -12,16 +12,18 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from lemmata.core.errors import InputError, require
 from lemmata.core.files import writing
 from lemmata.core.types import Floats
 from lemmata.encode.bert import outlier_scales, read_json
 from lemmata.encode.onnx import check_folder, open_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _SPECIAL = {
     "pad_token": ("[PAD]", "<pad>"),

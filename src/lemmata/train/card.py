@@ -18,7 +18,7 @@ from lemmata.core.files import write_atomically
 from lemmata.evaluate.charts import number, signed
 from lemmata.train.report import CURVES, Point, json_value
 
-STATIC_POOLING = ("mean of token vectors",)
+STATIC_POOLING: tuple[str, ...] = ("mean of token vectors",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.types import Integers, Mask, Progress
+from lemmata.core.types import Integers, Progress
 from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.encode.bert import max_tokens, read_architecture
 from lemmata.encode.static import is_static, static_settings
@@ -64,17 +64,10 @@ class Validation:
     itself: Integers  # (q,) the place of the passage that a query is, never an answer; else -1
     measure: str = "MRR@10"
     general: bool = False  # a guard against forgetting, not what training is for
-    documents: Integers | None = None  # (p,) number of each passage's document, where it is known
-    unseen: Mask | None = None  # (q,) whether all documents of a query are held out, where it is known
 
-    def scores(
-        self, ranked: Integers, measures: Sequence[str], *, level: str = "passage"
-    ) -> dict[str, npt.NDArray[np.float64]]:
-        """Measures for each query; ranked: places (q, k) best first. At the level `document`, documents are ranked."""
-        chosen = [parse_measure(name) for name in measures]
-        if level == "document" and self.documents is None:
-            raise InputError(f"the task {self.name!r} does not know the documents of its passages")
-        return evaluate(ranked, self.judged, chosen, documents=self.documents if level == "document" else None)
+    def scores(self, ranked: Integers, measures: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+        """Measures for each query; ranked: places (q, k) best first."""
+        return evaluate(ranked, self.judged, [parse_measure(name) for name in measures])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +156,6 @@ class JobWriter:
         *,
         measure: str,
         general: bool = False,
-        documents: Integers | None = None,
-        unseen: Mask | None = None,
     ) -> None:
         """A validation task; rows of `judged` and `itself` are places in `passages`."""
         reported_name = str(parse_measure(measure))
@@ -175,8 +166,6 @@ class JobWriter:
             "rows": judged.rows,
             "grades": judged.grades,
             "itself": itself,
-            **({} if documents is None else {"documents": documents}),
-            **({} if unseen is None else {"unseen": unseen.astype(np.int64)}),
         }
         for part, array in parts.items():
             np.save(self._folder / f"validation-{len(self._validations)}-{part}.npy", array.astype(NUMBERS))
@@ -229,10 +218,6 @@ def _open_validation(folder: Path, number: int, facts: Mapping[str, Any]) -> Val
     def part(name: str) -> Integers:
         return np.asarray(np.load(folder / f"validation-{number}-{name}.npy"), np.int64)
 
-    def optional(name: str) -> Integers | None:
-        return part(name) if (folder / f"validation-{number}-{name}.npy").is_file() else None
-
-    unseen = optional("unseen")
     return Validation(
         name=facts["name"],
         queries=part("queries"),
@@ -241,8 +226,6 @@ def _open_validation(folder: Path, number: int, facts: Mapping[str, Any]) -> Val
         itself=part("itself"),
         measure=facts["measure"],
         general=facts["general"],
-        documents=optional("documents"),
-        unseen=None if unseen is None else unseen.astype(bool),
     )
 
 

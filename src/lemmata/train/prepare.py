@@ -23,7 +23,7 @@ from lemmata.core.types import Integers, Mask, Progress
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
-from lemmata.corpus.split import Keys, id_keys, open_split
+from lemmata.corpus.split import Keys, id_keys
 from lemmata.corpus.trained import Trained, write_trained
 from lemmata.corpus.training_files import read_batches, set_file, split_key, text_columns
 from lemmata.evaluate.evaluate import TASKS, corpus_task, read_asked, table_task
@@ -42,10 +42,10 @@ REPLAY = 1.0  # records that a model has seen, for each new one, where it is tra
 _COINCIDENCE = 0.05  # share of validation queries that may equal a training query
 
 
-class Further(NamedTuple):
+class NewToModel(NamedTuple):
     """What is new to a model that is trained further, and what it has seen."""
 
-    new: Keys  # hashes of passages that came into the corpus after it was trained
+    passages: Keys  # hashes of those that came into the corpus after it was trained
     trained: Sequence[Trained]
 
 
@@ -58,85 +58,75 @@ def new_queries(task: Task, new: Keys) -> list[str]:
 
 
 def prepare(
-    workspace: Workspace,
-    base: Path,
-    options: FinetuneOptions,
-    folder: Path,
-    *,
-    part: str = "validation",
-    further: Further | None = None,
+    workspace: Workspace, base: Path, options: FinetuneOptions, folder: Path, *, new: NewToModel | None = None
 ) -> Job:
-    """Write the job of a fine-tuning to `folder`; of the part `test` only the tasks, on all their passages.
+    """Write the job of a fine-tuning to `folder`.
 
-    A model that is trained `further` gets the records that it has not seen and a sample of the others. Of its
-    validation tasks the queries about new passages choose the model, and the others guard what it knows.
+    A model that is trained further gets the records that are `new` to it and a sample of the others. Of its validation
+    tasks the queries about new passages choose the model, and the others guard what it knows.
 
     LeakageError for a set that was mined under another split than its workspace has now, and for validation queries
-    that are trained on. The folder is written as a
-    whole or not at all; an earlier job in it is replaced.
+    that are trained on. The folder is written as a whole or not at all; an earlier job in it is replaced.
     """
     if folder.is_dir() and any(folder.iterdir()) and read_manifest(folder / "manifest.json") is None:
         raise InputError("exists and is no training job, so it is not replaced", file=str(folder))
-    names = {} if part == "test" else options.sets or dict.fromkeys(trainable_sets(workspace), 1.0)
-    if not names and part != "test":
+    times = options.sets or dict.fromkeys(trainable_sets(workspace), 1.0)
+    if not times:
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
-    sources = _sources(workspace, names)
+    sources = _sources(workspace, times)
     for name in options.keep:
-        if names and name not in names:
-            raise ConfigError(f"keep: no set {name!r} is trained on{suggest(name, list(names))}")
-    if names and not further and all(name in options.keep for name, times in names.items() if times):
+        if name not in times:
+            raise ConfigError(f"keep: no set {name!r} is trained on{suggest(name, list(times))}")
+    if not new and all(name in options.keep for name, often in times.items() if often):
         raise ConfigError("keep: nothing is left to learn from, as every set is to keep its vectors")
+    chosen = _new_and_replayed(sources, new, options.seed, workspace.progress) if new else {}
     with writing(folder) as temporary:
-        _write_job(workspace, base, options, temporary, part, sources, further)
+        writer = JobWriter(temporary, base, workspace.progress, prompts=options.prompts)
+        texts = 0.0  # shown in training
+        trained: list[Trained] = []
+        for name, (other, file) in sources.items():
+            workspace.progress(f"preparing {name}", 0, None)
+            facts: dict[str, Any] = {"sha256": sha256_of([file]), "split": split_key(other)}
+            used: Mask | None = None
+            if new:
+                used, number_new = chosen[name]
+                if not used.any():
+                    continue
+                facts |= {"new": number_new, "replayed": int(used.sum()) - number_new}
+            seen = _Seen()
+            count = writer.add_set(name, _records(file, name.partition(":")[2], seen, used), facts)
+            trained.append(seen.under(other))
+            texts += count * len(text_columns(file)) * times[name] * options.epochs
+        _add_tasks(workspace, writer, options, round(texts), trained, new)
+        write_trained(temporary, trained)
+        writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(workspace)})
     return open_job(folder)
 
 
-def _write_job(
+def _add_tasks(
     workspace: Workspace,
-    base: Path,
+    writer: JobWriter,
     options: FinetuneOptions,
-    folder: Path,
-    part: str,
-    sources: Mapping[str, tuple[Workspace, Path]],
-    further: Further | None,
+    training_texts: int,
+    trained: Sequence[Trained],
+    new: NewToModel | None,
 ) -> None:
-    writer = JobWriter(folder, base, workspace.progress, prompts=options.prompts)
-    names = options.sets or dict.fromkeys(sources, 1.0)
-    texts = 0.0  # shown in training
-    trained: list[Trained] = []
-    chosen = _new_and_replayed(sources, further, options.seed, workspace.progress) if further else {}
-    for name, (other, file) in sources.items():
-        workspace.progress(f"preparing {name}", 0, None)
-        facts: dict[str, Any] = {"sha256": sha256_of([file]), "split": split_key(other)}
-        if further:
-            used, new = chosen[name]
-            if not used.any():
-                continue
-            facts |= {"new": new, "replayed": int(used.sum()) - new}
-        seen = _Seen()
-        records = _records(file, name.partition(":")[2], seen, chosen[name][0] if further else None)
-        count = writer.add_set(name, records, facts)
-        trained.append(seen.under(other))
-        texts += count * len(text_columns(file)) * names[name] * options.epochs
     tasks = [(name, measure, False) for name, measure in options.validation.items()]
     tasks += [(name, measure, True) for name, measure in options.guard.items()]
-    most = pool_size(round(texts), len(tasks)) if part != "test" else None
     for name, measure, general in tasks:
         workspace.progress(f"preparing {name}", 0, None)
-        posed = _pose(workspace, name, part)
+        posed = _pose(workspace, name)
         _check_queries(name, posed.task, trained)
-        rows = pool_rows(posed.task, posed.ids, most, options.seed)
-        if further is None or general:
+        rows = pool_rows(posed.task, posed.ids, pool_size(training_texts, len(tasks)), options.seed)
+        if new is None or general:
             _add_task(writer, name, posed, rows, measure, general=general)
             continue
-        about_new = dict.fromkeys(new_queries(posed.task, further.new))
+        about_new = dict.fromkeys(new_queries(posed.task, new.passages))
         others = [query for query in posed.task.qrels if query not in about_new]
         for which, queries in (("new", about_new), ("known", others)):
             if queries:
                 own = posed._replace(task=restricted(posed.task, queries))
                 _add_task(writer, f"{name} ({which} passages)", own, rows, measure, general=which == "known")
-    write_trained(folder, trained)
-    writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(workspace)})
 
 
 def _check_queries(name: str, task: Task, trained: Iterable[Trained]) -> None:
@@ -224,7 +214,7 @@ def _existing_workspace(workspace: Workspace, name: str) -> tuple[Workspace, str
 
 
 def _new_and_replayed(
-    sources: Mapping[str, tuple[Workspace, Path]], further: Further, seed: int, progress: Progress
+    sources: Mapping[str, tuple[Workspace, Path]], model: NewToModel, seed: int, progress: Progress
 ) -> dict[str, tuple[Mask, int]]:
     """For each set which of its records are used, and how many of them are new to the model.
 
@@ -232,7 +222,7 @@ def _new_and_replayed(
     sets together is replayed, `REPLAY` for each new one; without new records, none.
     """
     passages, queries = (
-        np.unique(np.concatenate([id_keys(()), *(getattr(record, what) for record in further.trained)]))
+        np.unique(np.concatenate([id_keys(()), *(getattr(record, what) for record in model.trained)]))
         for what in ("passages", "queries")
     )
     is_new: dict[str, Mask] = {}
@@ -299,20 +289,18 @@ class _Posed(NamedTuple):
     task: Task
     ids: list[str]  # of all passages
     texts: list[str]
-    documents: Integers | None = None  # (passages,)
-    held_out: frozenset[str] = frozenset()  # passages of documents that are held out whole
 
 
-def _pose(workspace: Workspace, name: str, part: str) -> _Posed:
+def _pose(workspace: Workspace, name: str) -> _Posed:
     path, _, detail = name.partition("#")
     if path.rpartition("/")[2] in TASKS:
         other, task_name = _existing_workspace(workspace, path)
-        return _on_corpus(other, corpus_task(other, task_name, part=part, protocol=detail or "passage"))
+        return _on_corpus(other, corpus_task(other, task_name, part="validation", protocol=detail or "passage"))
     file = workspace.root / Path(path).expanduser()
     if file.is_dir():
-        if not detail and part == "validation":
+        if not detail:
             raise ConfigError(f"{name!r} would choose the model by test judgments: write {name}#train or {name}#dev")
-        return _from_folder(workspace, file, detail or part)
+        return _from_folder(workspace, file, detail)
     if file.is_file():
         other = _existing_workspace(workspace, f"{detail}/")[0] if detail else workspace
         return _on_corpus(other, table_task(other, file.stem, *read_asked(file), file=file))
@@ -343,13 +331,7 @@ def validation_queries(workspace: Workspace, specs: Iterable[str]) -> Task | Non
 
 def _on_corpus(workspace: Workspace, task: Task) -> _Posed:
     with contextlib.closing(Corpus(workspace)) as corpus:
-        ids = list(corpus.ids())
-        held_out: frozenset[str] = frozenset()
-        if read_manifest(workspace.manifest(workspace.split_folder)) is not None:
-            rows = np.flatnonzero(open_split(workspace, corpus.digest).unseen)
-            held_out = frozenset(ids[row] for row in rows.tolist())
-        texts = list(indexed_corpus(workspace, corpus).contents())
-        return _Posed(task, ids, texts, corpus.document_numbers(), held_out)
+        return _Posed(task, list(corpus.ids()), list(indexed_corpus(workspace, corpus).contents()))
 
 
 def _from_folder(workspace: Workspace, folder: Path, judgments: str) -> _Posed:
@@ -369,12 +351,12 @@ def _from_folder(workspace: Workspace, folder: Path, judgments: str) -> _Posed:
     return _Posed(task, [passage.id for passage in passages], [passage.content for passage in passages])
 
 
-def pool_rows(task: Task, ids: list[str], most: int | None, seed: int) -> Integers:
+def pool_rows(task: Task, ids: list[str], most: int, seed: int) -> Integers:
     """The rows of the candidates, in order; of more than `most`, the answers and a random choice of the others."""
     allowed = np.ones(len(ids), bool) if task.candidates is None else task.candidates
     answers = {passage for grades in task.qrels.values() for passage in grades}
     needed = np.array([identity in answers for identity in ids], bool)
-    if most is None or int((allowed | needed).sum()) <= most:
+    if int((allowed | needed).sum()) <= most:
         return np.flatnonzero(allowed | needed)
     others = np.random.default_rng(seed).permutation(np.flatnonzero(allowed & ~needed))
     return np.sort(np.concatenate([np.flatnonzero(needed), others[: max(0, most - int(needed.sum()))]]))
@@ -383,25 +365,12 @@ def pool_rows(task: Task, ids: list[str], most: int | None, seed: int) -> Intege
 def _add_task(writer: JobWriter, name: str, posed: _Posed, rows: Integers, measure: str, *, general: bool) -> None:
     task = posed.task
     place = {posed.ids[row]: number for number, row in enumerate(rows.tolist())}
-    itself = [place.get(task.itself.get(query, ""), -1) for query in task.qrels]
     writer.add_validation(
         name,
         [task.queries[query] for query in task.qrels],
         (posed.texts[row] for row in rows.tolist()),
         judged(task.qrels, place.__getitem__),
-        np.array(itself, np.int64),
+        np.array([place.get(task.itself.get(query, ""), -1) for query in task.qrels], np.int64),
         measure=measure,
         general=general,
-        documents=None if posed.documents is None else posed.documents[rows],
-        unseen=_unseen(posed) if posed.held_out else None,
     )
-
-
-def _unseen(posed: _Posed) -> Mask:
-    """Which queries are about documents that are held out whole: their own, else those of all their answers."""
-    task = posed.task
-    return np.array(
-        [posed.held_out.issuperset([task.itself[query]] if query in task.itself else grades)
-         for query, grades in task.qrels.items()],
-        bool,
-    )  # fmt: skip

@@ -27,7 +27,7 @@ from lemmata.encode.bert import read_architecture
 from lemmata.encode.load import AUTO
 from lemmata.train.encoders import fastest_device, load_model, quiet
 from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
-from lemmata.train.ranks import barrier, is_first_process, once, processes, rank
+from lemmata.train.ranks import barrier, is_first_process, make_once, processes, rank
 from lemmata.train.validate import autocast
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands, write_tokenizer
 from lemmata.train.windows import UNMASKED, Windows, collate, cut_windows, hold_out, read_masking, texts_key, tokenise
@@ -94,7 +94,7 @@ def pretrain(
 
     key = texts_key(tokenizer, texts)
     folder = work / f"tokens-{key[:16]}"
-    once((folder / "manifest.json").is_file, lambda: tokenise(tokenizer, texts, folder, progress))
+    make_once((folder / "manifest.json").is_file, lambda: tokenise(tokenizer, texts, folder, progress))
     tokens = tokenise(tokenizer, texts, folder, progress)
     places = cut_windows(tokens.starts, length, overlap)
     held_out = hold_out(tokens.documents, HELD_OUT, options.seed)

@@ -97,7 +97,7 @@ def barrier() -> None:
             distributed.barrier()
 
 
-def once(is_done: Callable[[], bool], make: Callable[[], object]) -> None:
+def make_once(is_done: Callable[[], bool], make: Callable[[], object]) -> None:
     """Process 0 runs `make` unless it is done; the others wait."""
     if is_first_process() and not is_done():
         make()

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.artefacts import model, seal, verify
+from lemmata.core.artefacts import file_problems, is_current, model, seal
 from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
 from lemmata.core.files import fingerprint, replace_folder, sha256_of, write_atomically
-from lemmata.core.types import Progress
-from lemmata.core.workspace import Workspace, read_manifest, read_manifests
+from lemmata.core.types import Passage, Progress
+from lemmata.core.workspace import Options, Settings, Workspace, read_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import Keys, id_keys, open_split
 from lemmata.corpus.trained import Trained, read_trained, summary, write_trained
 from lemmata.corpus.training_files import read_training, set_file, split_key, text_columns
-from lemmata.encode.bert import Architecture, is_bert, is_cross_bert, read_architecture
+from lemmata.encode.bert import is_bert, is_cross_bert, read_architecture
 from lemmata.encode.cross import cross_folder, is_cross_encoder, load_cross_encoder
 from lemmata.encode.export import export_encoder, write_cross_encoder
-from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder, load_encoder
+from lemmata.encode.load import AUTO, BASELINE, PACKAGED, baseline_folder, load_encoder
 from lemmata.encode.restore import restore, restore_cross_encoder
 from lemmata.encode.static import (
     is_static,
@@ -43,6 +43,7 @@ from lemmata.evaluate.evaluate import TASKS, tune_rerank
 from lemmata.evaluate.tasks import Task
 from lemmata.mine.material import training_view
 from lemmata.mine.training_sets import older_sources, trainable_sets
+from lemmata.search.index import packaged_encoder
 from lemmata.train.card import (
     STATIC_POOLING,
     Estimate,
@@ -57,12 +58,12 @@ from lemmata.train.card import (
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, teacher_names
 from lemmata.train.job import Job, open_job
 from lemmata.train.losses import cut_lengths
-from lemmata.train.prepare import Further, is_of, prepare, resolve_workspace
+from lemmata.train.prepare import NewToModel, is_of, prepare, resolve_workspace
 from lemmata.train.pretrain import PretrainOptions, pretrain
-from lemmata.train.ranks import held_by_first, is_first_process, once
+from lemmata.train.ranks import held_by_first, is_first_process, make_once
 from lemmata.train.report import History, Point, training_report, write_history
 from lemmata.train.reranker import LONGEST, RerankerOptions, RerankerResult, train_reranker
-from lemmata.train.static import count_tokens, fitted, token_vectors
+from lemmata.train.static import StaticOptions, as_finetune, count_tokens, fitted, token_vectors
 from lemmata.train.validate import selection
 from lemmata.train.windows import worth_reading
 from lemmata.vectors.store import invalidate_vectors
@@ -73,6 +74,80 @@ WEIGHED = 50  # held-out queries for that
 PRECISION = "int8"  # of the export with which a workspace searches; models other than BERT have fp32
 
 
+# ---------------------------------------------------------------- options
+
+
+def model_options(
+    workspace: Workspace, kind: type[Options], group: str, name: str, settings: Settings | None = None
+) -> Options:
+    """The options of the table [GROUP.NAME]; a base that is not named is the packaged encoder for the corpus."""
+    options = workspace.named_options(kind, group, name, settings)
+    if getattr(options, "base", "") != AUTO:
+        return options
+    return replace(options, base=packaged_encoder(workspace, static=group == "static"))  # type: ignore[type-var]
+
+
+def finetune_options(
+    workspace: Workspace, name: str, settings: Settings | None = None, *, static: bool = False
+) -> FinetuneOptions:
+    """The options of [finetune.NAME], or those of [static.NAME] as the fine-tuning that it is."""
+    if static:
+        return as_finetune(model_options(workspace, StaticOptions, "static", name, settings))
+    return model_options(workspace, FinetuneOptions, "finetune", name, settings)
+
+
+def _check_name(name: str, base: str) -> None:
+    if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name) or name.endswith(".old"):  # a suffix of replaced folders
+        raise ConfigError(f"the name of a model has letters, digits, - and _, not {name!r}")
+    if name in (*PACKAGED, BASELINE, "hashing"):
+        raise ConfigError(f"{name!r} comes with lemmata: choose another name for a model of your own")
+    if name == base:
+        raise ConfigError(f"the model {name!r} cannot be its own base")
+
+
+# ---------------------------------------------------------------- one way for every model
+
+
+def _make(
+    place: Path,
+    inputs: Mapping[str, Any],
+    build: Callable[[Path], dict[str, Any]],
+    workspace: Workspace | None = None,
+) -> dict[str, Any]:
+    """Make the model at `place`, unless it was made from the same inputs before; returns its report in either case.
+
+    `build` gets a work folder, with what an interrupted run with the same inputs left there to resume from, and fills
+    `out` in it, which becomes the model; where it leaves none, the model before stays. Vectors that an earlier model
+    of this name made are no longer valid.
+    """
+    work, item = place.with_name(f".{place.name}"), model(place)
+    if is_current(item, inputs) and all(problem.what == "foreign" for problem in file_problems(item)):
+        if is_first_process():
+            shutil.rmtree(work, ignore_errors=True)  # of a run that was killed at its very end, or with other options
+        return {**(read_manifest(item.manifest) or {})["report"], "done_before": True}
+    note, key = work / "begun.json", fingerprint(inputs)
+
+    def begin() -> None:
+        for part in work.glob("*"):
+            if part.is_dir() and not part.name.startswith("base-"):  # their names have the hash of their weights
+                shutil.rmtree(part)
+        write_atomically(note, key.encode())
+
+    make_once(lambda: note.is_file() and note.read_text(encoding="utf-8") == key, begin)
+    report = build(work)
+    if is_first_process():
+        out = work / "out"
+        if out.is_dir():
+            trained_under = summary(read_trained(out))
+            # `begun` tells `lemmata gc` that this work is finished
+            seal(out, {**inputs, "report": report, "trained_under": trained_under, "begun": key})
+            if workspace is not None:
+                invalidate_vectors(workspace, place.name)
+            replace_folder(out, place)
+        shutil.rmtree(work, ignore_errors=True)
+    return report
+
+
 # ---------------------------------------------------------------- bases
 
 
@@ -81,12 +156,21 @@ def base_folder(workspace: Workspace | None, name: str, scratch: Path) -> Path:
 
     The weights of an exported model are restored to `scratch`.
     """
-    folder = find_base(workspace, name) or _from_hub(name)
-    if (folder / "modules.json").is_file() or is_static(folder):
+    folder = _located(workspace, name)
+    return folder if is_static(folder) else _trainable(folder, scratch, "modules.json", restore)
+
+
+def _trainable(folder: Path, scratch: Path, file: str, restored: Callable[[Path, Path], Path]) -> Path:
+    """A model with weights that can be trained, which has this file; those of an exported one go to `scratch`."""
+    if (folder / file).is_file():
         return folder
     out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
-    once((out / "modules.json").is_file, lambda: restore(folder, out))
+    make_once((out / file).is_file, lambda: restored(folder, out))
     return out
+
+
+def _located(workspace: Workspace | None, name: str) -> Path:
+    return find_base(workspace, name) or _from_hub(name)
 
 
 def find_base(workspace: Workspace | None, name: str) -> Path | None:
@@ -133,38 +217,30 @@ def weights_sha256(folder: Path) -> str:
 
 
 def _base_sha256(workspace: Workspace | None, name: str) -> str:
-    return weights_sha256(find_base(workspace, name) or _from_hub(name))
+    return weights_sha256(_located(workspace, name))
 
 
 # ---------------------------------------------------------------- pretraining
 
 
 def pretrain_model(
-    workspace: Workspace, name: str, options: PretrainOptions, judge: FinetuneOptions | None
+    workspace: Workspace, name: str = "pretrained", *, settings: Settings | None = None
 ) -> dict[str, Any]:
-    """Masked language modelling on the training part; writes `models/NAME`, a base for fine-tuning.
+    """Adapt an encoder to the language of the corpus, by [pretrain.NAME]; writes `models/NAME`, a base for fine-tuning.
 
     The `judge` is a fine-tuning that decides whether to keep it: base and pretrained model are both fine-tuned with its
     options, and the pretrained one is only kept if it is not worse on validation. The manifest has the measures in
     either case.
     """
+    options = model_options(workspace, PretrainOptions, "pretrain", name, settings)
+    judge = finetune_options(workspace, options.judge) if options.judge else None
     _check_name(name, options.base)
     if judge is not None and not judge.validation:
         raise ConfigError(
             "pretraining is judged on validation, but the fine-tuning that is its judge names no validation task"
         )
-    work = workspace.model_work(name)
-    with held_by_first(workspace.hold()):
-        inputs = {
-            "verb": "pretrain",
-            "options": asdict(options),
-            "judge": _inputs(workspace, judge) if judge else {},
-            "base_sha256": _base_sha256(workspace, options.base),
-            "split": split_key(workspace),
-        }
-        if finished := _finished(workspace.model(name), work, inputs):
-            return finished
-        _begin(work, inputs)
+
+    def build(work: Path) -> dict[str, Any]:
         base = base_folder(workspace, options.base, work)
         if judge is not None:  # errors in the judge's options should come before hours of pretraining
             _prepared(workspace, base, judge, work / "gate-base" / "job")
@@ -178,8 +254,17 @@ def pretrain_model(
             if not report["kept"]:
                 shutil.rmtree(work / "out")
                 (work / "out").mkdir()
-            _finish(workspace.model(name), work, {**inputs, "report": report}, workspace)
-    return report
+        return report
+
+    with held_by_first(workspace.hold()):
+        inputs = {
+            "verb": "pretrain",
+            "options": asdict(options),
+            "judge": _inputs(workspace, judge) if judge else {},
+            "base_sha256": _base_sha256(workspace, options.base),
+            "split": split_key(workspace),
+        }
+        return _make(workspace.model(name), inputs, build, workspace)
 
 
 def _judged(workspace: Workspace, work: Path, base: Path, judge: FinetuneOptions) -> dict[str, Any]:
@@ -202,31 +287,35 @@ class TrainingTexts:
         self._sections = sections
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
+        for passage in self._passages():
+            text = passage.content
+            yield passage.document, f"{text}\n{passage.proof}" if passage.proof else text
+
+    def _passages(self) -> Iterator[Passage]:
         with contextlib.closing(Corpus(self._workspace)) as corpus:
-            part = training_view(corpus, open_split(self._workspace, corpus.digest), "train")
-            for _, passage in part.all_passages():
+            split = open_split(self._workspace, corpus.digest)
+            for _, passage in training_view(corpus, split, "train").all_passages():
                 if worth_reading(passage.kind, passage.section, self._sections):
-                    text = passage.content
-                    yield passage.document, f"{text}\n{passage.proof}" if passage.proof else text
+                    yield passage
 
     def trained(self) -> Trained:
         """The passages that were read, under the split of the workspace."""
+        ids = [passage.id for passage in self._passages()]
         with contextlib.closing(Corpus(self._workspace)) as corpus:
             split = open_split(self._workspace, corpus.digest)
-            passages = training_view(corpus, split, "train").all_passages()
-            ids = [
-                passage.id for _, passage in passages if worth_reading(passage.kind, passage.section, self._sections)
-            ]
         return Trained(split_key(self._workspace), split.seed, split.method, np.unique(id_keys(ids)), id_keys(()))
 
 
 # ---------------------------------------------------------------- fine-tuning
 
 
-def prepare_job(workspace: Workspace, options: FinetuneOptions, folder: Path) -> dict[str, Any]:
-    """Write all that a fine-tuning needs, except the base, to a folder that can be trained on another machine."""
+def prepare_job(
+    workspace: Workspace, name: str, folder: str | Path, *, settings: Settings | None = None
+) -> dict[str, Any]:
+    """Write all that a fine-tuning needs, except the base, into one folder, to train it on another machine."""
+    options = finetune_options(workspace, name, settings)
     with tempfile.TemporaryDirectory() as scratch:
-        job = prepare(workspace, base_folder(workspace, options.base, Path(scratch)), options, folder)
+        job = prepare(workspace, base_folder(workspace, options.base, Path(scratch)), options, Path(folder))
     return {
         "texts": len(job.texts),
         "tokens": len(job.texts.flat),
@@ -242,69 +331,71 @@ def _notes(workspace: Workspace, specs: Iterable[str]) -> list[str]:
     return [sentence for other, name in places for sentence in older_sources(other, [name])]
 
 
-def finetune_model(
-    workspace: Workspace, name: str, options: FinetuneOptions, *, static: bool = False
-) -> dict[str, Any]:
-    """Fine-tune on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
+def finetune_model(workspace: Workspace, name: str = "tuned", *, settings: Settings | None = None) -> dict[str, Any]:
+    """Fine-tune an encoder on mined sets, by [finetune.NAME]; resumes from the last checkpoint."""
+    return _encoder_model(workspace, name, finetune_options(workspace, name, settings), "finetune")
 
-    A `static` model starts from the token vectors of its base.
+
+def static_model(workspace: Workspace, name: str = "static", *, settings: Settings | None = None) -> dict[str, Any]:
+    """Train a static encoder on mined sets, by [static.NAME]; resumes from the last checkpoint.
+
+    It starts from the token vectors of its base.
     """
+    return _encoder_model(workspace, name, finetune_options(workspace, name, settings, static=True), "static")
+
+
+def _encoder_model(workspace: Workspace, name: str, options: FinetuneOptions, verb: str) -> dict[str, Any]:
     _check_name(name, options.base)
-    work = workspace.model_work(name)
-    with held_by_first(workspace.hold()):
-        verb = "static" if static else "finetune"
-        inputs = {"verb": verb, "base_sha256": _base_sha256(workspace, options.base), **_inputs(workspace, options)}
-        if finished := _finished(workspace.model(name), work, inputs):
-            return {**finished, "notes": _notes(workspace, options.sets)}
-        _begin(work, inputs)
-        base = _static_base(workspace, options.base, work) if static else base_folder(workspace, options.base, work)
+    is_static_model = verb == "static"
+    find = _static_base if is_static_model else base_folder
+
+    def build(work: Path) -> dict[str, Any]:
+        base = find(workspace, options.base, work)
         job = _prepared(workspace, base, options, work / "job")
-        options = fitted(options, job) if static else options
-        result = _finetune(workspace, base, job, options, work, workspace.progress)
-        report = {**_report(name, result), "notes": _notes(workspace, options.sets)}
-        if is_first_process():
-            _describe(work / "out", name, base, job, options, result)
-            write_trained(work / "out", [*_trained_before(workspace, options.base), *read_trained(job.folder)])
-            report |= _export(workspace, work / "out", name)
-            _finish(workspace.model(name), work, {**inputs, "report": report}, workspace)
-    return report
+        chosen = fitted(options, job) if is_static_model else options
+        before = _trained_before(workspace, options.base)
+        return {**_train_encoder(workspace, name, base, job, chosen, work, before, workspace.progress), "notes": notes}
+
+    with held_by_first(workspace.hold()):
+        notes = _notes(workspace, options.sets)
+        inputs = {"verb": verb, "base_sha256": _base_sha256(workspace, options.base), **_inputs(workspace, options)}
+        return {**_make(workspace.model(name), inputs, build, workspace), "notes": notes}
 
 
 def update_model(
-    workspace: Workspace, name: str, options: FinetuneOptions, new: Keys, start: str, *, static: bool = False
+    workspace: Workspace,
+    name: str,
+    new: Keys,
+    start: str,
+    *,
+    static: bool = False,
+    settings: Settings | None = None,
 ) -> dict[str, Any]:
-    """Train a model of the workspace further after passages came in; replaces it where it gains.
+    """Train a model of the workspace further after passages came in, by its table; replaces it where it gains.
 
-    `new` are the hashes of these passages, `start` is the sha256 of the weights before. The records that the model has
-    not seen are trained with as many others. Validation queries about new passages choose the model, the others are
-    a guard with the bound `forget`. Resumes from the last checkpoint.
+    `new` are the hashes of these passages' ids, `start` is the sha256 of the weights before. The records that the model
+    has not seen are trained with as many others. Validation queries about new passages choose the model, the others
+    are a guard with the bound `forget`. Resumes from the last checkpoint.
     """
-    place, work = workspace.model(name), workspace.model_work(name)
-    with held_by_first(workspace.hold()):
-        about = {"new": fingerprint(new.tolist()), **_inputs(workspace, options)}
-        inputs = {"verb": "update", "base_sha256": start, **about}
-        if finished := _finished(place, work, inputs):
-            return finished
+    options, place = finetune_options(workspace, name, settings, static=static), workspace.model(name)
+
+    def build(work: Path) -> dict[str, Any]:
         if weights_sha256(place) != start:
             raise WorkspaceError(f"the model {name!r} has changed since the run began: run again")
-        _begin(work, inputs)
-        job = _prepared(workspace, place, options, work / "job", Further(new, read_trained(place)))
+        before = read_trained(place)
+        job = _prepared(workspace, place, options, work / "job", NewToModel(new, before))
         if not job.sets:
-            shutil.rmtree(work, ignore_errors=True)
             return {"name": name, "kept": False, "new": 0, "replayed": 0}
-        options = fitted(options, job) if static else options
-        result = _finetune(workspace, place, job, options, work, workspace.progress, base_is_candidate=True)
+        chosen = replace(fitted(options, job) if static else options, base=name)
+        report = _train_encoder(
+            workspace, name, place, job, chosen, work, before, workspace.progress, base_is_candidate=True
+        )
         counts = {count: sum(facts[count] for facts in job.facts["sets"]) for count in ("new", "replayed")}
-        report = {**_report(name, result), **counts, "kept": result.share > 0}
-        if is_first_process():
-            if not report["kept"]:
-                shutil.rmtree(work, ignore_errors=True)
-                return report
-            _describe(work / "out", name, place, job, replace(options, base=name), result)
-            write_trained(work / "out", [*read_trained(place), *read_trained(job.folder)])
-            report |= _export(workspace, work / "out", name)
-            _finish(place, work, {**inputs, "report": report}, workspace)
-    return report
+        return {**report, **counts, "kept": report["share"] > 0}
+
+    with held_by_first(workspace.hold()):
+        about = {"new": fingerprint(new.tolist()), **_inputs(workspace, options)}
+        return _make(place, {"verb": "update", "base_sha256": start, **about}, build, workspace)
 
 
 def train_job(
@@ -315,23 +406,45 @@ def train_job(
     out = out.resolve()
     if out.exists() and not (out / "modules.json").is_file() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("exists and is no model, so it is not replaced", file=str(out))
-    work = out.with_name(f".{out.name}")
+
+    def build(work: Path) -> dict[str, Any]:
+        start, before = base_folder(None, str(base), work), _trained_before(None, str(base))
+        return _train_encoder(None, out.name, start, job, options, work, before, progress)
+
     inputs = {
         "verb": "finetune",
         "options": asdict(options),
         "base_sha256": _base_sha256(None, str(base)),
         "job": fingerprint(dict(job.facts)),
     }
-    if finished := _finished(out, work, inputs):
-        return finished
-    _begin(work, inputs)
-    start = base_folder(None, str(base), work)
-    result = _finetune(None, start, job, options, work, progress)
-    report = _report(out.name, result)
-    if is_first_process():
-        _describe(work / "out", out.name, start, job, options, result)
-        write_trained(work / "out", [*_trained_before(None, str(base)), *read_trained(job.folder)])
-        _finish(out, work, {**inputs, "report": report}, None)
+    return _make(out, inputs, build)
+
+
+def _train_encoder(
+    workspace: Workspace | None,
+    name: str,
+    base: Path,
+    job: Job,
+    options: FinetuneOptions,
+    work: Path,
+    before: Sequence[Trained],
+    progress: Progress,
+    *,
+    base_is_candidate: bool = False,
+) -> dict[str, Any]:
+    """Fine-tune into `work / "out"`, with card, report and, in a workspace, ONNX; `before` is what the base has seen.
+
+    Where the base is a candidate and wins, the share of the tuned weights is 0, and nothing is written.
+    """
+    result = _finetune(workspace, base, job, options, work, progress, base_is_candidate=base_is_candidate)
+    report = {"name": name, **{key: value for key, value in result._asdict().items() if key != "history"}}
+    out = work / "out"
+    if is_first_process() and base_is_candidate and not result.share:
+        shutil.rmtree(out)
+    elif is_first_process():
+        _describe(out, name, base, job, options, result)
+        write_trained(out, [*before, *read_trained(job.folder)])
+        report |= _export(workspace, out, name) if workspace is not None else {}
     return report
 
 
@@ -365,13 +478,10 @@ def _files(path: Path) -> list[Path]:
 
 
 def _prepared(
-    workspace: Workspace, base: Path, options: FinetuneOptions, folder: Path, further: Further | None = None
+    workspace: Workspace, base: Path, options: FinetuneOptions, folder: Path, new: NewToModel | None = None
 ) -> Job:
     """The job in `folder`, prepared by the first process where it is missing."""
-    once(
-        (folder / "manifest.json").is_file,
-        lambda: prepare(workspace, base, options, folder, further=further),
-    )
+    make_once((folder / "manifest.json").is_file, lambda: prepare(workspace, base, options, folder, new=new))
     return open_job(folder)
 
 
@@ -433,7 +543,7 @@ def _static_base(workspace: Workspace, name: str, scratch: Path) -> Path:
 
     The vectors are weighted by the frequency of the tokens in the training part.
     """
-    folder = find_base(workspace, name) or _from_hub(name)
+    folder = _located(workspace, name)
     if is_static(folder):
         return folder
     tokenizer = folder / "tokenizer.json"
@@ -449,39 +559,31 @@ def _static_base(workspace: Workspace, name: str, scratch: Path) -> Path:
         for file in (*folder.glob("LICENSE*"), *folder.glob("README.md")):  # for the licence on the card
             shutil.copyfile(file, out / file.name)
 
-    once(lambda: is_static(out), write)
+    make_once(lambda: is_static(out), write)
     return out
 
 
 # ---------------------------------------------------------------- rerankers
 
 
-def reranker_model(workspace: Workspace, name: str, options: RerankerOptions) -> dict[str, Any]:
-    """Train a cross-encoder on the workspace's sets; writes `models/NAME`. Resumes from the last checkpoint.
+def reranker_model(workspace: Workspace, name: str = "reranker", *, settings: Settings | None = None) -> dict[str, Any]:
+    """Train a cross-encoder on mined sets, by [reranker.NAME]; resumes from the last checkpoint.
 
     Its weight beside the retriever's own score is chosen on held-out pairs, where the workspace has an index.
     """
+    options = model_options(workspace, RerankerOptions, "reranker", name, settings)
     _check_name(name, options.base)
-    work = workspace.model_work(name)
-    with held_by_first(workspace.hold()):
-        chosen = options.sets or dict.fromkeys(_sets_with_negatives(workspace), 1.0)
-        as_finetune = FinetuneOptions(sets=chosen, prompts={"query": "", "passage": ""})
-        hashes = {part: value for part, value in _inputs(workspace, as_finetune).items() if part in ("sets", "split")}
-        source = _cross_source(workspace, options.base)
-        sha256 = weights_sha256(source) if source is not None else _base_sha256(workspace, options.base)
-        inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
-        if finished := _finished(workspace.model(name), work, inputs):
-            return {**finished, "notes": _notes(workspace, chosen)}
-        _begin(work, inputs)
-        base = _cross_base(source, work) if source is not None else base_folder(workspace, options.base, work)
-        job = _prepared(workspace, base, as_finetune, work / "job")
-        out = work / "out"
-        result = train_reranker(
-            base, job, out, replace(options, sets=chosen), work=work / "work", progress=workspace.progress
-        )
+
+    def build(work: Path) -> dict[str, Any]:
+        if source is None:
+            base = base_folder(workspace, options.base, work)
+        else:
+            base = _trainable(source, work, "config.json", restore_cross_encoder)
+        job, out = _prepared(workspace, base, as_finetuning, work / "job"), work / "out"
+        shown = replace(options, sets=chosen)
+        result = train_reranker(base, job, out, shown, work=work / "work", progress=workspace.progress)
         values = {part: value for part, value in result._asdict().items() if part not in ("history", "held_out")}
-        report = {"name": name, **values, "held_out": sum(map(len, result.held_out.values()))}
-        report["notes"] = _notes(workspace, chosen)
+        report = {"name": name, **values, "held_out": sum(map(len, result.held_out.values())), "notes": notes}
         if is_first_process():
             task = _held_out_task(workspace, result)
             _describe_reranker(out, name, base, job, options, result)
@@ -489,8 +591,17 @@ def reranker_model(workspace: Workspace, name: str, options: RerankerOptions) ->
             write_trained(out, [*before, *read_trained(job.folder)])
             report |= _export_reranker(out, name, task)
             report |= _weigh(workspace, out, task)
-            _finish(workspace.model(name), work, {**inputs, "report": report}, workspace)
-    return report
+        return report
+
+    with held_by_first(workspace.hold()):
+        chosen = options.sets or dict.fromkeys(_sets_with_negatives(workspace), 1.0)
+        as_finetuning = FinetuneOptions(sets=chosen, prompts={"query": "", "passage": ""})
+        hashes = {part: value for part, value in _inputs(workspace, as_finetuning).items() if part in ("sets", "split")}
+        source = _cross_source(workspace, options.base)
+        sha256 = weights_sha256(source) if source is not None else _base_sha256(workspace, options.base)
+        notes = _notes(workspace, chosen)
+        inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
+        return {**_make(workspace.model(name), inputs, build, workspace), "notes": notes}
 
 
 def _sets_with_negatives(workspace: Workspace) -> list[str]:
@@ -507,15 +618,6 @@ def _cross_source(workspace: Workspace, name: str) -> Path | None:
     if not folder.is_dir() and name not in (*PACKAGED, BASELINE) and find_base(workspace, name) is None:
         folder = _from_hub(name)
     return folder if is_cross_encoder(folder) else None
-
-
-def _cross_base(folder: Path, scratch: Path) -> Path:
-    """A cross-encoder with weights that can be trained; those of an exported one are restored to `scratch`."""
-    if (folder / "config.json").is_file():
-        return folder
-    out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
-    once((out / "config.json").is_file, lambda: restore_cross_encoder(folder, out))
-    return out
 
 
 def _held_out_task(workspace: Workspace, result: RerankerResult) -> Task:
@@ -580,52 +682,12 @@ def _weigh(workspace: Workspace, folder: Path, task: Task) -> dict[str, Any]:
         return {"weight": None, "not_weighed": str(error)}
 
 
-def _describe_reranker(
-    folder: Path, name: str, base: Path, job: Job, options: RerankerOptions, result: RerankerResult
-) -> None:
-    """Write report, history and card into the model's folder."""
-    _write_history(folder, name, job, options, result, pairs_per_second=result.pairs_per_second)
-    queries = sum(map(len, result.held_out.values()))
-    facts = ModelFacts(
-        **_facts_of(name, base, job, options),
-        dimension=0,
-        max_tokens=LONGEST,
-        pooling=(),
-        measures=[
-            Measured(
-                "held-out pairs", "ten passages", measure, queries, Estimate(value), Estimate(result.after[measure])
-            )
-            for measure, value in result.before.items()
-        ],
-        intended_use="Rerank the first hits of a search in its corpus, and check mined training data.",
-        limits=[
-            "The held-out pairs are of the training part; 'lemmata evaluate --retriever dense+rerank' measures others.",
-            "Scores are comparable between queries of one kind, but are no probabilities.",
-        ],
-    )
-    write_card(folder, facts)
-
-
 # ---------------------------------------------------------------- report and card
 
 
-def _report(name: str, result: FinetuneResult) -> dict[str, Any]:
-    values = {key: value for key, value in result._asdict().items() if key != "history"}
-    return {"name": name, **values}
-
-
-def _describe(
-    folder: Path,
-    name: str,
-    base: Path,
-    job: Job,
-    options: FinetuneOptions,
-    result: FinetuneResult,
-) -> None:
-    """Write report, history and card into the model's folder."""
+def _describe(folder: Path, name: str, base: Path, job: Job, options: FinetuneOptions, result: FinetuneResult) -> None:
+    """Write report, history and card of an encoder into its folder."""
     sweep = [Point(point["share"], point["domain"], point["general"]) for point in result.sweep]
-    found = {"sweep": sweep, "share": result.share if sweep else None}
-    _write_history(folder, name, job, options, result, pairs_per_second=result.records_per_second, **found)
     measures, guards = [], []
     for task in job.validations:
         key = f"{task.name}/{task.measure}"
@@ -634,128 +696,96 @@ def _describe(
             guards.append(Guard(task.name, task.measure, len(task.queries), before, after, options.forget))
         else:
             measures.append(Measured("validation", task.name, task.measure, len(task.queries), before, after))
-    architecture, dimension = _shape(folder)
-    facts = ModelFacts(
-        **_facts_of(name, base, job, options),
-        dimension=dimension,
-        max_tokens=architecture.max_tokens,
-        pooling=architecture.pooling,
-        prompts={role: prompt for role, prompt in architecture.prompts.items() if prompt},
-        matryoshka=cut_lengths(options.dimensions, dimension) if options.dimensions else [],
-        measures=measures,
-        guards=guards,
-        sweep=sweep,
-        share=result.share,
-        intended_use="Search in the corpus that it was trained for, and in text like it.",
-        limits=[
-            "Measured on validation only; see the report of 'lemmata run' or 'lemmata evaluate' for the test part."
-        ],
-    )
-    write_card(folder, facts)
-
-
-def _shape(folder: Path) -> tuple[Architecture, int]:
-    """How a model makes a vector, and the dimension of that."""
     if is_static(folder):
         settings = static_settings(folder)
-        return Architecture(STATIC_POOLING, settings["max_tokens"], settings["prompts"], ()), int(settings["dimension"])
-    architecture = read_architecture(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return architecture, int(config.get("hidden_size", 0)) * max(1, len(architecture.pooling))
+        pooling, max_tokens, prompts = STATIC_POOLING, settings["max_tokens"], settings["prompts"]
+        dimension = int(settings["dimension"])
+    else:
+        architecture = read_architecture(folder)
+        pooling, max_tokens, prompts = architecture.pooling, architecture.max_tokens, architecture.prompts
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        dimension = int(config.get("hidden_size", 0)) * max(1, len(pooling))
+    facts = {
+        "dimension": dimension,
+        "max_tokens": max_tokens,
+        "pooling": pooling,
+        "prompts": {role: prompt for role, prompt in prompts.items() if prompt},
+        "matryoshka": cut_lengths(options.dimensions, dimension) if options.dimensions else [],
+        "measures": measures,
+        "guards": guards,
+        "sweep": sweep,
+        "share": result.share,
+        "intended_use": "Search in the corpus that it was trained for, and in text like it.",
+        "limits": [
+            "Measured on validation only; see the report of 'lemmata run' or 'lemmata evaluate' for the test part."
+        ],
+    }
+    curves = {"sweep": sweep, "share": result.share if sweep else None, "pairs_per_second": result.records_per_second}
+    _write_description(folder, name, base, job, options, result, facts, curves)
 
 
-def _write_history(
+def _describe_reranker(
+    folder: Path, name: str, base: Path, job: Job, options: RerankerOptions, result: RerankerResult
+) -> None:
+    """Write report, history and card of a cross-encoder into its folder."""
+    queries = sum(map(len, result.held_out.values()))
+    facts = {
+        "dimension": 0,
+        "max_tokens": LONGEST,
+        "pooling": (),
+        "measures": [
+            Measured(
+                "held-out pairs", "ten passages", measure, queries, Estimate(value), Estimate(result.after[measure])
+            )
+            for measure, value in result.before.items()
+        ],
+        "intended_use": "Rerank the first hits of a search in its corpus, and check mined training data.",
+        "limits": [
+            "The held-out pairs are of the training part; 'lemmata evaluate --retriever dense+rerank' measures others.",
+            "Scores are comparable between queries of one kind, but are no probabilities.",
+        ],
+    }
+    curves = {"pairs_per_second": result.pairs_per_second}
+    _write_description(folder, name, base, job, options, result, facts, curves)
+
+
+def _write_description(
     folder: Path,
     name: str,
+    base: Path,
     job: Job,
     options: FinetuneOptions | RerankerOptions,
     result: FinetuneResult | RerankerResult,
-    **more: Any,
+    facts: Mapping[str, Any],
+    curves: Mapping[str, Any],
 ) -> None:
-    """Write the curves of a training, and its report."""
+    """Write the history of a training, its report, and the card: `facts`, and what it comes from."""
     history = replace(
         History.from_log(result.history),
         best_step=result.best_step,
         options=asdict(options),
-        sets={facts["name"]: facts["records"] for facts in job.facts["sets"]},
+        sets={each["name"]: each["records"] for each in job.facts["sets"]},
         seconds=result.seconds,
         name=name,
-        **more,
+        **curves,
     )
     write_history(folder / "history.json", history)
     training_report(history, folder)
-
-
-def _facts_of(name: str, base: Path, job: Job, options: FinetuneOptions | RerankerOptions) -> dict[str, Any]:
-    """What the card of every trained model says: where it comes from, and what it was trained on."""
-    return {
-        "name": name,
-        "base": options.base,
-        "base_sha256": weights_sha256(base),
-        **inherited(base),
-        "command": " ".join(["lemmata", *sys.argv[1:]]),
-        "sets": [
-            TrainingSet(facts["name"], facts["records"], {"data.parquet": facts.get("sha256", "")})
-            for facts in job.facts["sets"]
-        ],
-        "split": SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
-        "options": asdict(options),
-        "versions": _versions(),
-    }
-
-
-def _versions() -> dict[str, str]:
-    names = ("lemmata", "torch", "transformers", "sentence-transformers", "numpy")
+    libraries = ("lemmata", "torch", "transformers", "sentence-transformers", "numpy")
     installed = {distribution.name for distribution in importlib.metadata.distributions()}
-    return {name: importlib.metadata.version(name) for name in names if name in installed}
-
-
-# ---------------------------------------------------------------- work folders
-
-
-def _check_name(name: str, base: str) -> None:
-    if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name) or name.endswith(".old"):  # a suffix of replaced folders
-        raise ConfigError(f"the name of a model has letters, digits, - and _, not {name!r}")
-    if name in (*PACKAGED, BASELINE, "hashing"):
-        raise ConfigError(f"{name!r} comes with lemmata: choose another name for a model of your own")
-    if name == base:
-        raise ConfigError(f"the model {name!r} cannot be its own base")
-
-
-def _finished(place: Path, work: Path, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The report of a model that was made from the same inputs; None where there is none, or a damaged one."""
-    manifest = read_manifest(place / "manifest.json")
-    if manifest is None or any(manifest.get(key) != json.loads(json.dumps(value)) for key, value in inputs.items()):
-        return None
-    try:
-        verify(model(place))
-    except WorkspaceError:
-        return None
-    if is_first_process():
-        shutil.rmtree(work, ignore_errors=True)  # of a run that was killed at its very end, or with other options
-    return {**manifest["report"], "done_before": True}
-
-
-def _begin(work: Path, inputs: Mapping[str, Any]) -> None:
-    """Remove what an interrupted run left, unless it has the same inputs."""
-    note = work / "begun.json"
-    key = fingerprint(inputs)
-
-    def begin() -> None:
-        for part in work.glob("*"):
-            if part.is_dir() and not part.name.startswith("base-"):  # their names have the hash of their weights
-                shutil.rmtree(part)
-        write_atomically(note, key.encode())
-
-    once(lambda: note.is_file() and note.read_text(encoding="utf-8") == key, begin)
-
-
-def _finish(place: Path, work: Path, manifest: Mapping[str, Any], workspace: Workspace | None) -> None:
-    """Move the model into place. Vectors made by an earlier model of its name are no longer valid."""
-    trained_under = summary(read_trained(work / "out"))
-    begun = (work / "begun.json").read_text(encoding="utf-8")  # tells `lemmata gc` that this work is finished
-    seal(work / "out", {**manifest, "trained_under": trained_under, "begun": begun})
-    if workspace is not None:
-        invalidate_vectors(workspace, place.name)
-    replace_folder(work / "out", place)
-    shutil.rmtree(work, ignore_errors=True)
+    card = ModelFacts(
+        name=name,
+        base=options.base,
+        base_sha256=weights_sha256(base),
+        **inherited(base),
+        command=" ".join(["lemmata", *sys.argv[1:]]),
+        sets=[
+            TrainingSet(each["name"], each["records"], {"data.parquet": each.get("sha256", "")})
+            for each in job.facts["sets"]
+        ],
+        split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
+        options=asdict(options),
+        versions={library: importlib.metadata.version(library) for library in libraries if library in installed},
+        **facts,
+    )
+    write_card(folder, card)
