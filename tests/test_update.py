@@ -20,7 +20,7 @@ from lemmata.evaluate.tasks import Task
 from lemmata.project import Project
 from lemmata.train.prepare import new_queries
 from lemmata.train.train import weights_sha256
-from lemmata.train.update import Known, gain_lost, read_known, write_known
+from lemmata.train.update import TrainingState, gain_lost, read_state, write_state
 
 pytest.importorskip("torch")
 pytest.importorskip("accelerate")
@@ -209,11 +209,11 @@ def test_a_query_is_new_by_its_own_passage_or_by_all_its_answers() -> None:
 
 
 def test_the_record_of_a_model_comes_back_and_a_damaged_one_is_none(tmp_path: Path) -> None:
-    known = Known("w", "s", "", np.unique(id_keys(["a", "b"])))
-    write_known(tmp_path, known)
-    again = read_known(tmp_path)
+    known = TrainingState("w", "s", "", np.unique(id_keys(["a", "b"])))
+    write_state(tmp_path, known)
+    again = read_state(tmp_path)
     assert again is not None
     assert again[:3] == known[:3]
     assert again.passages.tolist() == known.passages.tolist()
     (tmp_path / "known.npz").write_bytes(b"PK no")
-    assert read_known(tmp_path) is None
+    assert read_state(tmp_path) is None

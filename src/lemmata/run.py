@@ -7,33 +7,39 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lemmata.core.errors import ConfigError, WorkspaceError, suggest
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
-from lemmata.core.workspace import read_manifest, write_manifest
-from lemmata.encode.load import AUTO
-from lemmata.evaluate.evaluate import TASKS, EvaluateOptions
+from lemmata.core.workspace import read_manifest, vector_set, write_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.leakage import Example
+from lemmata.corpus.split import Keys, id_keys
+from lemmata.encode.load import AUTO, encoder_kind, model_folder
+from lemmata.evaluate.charts import signed
+from lemmata.evaluate.evaluate import TASKS, EvaluateOptions, beir_task
+from lemmata.evaluate.measures import parse_measure
+from lemmata.evaluate.report import Report, as_html, as_json
+from lemmata.evaluate.significance import Floats64, bootstrap, compare
+from lemmata.evaluate.tasks import Task
+from lemmata.ingest.beir import read_judged
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.search.index import packaged_encoder
+from lemmata.search.summaries.texts import chosen_sources
+from lemmata.train.finetune import teacher_names
+from lemmata.train.prepare import new_queries, validation_queries
+from lemmata.train.train import find_base, finetune_options, weights_sha256
+from lemmata.train.update import TrainingState, gain_lost, read_state, tasks_to_compare, write_state
 from lemmata.vectors.store import vectors_manifest
-
-if TYPE_CHECKING:
-    from lemmata.corpus.split import Keys
-    from lemmata.evaluate.report import Report
-    from lemmata.evaluate.significance import Floats64
-    from lemmata.evaluate.tasks import Task
-    from lemmata.train.update import Known
-
 
 MINED = ("pairs", "queries", "triplets", "written")
 UPDATES = ("auto", "always", "anew")
@@ -68,37 +74,14 @@ class RunOptions:
         return [*(("finetune", name) for name in self.finetune), *(("static", name) for name in self.static)]
 
     @property
+    def measure_names(self) -> list[str]:
+        """The measures as reports name them, in order."""
+        return [str(parse_measure(name)) for name in self.measures.split(",")]
+
+    @property
     def last(self) -> str:
         """The model that is compared with the base, and that the workspace searches with from then on."""
         return self.trained[-1][1]
-
-
-class _Stages:
-    """Which stages are done, and a key of their inputs."""
-
-    def __init__(self, folder: Path, announce: Callable[[str, bool], None]) -> None:
-        self._file = folder / "stages.json"
-        manifest = read_manifest(self._file) or {}
-        self._done: dict[str, dict[str, Any]] = manifest.get("stages", {})
-        self._announce = announce
-        self.key = ""  # of all stages so far
-
-    def run(self, name: str, options: Any, act: Callable[[], Any], manifest: Path | None = None) -> Any:
-        """The report of `act`, or the stored one if its inputs are the same and its manifest still exists."""
-        self.key = fingerprint([self.key, name, options])
-        record = self._done.get(name)
-        done = record is not None and record["key"] == self.key and (manifest is None or manifest.is_file())
-        self._announce(name, done)
-        if record is not None and done:
-            return record["report"]
-        report = json.loads(json.dumps(act(), default=str))
-        self._done[name] = {"key": self.key, "report": report}
-        write_manifest(self._file, {"verb": "run", "stages": self._done})
-        return report
-
-    def skip(self, name: str) -> None:
-        """Announce a stage that is up to date for another reason than its key."""
-        self._announce(name, True)
 
 
 def run(project: Project, *, announce: Callable[[str, bool], None] = lambda _name, _done: None) -> list[Report]:
@@ -115,71 +98,19 @@ def run(project: Project, *, announce: Callable[[str, bool], None] = lambda _nam
     if options.static and "finetune" not in project.config["run"]:
         options = replace(options, finetune=[])  # its default is for runs that name no model at all
     _check(project, options)
-    layout, config = project, project.config
-    folder = layout.root / "run"
-    folder.mkdir(exist_ok=True)
-    stages = _Stages(folder, announce)
-    if options.sources:
-        paths = [source if is_url(source) else layout.root / source for source in options.sources]
-        announce("ingest", False)  # always runs: it reads only what changed
-        failed = project.ingest(paths).failed
-        if failed:
-            announce(f"ingest: {failed:,} sources could not be read, 'lemmata info --skips' says why", False)
-    with contextlib.closing(project.corpus) as corpus:
-        if not len(corpus):
-            raise WorkspaceError(f"the corpus in {layout.root} is empty: name sources in [run]")
-        size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
-        stages.run("corpus", corpus.digest, lambda: size)
-    if options.base == AUTO:
-        options = replace(options, base=packaged_encoder(project, static=bool(options.static)))
-    if options.graph:
-        build_graph = partial(project.build_graph)
-        stages.run("graph", config.get("graph", {}), build_graph, layout.manifest(layout.graph_folder))
-    limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
-    if options.extract:  # before the split, which the new concepts need as well
-        tables = [config.get("extract", {}), config.get("llm", {}), limits]
-        extract = partial(project.extract_graph, limits)
-        stages.run("extract", tables, extract, layout.manifest(layout.graph_folder))
-    if options.split:
-        split = partial(project.split)
-        stages.run("split", config.get("split", {}), split, layout.manifest(layout.split_folder))
-    if options.link:  # after the split: it learns from the links of training logs only
-        link = partial(project.link_graph)
-        stages.run("link", config.get("link", {}), link, layout.manifest(layout.graph_folder))
-    tasks = {task: _task(project, task) for task in options.tasks}
-    before = _encoded(project, options.base, stages)
-    first = (options.base, before, stages.key)
-    baseline = _measure(project, tasks, ("lexical", "dense", "hybrid"), options, folder / "before", first)
-    if options.embed:
-
-        def embed() -> Any:
-            _ensure_vectors(project, options.base, before)
-            return project.embed_graph()
-
-        stages.run("embed", config.get("embed", {}), embed, layout.manifest(layout.embedding_folder))
-    _mine(project, options, limits, before, stages)
-    _audit(project, tasks, stages)
-    update = _train_or_update(project, options, tasks, stages, folder)
-    after = _encoded(project, options.last, stages)
-    compared: tuple[str, ...] = ("dense", "hybrid")
-    if (asked := _validation_queries(project, options)) is not None:
-        compared = (*compared, "auto")
-        _fit(project, options, asked, stages)
-    last = (options.last, after, stages.key)
-    tuned = _measure(project, tasks, compared, options, folder / "after", last)
-    _ensure_vectors(project, *last[:2])  # the workspace searches with the tuned model from now on
-    reports = [_report(name, task, baseline[name], tuned[name], options, update) for name, task in tasks.items()]
-    _write(folder, reports)
-    return reports
+    return _Run(project, options, announce).all()
 
 
 def stage_table(project: Project) -> dict[str, str]:
     """What each stage of the runs so far did, in a few words."""
-    manifest = read_manifest(project.root / "run" / "stages.json") or {}
-    return {name: _did(name.partition(" ")[0], record["report"]) for name, record in manifest.get("stages", {}).items()}
+    manifest = read_manifest(project.run_folder / "stages.json") or {}
+    return {
+        name: _describe_stage(name.partition(" ")[0], record["report"])
+        for name, record in manifest.get("stages", {}).items()
+    }
 
 
-def _did(stage: str, report: Mapping[str, Any]) -> str:
+def _describe_stage(stage: str, report: Mapping[str, Any]) -> str:
     """The few figures of a report that say what its stage did."""
     if stage in ("graph", "link", "extract") and "edges" in report:
         edges = f"{sum(report['edges'].values()):,} edges, {sum(report['concepts'].values()):,} concepts"
@@ -187,9 +118,9 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
             spent = f"{report['spent']['calls']:,} calls, cost {report['spent']['cost']:.2f}"
             return f"{report['extracted']:,} of {report['documents']:,} documents, {spent}; {edges}"
         if stage == "link":
-            found = [f"{new['edges']:,} new {name}" for name, new in report["restored"].items() if name != "both"]
-            tried = [f"{name} {row['recall']:.2f}" for name, row in report["held_out"].items()]
-            return ", ".join(found) + (f"; recall on held-out logs: {', '.join(tried)}" if tried else "")
+            links = [f"{new['edges']:,} new {name}" for name, new in report["restored"].items() if name != "both"]
+            recalls = [f"{name} {row['recall']:.2f}" for name, row in report["held_out"].items()]
+            return ", ".join(links) + (f"; recall on held-out logs: {', '.join(recalls)}" if recalls else "")
         return edges
     if stage == "split":
         return ", ".join(f"{part} {row['rows']:,}" for part, row in report["counts"].items())
@@ -198,9 +129,9 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
         return f"{report['nodes']:,} nodes, {report['edges']:,} edges{measured}"
     if stage == "index":
         return f"{report.get('encoded', 0):,} passages encoded"
-    if stage in ("compare", "audit") and isinstance(report, Mapping):
+    if stage in ("compare", "audit"):
         return str(report["sentence"])
-    if stage == "corpus" and report:
+    if stage == "corpus":
         return f"{report['passages']:,} passages in {report['documents']:,} documents"
     if stage in ("finetune", "static"):
         after = report["after"]
@@ -219,10 +150,6 @@ def _did(stage: str, report: Mapping[str, Any]) -> str:
 
 def _check(project: Project, options: RunOptions) -> None:
     """Refuse settings that cannot work before anything long starts."""
-    from lemmata.encode.load import encoder_kind
-    from lemmata.evaluate.measures import parse_measure
-    from lemmata.ingest.beir import read_judged
-
     where = f"{project.config_file}: [run]"
     if not options.trained:
         raise ConfigError(f"{where} names neither finetune nor static, so there is nothing to compare")
@@ -251,8 +178,7 @@ def _check(project: Project, options: RunOptions) -> None:
     for name in options.tasks:
         if name not in TASKS:
             read_judged(_task_folder(project, name))  # there may be no corpus yet
-    for measure in options.measures.split(","):
-        parse_measure(measure)
+    _ = options.measure_names  # refuses measures that there are not
     if options.base != AUTO:
         encoder_kind(options.base, project.models_folder)
     _check_models(project, options)
@@ -260,9 +186,6 @@ def _check(project: Project, options: RunOptions) -> None:
 
 def _check_models(project: Project, options: RunOptions) -> None:
     """Refuse models whose base, guide or teacher neither exists nor is made before them."""
-    from lemmata.train.finetune import teacher_names
-    from lemmata.train.train import find_base, finetune_options
-
     trained: set[str] = set()
     for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
         table = project.config.get(verb, {}).get(name, {})
@@ -276,45 +199,7 @@ def _check_models(project: Project, options: RunOptions) -> None:
         trained.add(name)
 
 
-def _mine(project: Project, options: RunOptions, limits: Limits, encoder: str, stages: _Stages) -> None:
-    layout = project
-    tables = [project.config.get("mine", {}), project.config.get("audit", {})]
-
-    def mine(what: str, name: str, of: str = "") -> Any:
-        _ensure_vectors(project, options.base, encoder)  # they may be those of an earlier run's model
-        if what == "written":
-            return project.write_queries(limits, name=name)
-        return project.mine(what, name=name, of=of)
-
-    more = {
-        "triplets": [project.config.get("embed", {})],
-        "written": [project.config.get("llm", {}), limits],
-    }
-    for name in options.mine:
-        inputs = [*tables, *more.get(name, [])]
-        stages.run(f"mine {name}", inputs, partial(mine, name, name), layout.manifest(layout.training(name)))
-    for name, file in options.imports.items():
-        path = layout.root / file
-        act = partial(project.import_queries, path, name=name)
-        inputs = [file, sha256_of([path]), tables[1]]
-        stages.run(f"import {name}", inputs, act, layout.manifest(layout.training(name)))
-    for name in options.negatives:
-        hard = f"{name}-hard"
-        manifest = layout.manifest(layout.training(hard))
-        stages.run(f"negatives {name}", tables, partial(mine, "negatives", hard, name), manifest)
-
-
-def _audit(project: Project, tasks: Mapping[str, Task], stages: _Stages) -> None:
-    """Refuse test queries that occur in training sets; miners never see the tasks of the test part."""
-    from lemmata.corpus.leakage import Example
-
-    queries = [text for name, task in tasks.items() if name not in TASKS for text in task.queries.values()]
-    test = [Example(f"test query {number}", text, ()) for number, text in enumerate(queries, 1)]
-    if test:
-        stages.run("audit", queries, lambda: {"sentence": project.audit(test=test).sentence()})
-
-
-# ---------------------------------------------------------------- training, from the base or further
+# ---------------------------------------------------------------- the stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,190 +211,306 @@ class _Update:
     before: Mapping[str, Report]  # task: the model before; empty where it was not trained further
 
 
-def _settings(project: Project, options: RunOptions) -> str:
-    """A hash of the settings that decide what a model is, but for the texts."""
-    stages = ["graph", "extract", "split", "link", "embed", "mine", "audit", "pretrain", "finetune", "llm"]
-    keys = ["graph", "extract", "split", "link", "embed", "mine", "imports", "negatives", "pretrain", "finetune"]
-    if options.static:  # only then, so that the record of a run without it stays valid
-        stages.append("static")
-        keys.append("static")
-    tables = {name: project.config.get(name, {}) for name in stages}
-    return fingerprint([tables, {key: getattr(options, key) for key in keys}])
+class _Run:
+    """The stages of one run; knows which are done, and a key of the inputs of all stages so far."""
 
+    def __init__(self, project: Project, options: RunOptions, announce: Callable[[str, bool], None]) -> None:
+        self.project, self.options, self.announce = project, options, announce
+        self.folder, self.config = project.run_folder, project.config
+        self.folder.mkdir(exist_ok=True)
+        self.limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
+        self.key = ""
+        self._file = self.folder / "stages.json"
+        self._done: dict[str, dict[str, Any]] = (read_manifest(self._file) or {}).get("stages", {})
+        self.tasks: dict[str, Task] = {}
 
-def _train_or_update(
-    project: Project,
-    options: RunOptions,
-    tasks: Mapping[str, Task],
-    stages: _Stages,
-    folder: Path,
-) -> _Update | None:
-    """Train the models of [run], or the last one further where nothing but passages came in since it was trained."""
-    from lemmata.corpus.split import id_keys
-    from lemmata.train.train import weights_sha256
-    from lemmata.train.update import Known, read_known, write_known
+    def stage(self, name: str, inputs: Any, act: Callable[[], Any], manifest: Path | None = None) -> Any:
+        """The report of `act`, or the stored one if its inputs are the same and its manifest still exists."""
+        self.key = fingerprint([self.key, name, inputs])
+        record = self._done.get(name, {})
+        is_done = record.get("key") == self.key and (manifest is None or manifest.is_file())
+        self.announce(name, is_done)
+        if not is_done:
+            record = {"key": self.key, "report": json.loads(json.dumps(act(), default=str))}
+            self._done[name] = record
+            write_manifest(self._file, {"verb": "run", "stages": self._done})
+        return record["report"]
 
-    name, key, settings = options.last, stages.key, _settings(project, options)
-    model = project.model(name)
-    weights = weights_sha256(model) if model.is_dir() else ""
-    manifest = read_manifest(project.manifest(model)) or {}
-    before_update = manifest.get("base_sha256") if manifest.get("verb") == "update" else None
-    known = read_known(folder)
-    if known is not None and (known.settings != settings or known.weights not in (weights, before_update)):
-        known = None  # other settings, or trained by hand
-    with contextlib.closing(project.corpus) as corpus:
-        passages = np.unique(id_keys(corpus.ids()))
-    new = passages if known is None else np.setdiff1d(passages, known.passages)
-    update = None
-    if known is not None and (known.key, known.weights) == (key, weights):
-        for verb, each in (*(("pretrain", each) for each in options.pretrain), *options.trained):
-            stages.skip(f"{verb} {each}")
-        update = _read_update(project, options, tasks, folder, key)
-    elif known is not None and len(new) and options.update != "anew":
-        update = _update(project, options, tasks, stages, folder, known, new)
-        weights = weights_sha256(model)
-        if update.before:
-            write_known(folder, Known(weights, settings, key, passages))
-    else:
-        _train(project, options, stages)
-        weights = weights_sha256(model)
-        write_known(folder, Known(weights, settings, key, passages))
-    stages.key = fingerprint([key, weights])  # what follows depends on the model, not on how it came about
-    return update
+    def table(self, *path: str) -> Any:
+        """A table of `lemmata.toml`; empty where there is none."""
+        table: Any = self.config
+        for name in path:
+            table = table.get(name, {})
+        return table
 
+    def all(self) -> list[Report]:
+        """Every stage in order, then the table before and after."""
+        project, options = self.project, self.options
+        self._read_corpus()
+        if options.base == AUTO:
+            options = self.options = replace(options, base=packaged_encoder(project, static=bool(options.static)))
+        graph = project.manifest(project.graph_folder)
+        if options.graph:
+            self.stage("graph", self.table("graph"), project.build_graph, graph)
+        if options.extract:  # before the split, which the new concepts need as well
+            tables = [self.table("extract"), self.table("llm"), self.limits]
+            self.stage("extract", tables, lambda: project.extract_graph(self.limits), graph)
+        if options.split:
+            self.stage("split", self.table("split"), project.split, project.manifest(project.split_folder))
+        if options.link:  # after the split: it learns from the links of training logs only
+            self.stage("link", self.table("link"), project.link_graph, graph)
+        self.tasks = {name: _task(project, name) for name in options.tasks}
+        base = self._index(options.base)
+        baseline = self._measure(("lexical", "dense", "hybrid"), "before", (options.base, base, self.key))
+        if options.embed:
 
-def _train(project: Project, options: RunOptions, stages: _Stages) -> None:
-    layout, config = project, project.config
-    for name in options.pretrain:
-        table = config.get("pretrain", {}).get(name, {})
-        judge = config.get("finetune", {}).get(table.get("judge", ""), {})
-        pretrain = partial(project.pretrain, name)
-        stages.run(f"pretrain {name}", [table, judge], pretrain, layout.manifest(layout.model(name)))
-    acts = {"finetune": project.finetune, "static": project.train_static}
-    for verb, name in options.trained:
-        table = config.get(verb, {}).get(name, {})
-        train = partial(acts[verb], name)
-        stages.run(f"{verb} {name}", table, train, layout.manifest(layout.model(name)))
+            def embed() -> Any:
+                self._search_with(options.base, base)
+                return project.embed_graph()
 
-
-def _update(
-    project: Project,
-    options: RunOptions,
-    tasks: Mapping[str, Task],
-    stages: _Stages,
-    folder: Path,
-    known: Known,
-    new: Keys,
-) -> _Update:
-    """Measure the last model on new passages, and train it further where that is worth it, or where it is asked for."""
-    from lemmata.train.prepare import new_queries
-
-    name, key, measure = options.last, stages.key, options.measures.split(",")[0]
-    inputs = [known.weights, fingerprint(known.passages.tolist()), measure, options.base, options.tasks]
-    compare = partial(_compare, project, options, new)
-    verdict = stages.run(f"compare {name}", inputs, compare)
-    sentence = verdict["sentence"]
-    before: dict[str, Report] = {}
-    if verdict["worth"] or options.update == "always":
-        earlier = (name, known.weights, key)
-        before = _measure(project, tasks, ("dense",), options, folder / "update", earlier)
-        verb, _ = options.trained[-1]
-        table = project.config.get(verb, {}).get(name, {})
-        own = [task for task in options.tasks if task in TASKS] or ["references"]
-        settings = {} if table.get("validation") else {"validation": dict.fromkeys(own, measure)}
-        further = partial(project.train_further, static=verb == "static", settings=settings)
-        act = partial(further, name, new, known.weights)
-        report = stages.run(f"update {name}", [table, settings], act)
-        done = f"{report['new']:,} new training records and {report['replayed']:,} replayed"
-        if report["kept"]:
-            sentence += f"; it was trained further on {done}"
-        else:
-            before = {}
-            sentence += f"; trained further on {done} it gained nothing or forgot too much, so it stays as it was"
-            if not report["new"]:
-                sentence = f"{verdict['sentence']}; no training record is new, so it stays as it was"
-    update = _Update(sentence, {each: new_queries(task, new) for each, task in tasks.items()}, before)
-    record = {"key": key, "sentence": sentence, "new": update.new, "weights": known.weights if before else ""}
-    write_manifest(folder / "update.json", {"verb": "run", **record, "measures": options.measures})
-    return update
-
-
-def _compare(project: Project, options: RunOptions, new: Keys) -> dict[str, Any]:
-    """The verdict on new passages."""
-    from lemmata.train.update import gain_lost, tasks_to_compare
-
-    name, measure = options.last, options.measures.split(",")[0]
-    roles = {f"dense:{name}": "model", f"dense:{options.base}": "base"}
-    values = []
-    for group in tasks_to_compare(project, options.tasks, new):
+            self.stage("embed", self.table("embed"), embed, project.manifest(project.embedding_folder))
+        self._mine(base)
+        self._audit()
+        update = self._train_or_update()
+        last = self._index(options.last)
+        compared = ("dense", "hybrid", "auto") if self._fit() else ("dense", "hybrid")
+        tuned = self._measure(compared, "after", (options.last, last, self.key))
+        self._search_with(options.last, last)  # the workspace searches with the tuned model from now on
         reports = [
-            project.evaluate(task, retrievers=list(roles), options=EvaluateOptions(measures=measure)).retrievers
-            for task in group
+            _report(name, task, baseline[name], tuned[name], options, update) for name, task in self.tasks.items()
         ]
-        values.append(
-            {
-                role: np.concatenate([np.zeros(0), *(report[retriever][measure] for report in reports)])
-                for retriever, role in roles.items()
-            }
-        )
-    verdict = gain_lost(measure, *values)
-    sentence = verdict.sentence(name, options.base)
-    return {**verdict._asdict(), "worth": verdict.is_clear, "sentence": sentence}
+        _write(self.folder, reports)
+        return reports
 
+    def _read_corpus(self) -> None:
+        project, options = self.project, self.options
+        if options.sources:
+            paths = [source if is_url(source) else project.root / source for source in options.sources]
+            self.announce("ingest", False)  # always runs: it reads only what changed
+            failed = project.ingest(paths).failed
+            if failed:
+                sentence = f"ingest: {failed:,} sources could not be read, 'lemmata info --skips' says why"
+                self.announce(sentence, False)
+        with contextlib.closing(Corpus(project)) as corpus:
+            if not len(corpus):
+                raise WorkspaceError(f"the corpus in {project.root} is empty: name sources in [run]")
+            size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
+            self.stage("corpus", corpus.digest, lambda: size)
 
-def _read_update(
-    project: Project, options: RunOptions, tasks: Mapping[str, Task], folder: Path, key: str
-) -> _Update | None:
-    """What the run that made the present model said about it, if it trained it further for the same tasks."""
-    record = read_manifest(folder / "update.json")
-    if record is None or (record["key"], record["measures"]) != (key, options.measures):
-        return None
-    if not record["weights"] or list(record["new"]) != list(tasks):
-        return None
-    earlier = (options.last, record["weights"], key)
-    before = _measure(project, tasks, ("dense",), options, folder / "update", earlier)
-    return _Update(record["sentence"], record["new"], before)
+    def _index(self, encoder: str) -> str:
+        """Index with an encoder, again where a model of its name was retrained; returns what made the vectors."""
+        folder = model_folder(encoder, self.project.models_folder)
+        weights = weights_sha256(folder) if folder.is_dir() else ""
+        summaries = [chosen] if (chosen := chosen_sources(self.project)) else []
+        inputs = [self.table("index"), weights, *summaries]
+        report = self.stage(f"index {encoder}", inputs, lambda: self.project.index(settings={"encoder": encoder}))
+        return str(report["encoder"])
 
+    def _search_with(self, encoder: str, name: str) -> None:
+        """Let mining and search use the vectors of this encoder; those of the others stay beside them."""
+        if (vectors_manifest(self.project) or {}).get("made_by") != name:
+            self.project.index(settings={"encoder": encoder})
 
-# ---------------------------------------------------------------- indexing and measuring
+    def _mine(self, base: str) -> None:
+        project, options = self.project, self.options
+        tables = [self.table("mine"), self.table("audit")]
 
+        def mine(what: str, name: str, of: str = "") -> Any:
+            self._search_with(options.base, base)  # the vectors may be those of an earlier run's model
+            if what == "written":
+                return project.write_queries(self.limits, name=name)
+            return project.mine(what, name=name, of=of)
 
-def _encoded(project: Project, encoder: str, stages: _Stages) -> str:
-    """Index with an encoder; retraining a model of the same name runs the stage again."""
-    from lemmata.encode.load import model_folder
-    from lemmata.search.summaries.texts import chosen_sources
-    from lemmata.train.train import weights_sha256
+        def manifest(name: str) -> Path:
+            return project.manifest(project.training(name))
 
-    folder = model_folder(encoder, project.models_folder)
-    weights = weights_sha256(folder) if folder.is_dir() else ""
-    index = partial(project.index, settings={"encoder": encoder})
-    summaries = [chosen] if (chosen := chosen_sources(project)) else []
-    return str(stages.run(f"index {encoder}", [project.config.get("index", {}), weights, *summaries], index)["encoder"])
+        more = {"triplets": [self.table("embed")], "written": [self.table("llm"), self.limits]}
+        for name in options.mine:
+            self.stage(f"mine {name}", [*tables, *more.get(name, [])], partial(mine, name, name), manifest(name))
+        for name, file in options.imports.items():
+            path = project.root / file
+            act = partial(project.import_queries, path, name=name)
+            self.stage(f"import {name}", [file, sha256_of([path]), tables[1]], act, manifest(name))
+        for name in options.negatives:
+            hard = f"{name}-hard"
+            self.stage(f"negatives {name}", tables, partial(mine, "negatives", hard, name), manifest(hard))
 
+    def _audit(self) -> None:
+        """Refuse test queries that occur in training sets; miners never see the tasks of the test part."""
+        queries = [text for name, task in self.tasks.items() if name not in TASKS for text in task.queries.values()]
+        test = [Example(f"test query {number}", text, ()) for number, text in enumerate(queries, 1)]
+        if test:
+            self.stage("audit", queries, lambda: {"sentence": self.project.audit(test=test).sentence()})
 
-def _validation_queries(project: Project, options: RunOptions) -> Task | None:
-    """The validation queries of the last model that do not come from the corpus itself."""
-    from lemmata.train.prepare import validation_queries
-    from lemmata.train.train import finetune_options
+    # ------------------------------------------------------------ training, from the base or further
 
-    last = finetune_options(project, options.last, static=bool(options.static))
-    return validation_queries(project, last.validation)
+    def _train_or_update(self) -> _Update | None:
+        """Train the models of [run], or the last one further where nothing but passages came in since its training."""
+        options, key, settings = self.options, self.key, self._settings()
+        model = self.project.model(options.last)
+        weights = weights_sha256(model) if model.is_dir() else ""
+        manifest = read_manifest(self.project.manifest(model)) or {}
+        before_update = manifest.get("base_sha256") if manifest.get("verb") == "update" else None
+        state = read_state(self.folder)
+        if state is not None and (state.settings != settings or state.weights not in (weights, before_update)):
+            state = None  # other settings, or trained by hand
+        with contextlib.closing(Corpus(self.project)) as corpus:
+            passages = np.unique(id_keys(corpus.ids()))
+        new = passages if state is None else np.setdiff1d(passages, state.passages)
+        update = None
+        is_trained = True
+        if state is not None and (state.key, state.weights) == (key, weights):
+            for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
+                self.announce(f"{verb} {name}", True)
+            update = self._read_update()
+            is_trained = False
+        elif state is not None and len(new) and options.update != "anew":
+            update = self._update(state, new)
+            is_trained = bool(update.before)
+        else:
+            self._train()
+        weights = weights_sha256(model)
+        if is_trained:
+            write_state(self.folder, TrainingState(weights, settings, key, passages))
+        self.key = fingerprint([key, weights])  # what follows depends on the model, not on how it came about
+        return update
 
+    def _settings(self) -> str:
+        """A hash of the settings that decide what a model is, but for the texts."""
+        both = ["graph", "extract", "split", "link", "embed", "mine", "pretrain", "finetune"]
+        if self.options.static:  # only then, so that the record of a run without it stays valid
+            both.append("static")
+        tables = {name: self.table(name) for name in (*both, "audit", "llm")}
+        return fingerprint([tables, {key: getattr(self.options, key) for key in (*both, "imports", "negatives")}])
 
-def _fit(project: Project, options: RunOptions, task: Task, stages: _Stages) -> None:
-    """Fit the weights of `auto` to validation queries."""
-    from lemmata.core.workspace import vector_set
+    def _train(self) -> None:
+        project = self.project
+        for name in self.options.pretrain:
+            table = self.table("pretrain", name)
+            tables = [table, self.table("finetune", table.get("judge", ""))]
+            manifest = project.manifest(project.model(name))
+            self.stage(f"pretrain {name}", tables, partial(project.pretrain, name), manifest)
+        acts = {"finetune": project.finetune, "static": project.train_static}
+        for verb, name in self.options.trained:
+            manifest = project.manifest(project.model(name))
+            self.stage(f"{verb} {name}", self.table(verb, name), partial(acts[verb], name), manifest)
 
-    name, measure = options.last, options.measures.split(",")[0]
-    places = vector_set(project, name)
-    fit = partial(project.tune, task, measure=measure, encoder=name)
-    inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
-    stages.run(f"tune {name}", inputs, fit, places.fusion if places else None)
+    def _update(self, state: TrainingState, new: Keys) -> _Update:
+        """Measure the last model on new passages, and train it further where that is worth it or asked for."""
+        options, key = self.options, self.key
+        name, measure = options.last, options.measures.split(",")[0]
+        inputs = [state.weights, fingerprint(state.passages.tolist()), measure, options.base, options.tasks]
+        verdict = self.stage(f"compare {name}", inputs, lambda: self._compare(new))
+        sentence = verdict["sentence"]
+        before: dict[str, Report] = {}
+        if verdict["worth"] or options.update == "always":
+            before = self._measure(("dense",), "update", (name, state.weights, key))
+            verb, _ = options.trained[-1]
+            table = self.table(verb, name)
+            own = [task for task in options.tasks if task in TASKS] or ["references"]
+            settings = {} if table.get("validation") else {"validation": dict.fromkeys(own, measure)}
+            act = partial(
+                self.project.train_further, name, new, state.weights, static=verb == "static", settings=settings
+            )
+            report = self.stage(f"update {name}", [table, settings], act)
+            done = f"{report['new']:,} new training records and {report['replayed']:,} replayed"
+            if report["kept"]:
+                sentence += f"; it was trained further on {done}"
+            else:
+                before = {}
+                sentence += f"; trained further on {done} it gained nothing or forgot too much, so it stays as it was"
+                if not report["new"]:
+                    sentence = f"{verdict['sentence']}; no training record is new, so it stays as it was"
+        update = _Update(sentence, {each: new_queries(task, new) for each, task in self.tasks.items()}, before)
+        record = {"key": key, "sentence": sentence, "new": update.new, "weights": state.weights if before else ""}
+        write_manifest(self.folder / "update.json", {"verb": "run", **record, "measures": options.measures})
+        return update
+
+    def _compare(self, new: Keys) -> dict[str, Any]:
+        """The verdict on new passages."""
+        name, base, measure = self.options.last, self.options.base, self.options.measures.split(",")[0]
+        roles = {f"dense:{name}": "model", f"dense:{base}": "base"}
+        asked = EvaluateOptions(measures=measure)
+        values = []
+        for group in tasks_to_compare(self.project, self.options.tasks, new):
+            reports = [self.project.evaluate(task, retrievers=list(roles), options=asked).retrievers for task in group]
+            values.append(
+                {
+                    role: np.concatenate([np.zeros(0), *(report[retriever][measure] for report in reports)])
+                    for retriever, role in roles.items()
+                }
+            )
+        verdict = gain_lost(measure, *values)
+        return {**verdict._asdict(), "worth": verdict.is_clear, "sentence": verdict.sentence(name, base)}
+
+    def _read_update(self) -> _Update | None:
+        """What the run that made the present model said about it, if it trained it further for the same tasks."""
+        record = read_manifest(self.folder / "update.json")
+        if record is None or (record["key"], record["measures"]) != (self.key, self.options.measures):
+            return None
+        if not record["weights"] or list(record["new"]) != list(self.tasks):
+            return None
+        before = self._measure(("dense",), "update", (self.options.last, record["weights"], self.key))
+        return _Update(record["sentence"], record["new"], before)
+
+    # ------------------------------------------------------------ fitting and measuring
+
+    def _fit(self) -> bool:
+        """Fit `auto` to the last model's validation queries that do not come from the corpus itself; False without."""
+        name, measure = self.options.last, self.options.measures.split(",")[0]
+        last = finetune_options(self.project, name, static=bool(self.options.static))
+        task = validation_queries(self.project, last.validation)
+        if task is None:
+            return False
+        vectors = vector_set(self.project, name)
+        fit = partial(self.project.tune, task, measure=measure, encoder=name)
+        inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
+        self.stage(f"tune {name}", inputs, fit, vectors.fusion if vectors else None)
+        return True
+
+    def _measure(self, retrievers: Sequence[str], where: str, encoder: tuple[str, str, str]) -> dict[str, Report]:
+        """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
+        folder = self.folder / where
+        folder.mkdir(exist_ok=True)
+        measures = self.options.measures
+        reports = {}
+        for number, (name, task) in enumerate(self.tasks.items()):
+            file = folder / f"{number}.json"
+            key = fingerprint([name, encoder, measures, task.queries, task.qrels])
+            record = read_manifest(file)
+            if record is None or record.get("key") != key:
+                named = [each if each == "lexical" else f"{each}:{encoder[0]}" for each in retrievers]
+                measured = self.project.evaluate(task, retrievers=named, options=EvaluateOptions(measures=measures))
+                record = {
+                    "key": key,
+                    "retrievers": {
+                        retriever.partition(":")[0]: {
+                            measure: values.tolist() for measure, values in by_measure.items()
+                        }
+                        for retriever, by_measure in measured.retrievers.items()
+                    },
+                    "groups": {group: members.tolist() for group, members in measured.groups.items()},
+                    "notes": list(measured.notes),
+                }
+                write_manifest(file, {"verb": "run", **record})
+            reports[name] = Report(
+                task=task.name,
+                queries=list(task.qrels),
+                texts={query: task.queries[query] for query in task.qrels},
+                retrievers={
+                    retriever: {measure: np.array(by_measure[measure]) for measure in self.options.measure_names}
+                    for retriever, by_measure in record["retrievers"].items()
+                },
+                groups={group: np.array(members, bool) for group, members in record["groups"].items()},
+                comparisons=[],
+                recall={},
+                notes=record["notes"],
+                command="lemmata run",
+            )
+        return reports
 
 
 def _task(project: Project, name: str) -> Task:
-    from lemmata.evaluate.evaluate import beir_task
-
     if name in TASKS:
         return project.task(name, part="test")
     return beir_task(project, _task_folder(project, name), name=Path(name).name)
@@ -522,67 +523,12 @@ def _task_folder(project: Project, name: str) -> Path:
     return folder
 
 
-def _measure(
-    project: Project,
-    tasks: Mapping[str, Task],
-    retrievers: tuple[str, ...],
-    options: RunOptions,
-    folder: Path,
-    encoder: tuple[str, str, str],
-) -> dict[str, Report]:
-    """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
-    from lemmata.evaluate.measures import parse_measure
-    from lemmata.evaluate.report import Report
-
-    folder.mkdir(exist_ok=True)
-    reports = {}
-    names = [str(parse_measure(measure)) for measure in options.measures.split(",")]  # a manifest forgets their order
-    for number, (name, task) in enumerate(tasks.items()):
-        file = folder / f"{number}.json"
-        key = fingerprint([name, encoder, options.measures, task.queries, task.qrels])
-        record = read_manifest(file)
-        if record is None or record.get("key") != key:
-            named = [name if name == "lexical" else f"{name}:{encoder[0]}" for name in retrievers]
-            measured = project.evaluate(task, retrievers=named, options=EvaluateOptions(measures=options.measures))
-            record = {
-                "key": key,
-                "retrievers": {
-                    retriever.partition(":")[0]: {measure: values.tolist() for measure, values in measures.items()}
-                    for retriever, measures in measured.retrievers.items()
-                },
-                "groups": {group: members.tolist() for group, members in measured.groups.items()},
-                "notes": list(measured.notes),
-            }
-            write_manifest(file, {"verb": "run", **record})
-        reports[name] = Report(
-            task=task.name,
-            queries=list(task.qrels),
-            texts={query: task.queries[query] for query in task.qrels},
-            retrievers={
-                retriever: {measure: np.array(measures[measure]) for measure in names}
-                for retriever, measures in record["retrievers"].items()
-            },
-            groups={group: np.array(members, bool) for group, members in record["groups"].items()},
-            comparisons=[],
-            recall={},
-            notes=record["notes"],
-            command="lemmata run",
-        )
-    return reports
-
-
-def _ensure_vectors(project: Project, encoder: str, name: str) -> None:
-    """Let mining and search use the vectors of this encoder; those of the others stay beside them."""
-    if (vectors_manifest(project) or {}).get("made_by") != name:
-        project.index(settings={"encoder": encoder})
+# ---------------------------------------------------------------- the table before and after
 
 
 def _report(
     name: str, task: Task, before: Report, after: Report, options: RunOptions, update: _Update | None
 ) -> Report:
-    from lemmata.evaluate.measures import parse_measure
-    from lemmata.evaluate.significance import compare
-
     tuned = options.last
     results = {
         "BM25": before.retrievers["lexical"],
@@ -593,10 +539,10 @@ def _report(
         f"{tuned} + BM25": after.retrievers["hybrid"],
         **({f"{tuned}, auto": after.retrievers["auto"]} if "auto" in after.retrievers else {}),
     }
-    first = options.measures.split(",")[0]
     generator = np.random.default_rng(0)
-    measures = [str(parse_measure(name)) for name in options.measures.split(",")]
-    comparisons = [pair for measure in measures for pair in compare(results, measure, options.base, generator)]
+    comparisons = [
+        pair for measure in options.measure_names for pair in compare(results, measure, options.base, generator)
+    ]
     report = replace(before, task=f"{task.name} ({name})", retrievers=results, comparisons=comparisons)
     if update is None:
         return report
@@ -606,6 +552,7 @@ def _report(
     present = {group: members for group, members in groups.items() if members.any()}
     notes = [*report.notes, update.sentence]
     if update.before:
+        first = options.measures.split(",")[0]
         earlier, now = results[f"{tuned} before"][first], results[tuned][first]
         notes += [
             f"{group}, {int(members.sum())} test queries: {first} {_change(earlier[members], now[members])}"
@@ -616,17 +563,12 @@ def _report(
 
 def _change(before: Floats64, after: Floats64) -> str:
     """Two means over the same queries and their difference, with its interval."""
-    from lemmata.evaluate.charts import signed
-    from lemmata.evaluate.significance import bootstrap
-
     low, high = (signed(value, 3) for value in bootstrap(after - before, generator=np.random.default_rng(0)))
     difference = signed(float((after - before).mean()), 3)
     return f"{before.mean():.3f} before, {after.mean():.3f} after the update ({difference}, {low} to {high})"
 
 
 def _write(folder: Path, reports: list[Report]) -> None:
-    from lemmata.evaluate.report import as_html, as_json
-
     tables = [as_json(report) for report in reports]
     files = {"report.json": json.dumps(tables, ensure_ascii=False, indent=1) + "\n"}
     files |= {f"report-{number}.html": as_html(report) for number, report in enumerate(reports)}

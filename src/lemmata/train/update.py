@@ -29,7 +29,7 @@ MOST = 500  # queries of a task and a part that are asked
 SAMPLES = 2000  # of the bootstrap
 
 
-class Known(NamedTuple):
+class TrainingState(NamedTuple):
     """The state in which a model was trained."""
 
     weights: str  # sha256 of the model
@@ -38,18 +38,18 @@ class Known(NamedTuple):
     passages: Keys  # hashes of all passages of the corpus, ascending
 
 
-def write_known(folder: Path, known: Known) -> None:
+def write_state(folder: Path, state: TrainingState) -> None:
     """Write the record, in one file."""
     with writing(folder / "known.npz") as file, file.open("wb") as stream:
-        np.savez(stream, **known._asdict())
+        np.savez(stream, **state._asdict())
 
 
-def read_known(folder: Path) -> Known | None:
+def read_state(folder: Path) -> TrainingState | None:
     """The record; None where there is none or a damaged one."""
     try:
         with np.load(folder / "known.npz") as parts:
             weights, settings, key = (str(parts[name]) for name in ("weights", "settings", "key"))
-            return Known(weights, settings, key, parts["passages"])
+            return TrainingState(weights, settings, key, parts["passages"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
