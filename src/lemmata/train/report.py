@@ -59,7 +59,7 @@ class History:
             values = {
                 name.removeprefix("eval_"): float(value)
                 for name, value in record.items()
-                if name.startswith("eval_") and not name.endswith(("_runtime", "_per_second"))
+                if name.startswith("eval_")
             }
             if values:
                 validations[step] = values
