@@ -57,9 +57,7 @@ class History:
             if "learning_rate" in record:
                 rates[step] = float(record["learning_rate"])
             values = {
-                name.removeprefix("eval_"): float(value)
-                for name, value in record.items()
-                if name.startswith("eval_")
+                name.removeprefix("eval_"): float(value) for name, value in record.items() if name.startswith("eval_")
             }
             if values:
                 validations[step] = values
