@@ -2,7 +2,8 @@
 
 For the BERT graphs that `bert.py` builds. Weights that such a graph does not hold are zeros: the token types (type 0
 is part of the positions already) and the pooler, which no sentence encoder reads. A cross-encoder is restored from a
-graph that torch exported and onnxruntime quantised, which names its nodes after the parts of BERT.
+graph that torch exported and onnxruntime quantised, which names its nodes after the parts of BERT. Weights are restored
+because shipping trainable ones beside the int8 graphs would make the package four times as large.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ def restore(folder: Path, out: Path) -> Path:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("exists and is not overwritten by a model", file=str(out))
     check_folder(folder)
-    save = require("safetensors.numpy", "train").save_file
     tokenizer = open_tokenizer(folder / "tokenizer.json")
     graph = _Graph(folder / "model.onnx")
     try:
@@ -51,16 +51,30 @@ def restore(folder: Path, out: Path) -> Path:
     except (KeyError, ValueError, IndexError, TypeError, StopIteration) as error:
         cause = "is no BERT that lemmata exported, so it cannot be restored"
         raise InputError(cause, file=str(folder / "model.onnx")) from error
-    files = _configuration(folder / "encoder.json", config, tokenizer)
+    return _write(folder, out, _configuration(folder / "encoder.json", config, tokenizer), tensors)
+
+
+def _write(folder: Path, out: Path, files: Mapping[str, Any], tensors: dict[str, Floats]) -> Path:
+    """Write a model with the tokenizer and licence of `folder`: its JSON files by name, and its weights."""
+    save = require("safetensors.numpy", "train").save_file
     with writing(out) as model:
         for name, content in files.items():
             (model / name).parent.mkdir(parents=True, exist_ok=True)
             (model / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        (model / "2_Normalize").mkdir()
         for file in (folder / "tokenizer.json", *folder.glob("LICENSE*"), *folder.glob("README.md")):
             shutil.copyfile(file, model / file.name)
         save(tensors, model / "model.safetensors", metadata={"format": "pt"})
     return out
+
+
+def _special_tokens(tokenizer: Tokenizer) -> dict[str, str]:
+    """The special tokens that a tokenizer has, by the role that transformers gives them."""
+    return {
+        role: name
+        for role, names in _SPECIAL.items()
+        for name in reversed(names)
+        if tokenizer.token_to_id(name) is not None
+    }
 
 
 # ---------------------------------------------------------------- the graph
@@ -175,11 +189,12 @@ def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) 
         prompts = {role: str(settings["prompts"].get(role, "")) for role in ("query", "passage")}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError("does not describe an encoder", file=str(file)) from error
-    ids = {name: tokenizer.token_to_id(name) for names in _SPECIAL.values() for name in names}
-    special = {role: name for role, names in _SPECIAL.items() for name in reversed(names) if ids[name] is not None}
+    special = _special_tokens(tokenizer)
+    if "pad_token" in special:
+        config = {**config, "pad_token_id": tokenizer.token_to_id(special["pad_token"])}
     modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}  # class by folder
     return {
-        "config.json": {**config, **({"pad_token_id": ids[special["pad_token"]]} if "pad_token" in special else {})},
+        "config.json": config,
         "modules.json": [
             {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
             for number, (path, kind) in enumerate(modules.items())
@@ -201,7 +216,6 @@ def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) 
 
 def restore_cross_encoder(folder: Path, out: Path) -> Path:
     """Write the BERT cross-encoder in `folder` (model.onnx, tokenizer.json) to `out` in Hugging Face's format, fp32."""
-    save = require("safetensors.numpy", "train").save_file
     tokenizer = open_tokenizer(folder / "tokenizer.json")
     tensors = named_weights(folder / "model.onnx")
     try:
@@ -212,8 +226,6 @@ def restore_cross_encoder(folder: Path, out: Path) -> Path:
     except (KeyError, IndexError) as error:
         cause = "names no parts of BERT with one score for a pair, so it cannot be restored"
         raise InputError(cause, file=str(folder / "model.onnx")) from error
-    ids = {name: tokenizer.token_to_id(name) for names in _SPECIAL.values() for name in names}
-    special = {role: name for role, names in _SPECIAL.items() for name in reversed(names) if ids[name] is not None}
     files = {
         "config.json": {
             "model_type": "bert",
@@ -233,17 +245,10 @@ def restore_cross_encoder(folder: Path, out: Path) -> Path:
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
             "model_max_length": tables["position"],
-            **special,
+            **_special_tokens(tokenizer),
         },
     }
-    with writing(out) as model:
-        model.mkdir()
-        for name, content in files.items():
-            (model / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        for file in (folder / "tokenizer.json", *folder.glob("README.md")):
-            shutil.copyfile(file, model / file.name)
-        save(tensors, model / "model.safetensors", metadata={"format": "pt"})
-    return out
+    return _write(folder, out, files, tensors)
 
 
 _TABLES = ("word", "position", "token_type")
