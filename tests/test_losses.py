@@ -74,23 +74,6 @@ def test_contrast_is_that_of_sentence_transformers(negatives: int, both_ways: bo
     assert torch.allclose(vectors.grad, others.grad, atol=1e-6)
 
 
-@pytest.mark.parametrize("both_ways", [False, True])
-def test_contrast_is_what_the_formula_says(both_ways: bool) -> None:
-    places = table(NEGATIVES)
-    vectors = unit(places.numel(), 2)
-    chosen = among(places)
-    value = contrastive(vectors, places, chosen, both_ways=both_ways, scale=5.0).item()
-    points = vectors.numpy().astype(np.float64)
-    order = [*places[:, 1].tolist(), *sorted(places[:, 2:].ravel().tolist())]
-    assert chosen.places.tolist() == order
-    scores = 5.0 * points[places[:, 0]] @ points[order].T
-    expected_value = by_hand(scores, np.ones(scores.shape, bool))
-    if both_ways:
-        back = scores[:, :BATCH].T
-        expected_value = (expected_value + by_hand(back, np.ones(back.shape, bool))) / 2
-    assert value == pytest.approx(expected_value, rel=1e-5)
-
-
 def test_expected_positives_weigh_less() -> None:
     places = table(NEGATIVES)
     vectors, expected = unit(places.numel(), 2), torch.linspace(0.1, 4.0, BATCH)
@@ -171,19 +154,6 @@ def test_a_record_whose_texts_are_equal_keeps_its_positive() -> None:
     assert among(places, pairs=torch.tensor([0])).allowed.tolist() == [[True, True], [True, True]]
 
 
-def test_a_guide_masks_what_it_finds_closer_than_the_positive() -> None:
-    places = table(NEGATIVES)
-    guide = unit(places.numel(), 6)
-    chosen = among(places, guide=guide)
-    points = guide.numpy()
-    for record, (anchor, positive) in enumerate(places[:, :2].tolist()):
-        threshold = float(points[anchor] @ points[positive])
-        for column, place in enumerate(chosen.places.tolist()):
-            masked = column != record and float(points[anchor] @ points[place]) > threshold
-            assert chosen.allowed[record, column].item() != masked
-    assert 0 < (~chosen.allowed).sum() < chosen.allowed.numel()
-
-
 def test_a_guide_masks_what_gist_does(tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
@@ -221,12 +191,6 @@ def test_triplets_are_those_of_torch() -> None:
         assert triplet(vectors, places, margin).item() == pytest.approx(expected_value.item(), rel=1e-5)
     with pytest.raises(ConfigError, match="triplets need negatives"):
         triplet(vectors, places[:, :2], 1.0)
-
-
-def test_a_pupil_that_is_its_teacher_has_nothing_to_learn() -> None:
-    places = table(NEGATIVES)
-    vectors = unit(places.numel(), 10)
-    assert distillation(vectors, places, among(places), vectors).item() == pytest.approx(0, abs=1e-6)
 
 
 def test_likeness_to_a_teacher_is_the_divergence_of_their_choices() -> None:

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from tests.make import lemmata
 
+from lemmata.core.artefacts import learned_metric
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.workspace import read_manifest, vector_set, write_manifest
+from lemmata.core.workspace import read_manifest, silent, vector_set, write_manifest
 from lemmata.corpus.training_files import split_key
 from lemmata.evaluate.tasks import Task
-from lemmata.graph.metric import open_metric
+from lemmata.graph.metric import metric_sources, open_metric
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.train import learn_metric as stage
@@ -61,10 +62,11 @@ def keep_metric(project: Project) -> None:
     content = {
         "options": asdict(SMALL),
         "split": split_key(layout),
+        **metric_sources(layout, vectors),
         "report": {**report, "kept": True},
         "search": search,
     }
-    stage._write(layout, vectors, data, trained, content)
+    stage._write(learned_metric(vectors), data, trained, content, silent)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ memory-mapped; knows no files.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
@@ -18,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.artefacts import check_source, learned_metric, open_artefact, read_undamaged, seal
+from lemmata.core.artefacts import check_source, learned_metric, making, open_artefact, read_undamaged
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import create_array, read_array, writing
+from lemmata.core.files import create_array, read_array
 from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set
 from lemmata.graph.lengths import graph_inputs
@@ -210,14 +209,9 @@ def metric_checkpoint(vectors: VectorSet, manifest: Mapping[str, Any]) -> Path:
     return vectors.metric.with_name(f"metric.{digest[:12]}.partial.pt")
 
 
-@contextlib.contextmanager
-def writing_metric(workspace: Workspace, vectors: VectorSet, content: Mapping[str, Any]) -> Iterator[Path]:
-    """A folder to fill, which replaces the metric at the end; `content` may name another graph than the present one."""
-    with writing(vectors.metric) as folder:
-        folder.mkdir()
-        yield folder
-        source = {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
-        seal(folder, {"verb": "metric", **source, **content})
+def metric_sources(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]:
+    """What the manifest of a metric says it was made from."""
+    return {"vectors": read_manifest(vectors.manifest), "graph": graph_inputs(workspace)}
 
 
 _ROWS_AT_ONCE = 256  # passages whose embeddings are made at once
@@ -250,10 +244,10 @@ def extend_metric(workspace: Workspace, encoder: str) -> int:
     from_text = matches < 0
     if FROM_TEXT in before["files"]:
         from_text |= np.append(read(vectors.metric / FROM_TEXT), True)[matches]  # the last one is for new rows
-    content = {name: before[name] for name in ("options", "split", "report", "search")}
-    content |= {"graph": None, "from_text": int(from_text.sum())}
+    kept = {name: before[name] for name in ("verb", "options", "split", "report", "search")}
+    source = {"vectors": present, "graph": None, "from_text": int(from_text.sum())}
     head = open_network(vectors.metric / HEAD)
-    with writing_metric(workspace, vectors, content) as folder:
+    with making(learned_metric(vectors), {**kept, **source}) as folder:
         extended = create_array(folder / "h.npy", h.dtype, (len(matches), h.shape[1]))
         for start in range(0, len(matches), _ROWS_AT_ONCE):
             extended[start : start + _ROWS_AT_ONCE] = h[np.maximum(matches[start : start + _ROWS_AT_ONCE], 0)]

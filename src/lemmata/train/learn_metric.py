@@ -6,6 +6,7 @@ Passages that come later get an embedding from their text alone.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, ClassVar, NamedTuple
@@ -13,25 +14,25 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import dense_index, learned_metric, open_artefact, read_undamaged
+from lemmata.core.artefacts import Artefact, dense_index, is_current, learned_metric, making, open_artefact
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.files import create_array
 from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
-from lemmata.core.workspace import Settings, VectorSet, Workspace, read_manifest, vector_set
+from lemmata.core.workspace import Settings, Workspace, read_manifest, vector_set
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import split_key
 from lemmata.encode.load import encoder_id
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import randomisation
-from lemmata.graph.lengths import graph_inputs, measure_by_text, measured_arrays, sort_edges
+from lemmata.graph.lengths import measure_by_text, measured_arrays, sort_edges
 from lemmata.graph.metric import (
     HASHES,
     HEAD,
     LearnedMetric,
     measure_by_metric,
     metric_checkpoint,
-    writing_metric,
+    metric_sources,
 )
 from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
 from lemmata.search.paths import PathSearch, Ranking
@@ -96,12 +97,11 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
         raise WorkspaceError("a metric is learned from vectors: run 'lemmata index' first")
     with held_by_first(workspace.hold()):
         open_artefact(workspace, dense_index(vectors))
-        wanted = {"options": asdict(options), "split": split_key(workspace), "graph": graph_inputs(workspace)}
-        wanted["vectors"] = read_manifest(vectors.manifest)
-        stored = read_undamaged(learned_metric(vectors)) or {}
-        checkpoint = metric_checkpoint(vectors, wanted)
-        if stored and {name: stored.get(name) for name in wanted} == wanted:
-            return {**stored["report"], "done_before": True}
+        item = learned_metric(vectors)
+        recipe = {"options": asdict(options), "split": split_key(workspace), **metric_sources(workspace, vectors)}
+        checkpoint = metric_checkpoint(vectors, recipe)
+        if is_current(item, recipe):
+            return {**(read_manifest(item.manifest) or {})["report"], "done_before": True}
         data = _open(workspace, vectors.encoder)
         links = _links(data, data.citing & data.seen)
         batch = min(max(len(links) // FEWEST_STEPS, 32), 512)
@@ -125,8 +125,7 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
 
         def judge() -> dict[str, Any]:
             report, search = _judge(data, trained, workspace.progress)
-            content = {"options": asdict(options), "split": split_key(workspace), "report": report, "search": search}
-            _write(workspace, vectors, data, trained, content)
+            _write(item, data, trained, {**recipe, "report": report, "search": search}, workspace.progress)
             for file in checkpoint.parent.glob("metric.*.partial.pt"):  # also those of other graphs and options
                 file.unlink()
             return report
@@ -264,21 +263,19 @@ def _measure(stored: StoredGraph, trained: TrainedMetric, result: MeasuredGraph,
     sort_edges(graph, forward, backward, result)
 
 
-def _write(
-    workspace: Workspace, vectors: VectorSet, data: _Data, trained: TrainedMetric, content: dict[str, Any]
-) -> None:
+def _write(item: Artefact, data: _Data, trained: TrainedMetric, content: Mapping[str, Any], progress: Progress) -> None:
     """Store the metric for search, or only the report where it does not help.
 
     Embeddings are those by the links of the training part, so that a test passage has not told what it refers to;
     lengths are those of all links.
     """
-    with writing_metric(workspace, vectors, content) as folder:
+    with making(item, {"verb": "metric", **content}) as folder:
         if not content["report"]["kept"]:
             return
         stored = data.stored._replace(graph=data.stored.graph.with_edges(data.citing))
         edges = np.flatnonzero(data.citing)
         result = measured_arrays(folder, len(stored.graph.nodes), len(edges))
-        _measure(stored, trained, result, workspace.progress)
+        _measure(stored, trained, result, progress)
         numbers: Integers = np.asarray(result.edges, np.int64)
         result.edges[:] = np.where(numbers >= 0, edges[numbers], -1 - edges[-1 - numbers])  # of the whole graph
         h = trained.nodes.h.cpu().numpy()

@@ -40,7 +40,7 @@ from lemmata.encode.static import (
     write_static,
 )
 from lemmata.evaluate.evaluate import TASKS, tune_rerank
-from lemmata.evaluate.tasks import Task
+from lemmata.evaluate.tasks import Task, restricted
 from lemmata.mine.material import training_view
 from lemmata.mine.training_sets import older_sources, trainable_sets
 from lemmata.search.index import packaged_encoder
@@ -668,13 +668,8 @@ def _weigh(workspace: Workspace, folder: Path, task: Task) -> dict[str, Any]:
     A missing index or a remote encoder that does not answer is no reason to lose a trained model.
     """
     model = folder / "onnx" if (folder / "onnx").is_dir() else folder
-    names = list(task.queries)[:WEIGHED]
-    few = replace(
-        task,
-        queries={query: task.queries[query] for query in names},
-        qrels={query: task.qrels[query] for query in names},
-    )
-    if not names:
+    few = restricted(task, list(task.queries)[:WEIGHED])
+    if not few.queries:
         return {"weight": None}
     try:
         return {"weight": tune_rerank(workspace, few, f"auto+rerank{RERANKED}:{model}")}
