@@ -32,7 +32,7 @@ from lemmata.graph.lengths import measure_by_text
 from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
 from lemmata.search.fusion import Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.search.paths import PathSearch
-from lemmata.search.retriever import Geodesics, Retriever
+from lemmata.search.retriever import Retriever
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
 DEPTH = 20
@@ -77,8 +77,8 @@ def run(retriever: Retriever, options: argparse.Namespace) -> dict[str, Any]:
     graph = stored.graph if options.known else without_links_of(stored, task.held_out)
     stored = stored._replace(graph=graph)
     retriever.citations = citations_between(graph, stored.rows, len(retriever.corpus))
-    paths = PathSearch(stored, measured(stored, retriever.vectors.matrix), len(retriever.corpus))
-    retriever.dense().geodesics = Geodesics(paths, None)  # the stored lengths of a metric are those of all links
+    # the stored lengths of a metric are those of all links
+    retriever.dense().geodesics = PathSearch(stored, measured(stored, retriever.vectors.matrix), len(retriever.corpus))
     check_metric(retriever, task)
     retriever.dense().encoder = Remembering(retriever.encoder)
     judgments = judgments_of(task)
@@ -200,7 +200,7 @@ def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
         retriever.search_rows(texts, depth, name, task.candidates, itself=task.rows) for name in ("dense", "lexical")
     )
     learned = retriever.learned(texts, depth, task.candidates)
-    crowding = retriever.dense().crowding
+    crowding = retriever.dense().vectors.crowding
     found = candidates(dense, lexical, crowding, retriever.citations, task.rows, task.candidates, learned=learned)
     judgments = judgments_of(task)
     values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])

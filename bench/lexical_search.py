@@ -31,8 +31,9 @@ from lemmata.evaluate.tasks import Task, held_out, references_task, task_from
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
 from lemmata.search import lexical
+from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.lexical import LexicalIndex
-from lemmata.search.retriever import HEADING_WEIGHT, LONGEST_QUERY
+from lemmata.search.retriever import HEADING_WEIGHT
 from lemmata.search.tokens import Tokenizer, learn_parts
 
 MEASURES = ("MRR@10", "nDCG@10")

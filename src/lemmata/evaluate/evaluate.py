@@ -38,7 +38,8 @@ from lemmata.plant.link import indexed_corpus
 from lemmata.search.fusion import DENSE, EQUAL, FEWEST, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
 from lemmata.search.index import update_vectors
 from lemmata.search.lexical import LexicalIndex
-from lemmata.search.retriever import Retriever, choose_rerank_weight, parse_retriever, split_reranker, without_itself
+from lemmata.search.ranking import choose_rerank_weight, without_itself
+from lemmata.search.retriever import Retriever, parse_retriever, split_reranker
 from lemmata.search.summaries.store import read_texts
 from lemmata.search.summaries.texts import Summarised
 
@@ -716,7 +717,7 @@ def fusion_values(
     citations, own = retriever.citations, _own_rows(retriever.corpus, task)
     texts = [task.queries[query] for query in task.qrels]
     learned = retriever.learned(texts, Fusion().depth, task.candidates, encoder)
-    crowding = retriever.dense(encoder).crowding
+    crowding = retriever.dense(encoder).vectors.crowding
     found = candidates(dense, lexical, crowding, citations, own, task.candidates, learned=learned)
 
     @cache

@@ -18,8 +18,9 @@ from lemmata.graph.concepts.terms import key_of
 from lemmata.graph.geodesic import coherence
 from lemmata.graph.lengths import distance, open_lengths
 from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph
+from lemmata.search.encoder_index import EncoderIndex
 from lemmata.search.paths import NEAR, QUERY_WEIGHT, SEEDS
-from lemmata.search.retriever import DenseSide, Retriever
+from lemmata.search.retriever import Retriever
 
 _EVIDENCE = 3  # passages that are named for a step
 _IDS = ("concept:", "location:")
@@ -149,7 +150,7 @@ def _resolved(name: str, graph: BridgeGraph) -> str:
     return concept if concept in graph.node_of else name
 
 
-def _end(name: str, side: DenseSide, stored: StoredGraph, node_of: Mapping[str, int]) -> End:
+def _end(name: str, side: EncoderIndex, stored: StoredGraph, node_of: Mapping[str, int]) -> End:
     """The node of an id, or the passages nearest to a text."""
     if name in node_of:
         return End((node_of[name],))

@@ -118,62 +118,58 @@ def candidates(
     count. With `citations` and `diffuse`, what the nearest passages refer to is added, where `allowed` (passages,);
     with `learned`, the rows of that ranking.
     """
-    width = dense[0].shape[1]
     own = np.full(len(dense[0]), -1) if itself is None else itself
     dense, lexical = _without(own, *dense), _without(own, *lexical)
     reached: list[tuple[Integers, Floats64]] = []
     if diffuse and citations is not None:
         reached = [_reached(near, cosines, citations, int(row)) for near, cosines, row in zip(*dense, own, strict=True)]
     rows = np.concatenate([dense[0], lexical[0], _only_reached(reached, dense[0], lexical[0], allowed)], axis=1)
-    further: Ranking | None = None
-    if learned is not None:
-        further = _without(own, *learned(rows))
-        rows = np.concatenate([rows, _only_in(further[0], rows)], axis=1)
-    order = np.argsort(rows, axis=1, kind="stable")
-    scaled = np.zeros(rows.shape, np.float32)
-    scaled[:, :width] = _scaled(*dense)
-    scaled[:, width : width + lexical[0].shape[1]] = _scaled(*lexical)
-    rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scaled, order, 1)
-    from_lexical = (order >= width) & (order < width + lexical[0].shape[1]) & (rows >= 0)
-    by_vectors, by_words = np.where(from_lexical, 0, scores), np.where(from_lexical, scores, 0)
-    repeated = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)  # a ranking holds a row at most once
-    by_words[:, :-1] += np.where(repeated, by_words[:, 1:], 0)
-    from_lexical[:, :-1] |= repeated
-    rows[:, 1:][repeated] = -1
-    absent = rows < 0
-    by_vectors[absent], by_words[absent], from_lexical[absent] = 0, 0, False
-    features = (np.zeros(rows.shape, np.float32) for _ in range(6))
-    found = Candidates(rows, by_vectors, by_words, from_lexical, np.ones((len(rows), 1), np.float32), *features)
+    further = _without(own, *learned(rows)) if learned is not None else None
+    rows = np.sort(rows if further is None else np.concatenate([rows, further[0]], axis=1), axis=1)
+    rows[:, 1:][rows[:, 1:] == rows[:, :-1]] = -1
+    by_vectors, by_words = _look_up(rows, dense[0], _scaled(*dense)), _look_up(rows, lexical[0], _scaled(*lexical))
+    reach, crowded = np.ones((len(rows), 1), np.float32), np.zeros(rows.shape, np.float32)
     if crowding is not None:
         low, high = _ends(*dense)
-        found.reach[:] = np.where(high - low > _NOISE, (high - low) / crowding.spread, 0)
-        found.crowding[:] = np.where(absent, 0, crowding.values[rows])
+        reach = np.where(high - low > _NOISE, (high - low) / crowding.spread, 0).astype(np.float32)
+        crowded = np.where(rows < 0, 0, crowding.values[rows]).astype(np.float32)
+    of_graph = np.zeros((3, *rows.shape), np.float32)
     if citations is not None:
         for query in range(len(rows)):
-            _add_citations(found, query, citations, int(own[query]))
+            scores = by_vectors[query], by_words[query]
+            of_graph[:, query] = _citation_features(rows[query], *scores, citations, int(own[query]))
+    diffusion = np.zeros(rows.shape, np.float32)
     for query, (targets, received) in enumerate(reached):
-        found.diffusion[query] = _looked_up(rows[query], targets, received)
-    if further is not None:
-        for query, (near, values) in enumerate(zip(further[0], _scaled(*further), strict=True)):
-            order = np.argsort(near)
-            found.learned[query] = np.where(rows[query] >= 0, _looked_up(rows[query], near[order], values[order]), 0)
-    return found
+        diffusion[query] = _values_at(rows[query], targets, received)
+    return Candidates(
+        rows,
+        by_vectors,
+        by_words,
+        in_lexical=_look_up(rows, lexical[0], lexical[0] >= 0) > 0,
+        reach=reach,
+        citations=of_graph[0],
+        citing_dense=of_graph[1],
+        citing_lexical=of_graph[2],
+        diffusion=diffusion,
+        learned=np.zeros(rows.shape, np.float32) if further is None else _look_up(rows, further[0], _scaled(*further)),
+        crowding=crowded,
+    )
 
 
-def _looked_up(rows: Integers, known: Integers, values: Floats | Floats64) -> Floats:
+def _look_up(rows: Integers, ranked: Integers, values: Floats | Mask) -> Floats:
+    """The value that each row (n, m) has in a ranking (n, depth) of the same query; 0 where it is not in it."""
+    result = np.zeros(rows.shape, np.float32)
+    for query, order in enumerate(np.argsort(ranked, axis=1)):
+        result[query] = _values_at(rows[query], ranked[query, order], values[query, order])
+    return result
+
+
+def _values_at(rows: Integers, known: Integers, values: Floats | Floats64 | Mask) -> Floats:
     """The values of some rows; `known` ascends, and a row that is not in it has 0."""
     if not len(known):
         return np.zeros(len(rows), np.float32)
     places = np.minimum(np.searchsorted(known, rows), len(known) - 1)
     return np.where(known[places] == rows, values[places], 0).astype(np.float32)
-
-
-def _only_in(rows: Integers, others: Integers) -> Integers:
-    """The rows of each query that are not among `others`, -1 in place of those that are."""
-    rows = rows.copy()
-    for own, other in zip(rows, others, strict=True):
-        own[np.isin(own, other)] = -1
-    return rows
 
 
 def _without(own: Integers, rows: Integers, scores: Floats) -> Ranking:
@@ -219,15 +215,19 @@ def _ends(rows: Integers, scores: Floats) -> tuple[Floats, Floats]:
     return low, np.max(np.where(rows >= 0, scores, -np.inf), axis=1, keepdims=True, initial=-np.inf)
 
 
-def _add_citations(found: Candidates, query: int, citations: Citations, itself: int) -> None:
-    """Fill in the features of the graph; what a candidate refers to is looked up, which few passages do often."""
-    places = np.flatnonzero(found.rows[query] >= 0)
-    rows = found.rows[query, places]
+def _citation_features(rows: Integers, dense: Floats, lexical: Floats, citations: Citations, itself: int) -> Floats:
+    """The features `citations`, `citing_dense` and `citing_lexical` of the candidates of a query (3, m).
+
+    What a candidate refers to is looked up, which few passages do often.
+    """
+    features = np.zeros((3, len(rows)), np.float32)
+    places = np.flatnonzero(rows >= 0)
+    rows = rows[places]
     counts = np.asarray(citations.counts[rows], np.float32)
     if itself >= 0:
         own = citations.indices[citations.indptr[itself] : citations.indptr[itself + 1]]
         counts -= np.isin(rows, own)
-    found.citations[query, places] = np.log1p(counts)
+    features[0, places] = np.log1p(counts)
     starts, stops = citations.indptr[rows], citations.indptr[rows + 1]
     lengths = stops - starts
     offsets = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -236,9 +236,10 @@ def _add_citations(found: Candidates, query: int, citations: Citations, itself: 
     cited = np.searchsorted(rows, targets)
     inside = (cited < len(rows)) & (rows[np.minimum(cited, len(rows) - 1)] == targets) & (rows[sources] != itself)
     cited, sources = cited[inside], sources[inside]
-    for scores, means in ((found.dense, found.citing_dense), (found.lexical, found.citing_lexical)):
-        sums = np.bincount(cited, scores[query, places[sources]], minlength=len(rows))
-        means[query, places] = sums / np.maximum(counts, 1)
+    for feature, scores in ((1, dense), (2, lexical)):
+        sums = np.bincount(cited, scores[places[sources]], minlength=len(rows))
+        features[feature, places] = sums / np.maximum(counts, 1)
+    return features
 
 
 # ---------------------------------------------------------------- ranking

@@ -12,6 +12,7 @@ import numpy as np
 from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Step
 from lemmata.graph.geodesic import Tree, search_tree, search_trees
 from lemmata.graph.lengths import distance
+from lemmata.graph.metric import LearnedMetric
 from lemmata.graph.store import StoredGraph
 
 Ranking = tuple[Integers, Floats]  # rows and similarities (n, depth), best first; -1 where there are fewer
@@ -33,7 +34,8 @@ def direct_path(identity: str, similarity: float) -> tuple[Step, ...]:
 class PathSearch:
     """The graph of a workspace with the lengths of its edges, by one encoder.
 
-    `seeds` and `query_weight` are by default SEEDS and QUERY_WEIGHT, which suit lengths by text.
+    A path may begin with the `seeds` nearest passages, and the step to them counts `query_weight` times; the defaults
+    suit lengths by text. A `metric` that was learned measures that step.
     """
 
     def __init__(
@@ -42,25 +44,16 @@ class PathSearch:
         measured: MeasuredGraph,
         passages: int,
         *,
-        seeds: int = 0,
-        query_weight: float = 0.0,
+        seeds: int = SEEDS,
+        query_weight: float = QUERY_WEIGHT,
+        metric: LearnedMetric | None = None,
     ) -> None:
         self._graph, self._measured = stored.graph, measured
-        self._given = seeds, query_weight
+        self.seeds, self.query_weight, self.metric = seeds, query_weight, metric
         self._rows = np.asarray(stored.rows)  # of nodes
         self._nodes = np.full(passages, -1, np.int64)  # of passages
         self._is_passage = self._rows >= 0
         self._nodes[self._rows[self._is_passage]] = np.flatnonzero(self._is_passage)
-
-    @property
-    def seeds(self) -> int:
-        """The number of nearest passages that a path may begin with."""
-        return self._given[0] or SEEDS
-
-    @property
-    def query_weight(self) -> float:
-        """How much more the step from the query counts than one along an edge."""
-        return self._given[1] or QUERY_WEIGHT
 
     def nearest(
         self, near: Sequence[Ranking], k: int, allowed: Mask | None = None, itself: Integers | None = None
@@ -80,7 +73,7 @@ class PathSearch:
             [self._nodes[seeds] for seeds, _ in starts],
             [self.query_weight * lengths for _, lengths in starts],
             k,
-            counted=self._counted(allowed),
+            counted=self._is_passage if allowed is None else self._is_passage & allowed[self._rows],
             blocked=[self._of_itself(int(row)) for row in own],
         )
         found = np.full((len(rows), k), -1, np.int64)
@@ -122,9 +115,6 @@ class PathSearch:
             chosen = np.flatnonzero((rows[query] >= 0) & (rows[query] != itself))[: self.seeds]
             seeds |= zip(rows[query, chosen].tolist(), similarities[query, chosen].tolist(), strict=True)
         return np.array(list(seeds), np.int64), distance(np.array(list(seeds.values()), np.float32))
-
-    def _counted(self, allowed: Mask | None) -> Mask:
-        return self._is_passage if allowed is None else self._is_passage & allowed[self._rows]
 
     def _of_itself(self, row: int) -> list[int]:
         """The nodes of a passage that is the query: its own, and its document, which cites what its passages cite."""

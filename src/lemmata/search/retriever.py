@@ -13,33 +13,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lemmata.core.artefacts import Artefact, artefact, neighbour_index, open_artefact, read_artefact, summary_neighbours
-from lemmata.core.errors import InputError, LemmataError, WorkspaceError, suggest
-from lemmata.core.files import is_writable, read_array
-from lemmata.core.types import CrossEncoder, Crowding, Encoder, Floats, Hit, Index, Integers, Mask
-from lemmata.core.workspace import Workspace, open_manifest, read_manifests, vector_set, vector_sets
+from lemmata.core.artefacts import artefact, open_artefact, read_artefact
+from lemmata.core.errors import LemmataError, WorkspaceError, suggest
+from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Index, Integers, Mask
+from lemmata.core.workspace import Workspace, open_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
-from lemmata.corpus.leakage import repeats
 from lemmata.encode.cross import load_cross_encoder
-from lemmata.encode.load import BASELINE, encoder_id, encoder_kind, is_static_encoder, load_encoder
-from lemmata.graph.lengths import open_lengths
-from lemmata.graph.metric import LearnedMetric, StoredMetric, open_metric
-from lemmata.graph.store import Citations, open_citations, open_graph
-from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, default_fusion, fuse
+from lemmata.encode.load import encoder_id
+from lemmata.graph.store import Citations, open_citations
+from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
+from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
-from lemmata.search.paths import PathSearch, Ranking, direct_path
-from lemmata.search.summaries.score import SummaryIndex
-from lemmata.search.summaries.store import StoredSummaries, open_summaries
-from lemmata.search.tokens import one_form
-from lemmata.vectors.ann import AnnIndex
-from lemmata.vectors.exact import ExactIndex, Matrix
-from lemmata.vectors.milvus import MilvusIndex
-from lemmata.vectors.store import StoredVectors, no_vectors, open_vectors, unfinished
+from lemmata.search.paths import direct_path
+from lemmata.search.ranking import diversify, rerank, without_itself
+from lemmata.vectors.store import StoredVectors, no_vectors, unfinished
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
@@ -55,7 +46,6 @@ RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _DIVERSIFIED = 100  # first hits that `diversity` orders anew
 _RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)
 _ISO_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T.+)?)?)?")
-LONGEST_QUERY = 20_000  # characters; the rest is ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,77 +65,12 @@ class Filter:
     ids: tuple[str, ...] = ()  # of passages; unknown ones are ignored
 
 
-# ---------------------------------------------------------------- on arrays
-
-
 def split_reranker(name: str) -> tuple[str, int, str]:
     """`dense+rerank20:MODEL` as retriever, number of hits and cross-encoder; 0 hits where the name has no `+rerank`."""
     match = _RERANK.fullmatch(name)
     if match is None:
         return name, 0, ""
     return match["retriever"], int(match["number"] or RERANKED), match["model"] or ""
-
-
-def rerank(rows: Integers, scores: Floats, cross: Floats, weight: float) -> tuple[Integers, Floats]:
-    """Sort the first hits of rankings (n, k) again, by their scores `cross` (n, first) of a cross-encoder.
-
-    The new score is (1 - w) · old + w · cross, each standardised within the query's first hits; with w = 1 the
-    cross-encoder alone decides. The hits after them keep their order, and stay behind.
-    """
-    first = cross.shape[1]
-    if not first:
-        return rows, scores
-    is_hit = rows[:, :first] >= 0
-    old, new = _standardised(scores[:, :first], is_hit), _standardised(cross, is_hit)
-    combined = np.where(is_hit, (1 - weight) * old + weight * new, -np.inf)
-    order = np.argsort(-combined, axis=1, kind="stable")
-    low = np.min(np.where(is_hit, combined, np.inf), axis=1, keepdims=True)
-    last = np.min(np.where(is_hit, scores[:, :first], np.inf), axis=1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        behind = np.where(rows[:, first:] >= 0, low + scores[:, first:] - last, -np.inf)
-    head = np.take_along_axis(rows[:, :first], order, 1), np.take_along_axis(combined, order, 1)
-    return (
-        np.concatenate([head[0], rows[:, first:]], axis=1),
-        np.concatenate([head[1], behind], axis=1).astype(np.float32),
-    )
-
-
-def _standardised(scores: Floats, is_hit: Mask) -> Floats:
-    """Mean 0 and standard deviation 1 in each row, over the hits; 0 where all are equal."""
-    count = np.maximum(is_hit.sum(axis=1, keepdims=True), 1)
-    filled = np.where(is_hit, scores, 0).astype(np.float64)
-    centred = np.where(is_hit, filled - filled.sum(axis=1, keepdims=True) / count, 0)
-    spread = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
-    return np.where(spread > 1e-6, centred / np.maximum(spread, 1e-6), 0).astype(np.float32)
-
-
-def without_itself(rows: Integers, scores: Floats, itself: Integers) -> tuple[Integers, Floats]:
-    """Rankings (n, k) without the passage that each query is (n,), as (n, k - 1); without its last where it is none."""
-    columns = np.arange(rows.shape[1] - 1)[None, :]
-    is_own = rows == itself[:, None]
-    own = np.where(is_own.any(axis=1), is_own.argmax(axis=1), rows.shape[1])[:, None]
-    columns = columns + (columns >= own)
-    return np.take_along_axis(rows, columns, 1), np.take_along_axis(scores, columns, 1)
-
-
-def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Integers:
-    """Positions of `k` candidates by maximal marginal relevance (Carbonell and Goldstein 1998).
-
-    Each step takes the candidate with the largest (1 - w) · relevance - w · (similarity to the nearest chosen one);
-    relevance (n,) is scaled to [0, 1], vectors (n, dim) have length 1.
-    """
-    spread = float(relevance.max() - relevance.min()) if len(relevance) else 0.0
-    scaled = (relevance - relevance.min()) / spread if spread > 0 else np.ones_like(relevance)
-    nearest = np.zeros(len(relevance), dtype=np.float32)
-    free = np.ones(len(relevance), dtype=bool)
-    chosen: list[int] = []
-    while len(chosen) < min(k, len(relevance)):
-        value = np.where(free, (1 - weight) * scaled - weight * nearest, -np.inf)
-        position = int(np.argmax(value))
-        chosen.append(position)
-        free[position] = False
-        nearest = np.maximum(nearest, vectors @ vectors[position])
-    return np.array(chosen, dtype=np.int64)
 
 
 def _check_date(date: str) -> None:
@@ -156,9 +81,6 @@ def _check_date(date: str) -> None:
         datetime.datetime.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
     except ValueError:
         raise LemmataError(f"{date!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD") from None
-
-
-# ---------------------------------------------------------------- on a workspace
 
 
 def rerankers(models: Path) -> list[str]:
@@ -178,218 +100,6 @@ def parse_retriever(name: str) -> tuple[str, str]:
     return kind, encoder
 
 
-def _open_neighbours(workspace: Workspace, item: Artefact | None, matrix: Matrix) -> Index:
-    """The index over vectors that was made of them: in Milvus, as a graph, or none, which means exact search."""
-    if item is None or not item.manifest.exists():
-        return ExactIndex(matrix)
-    stored = open_artefact(workspace, item).get("milvus")
-    if stored is None:
-        return AnnIndex.open(workspace.ann_graph(item.folder), matrix)
-    slots, kinds = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("slots", "kinds"))
-    return MilvusIndex(workspace.milvus_uri(stored["uri"]), stored["alias"], matrix, slots, kinds)
-
-
-def _drop_blank(queries: Floats, ranking: Ranking) -> Ranking:
-    """The ranking without neighbours of queries (n, dim) that have no words: their vector is 0."""
-    blank = ~queries.any(axis=1)
-    ranking[0][blank], ranking[1][blank] = -1, -np.inf
-    return ranking
-
-
-class DenseSide:
-    """The vectors of one encoder, their index, and the encoder for queries; each opened at its first use.
-
-    `encoder` is empty for the default one. `given` replaces the encoder that made the vectors. `latex` tells whether
-    the corpus is written in LaTeX.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        corpus: str,
-        encoder: str = "",
-        *,
-        given: Encoder | None = None,
-        allowance: Allowance | None = None,
-        latex: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._workspace, self._corpus, self._name = workspace, corpus, encoder
-        self._given, self._allowance = given, allowance
-        self._latex = latex
-
-    @property
-    def exists(self) -> bool:
-        places = vector_set(self._workspace, self._name)
-        return places is not None and places.manifest.exists()
-
-    @cached_property
-    def vectors(self) -> StoredVectors:
-        if self._name and not self.exists:
-            self._check_name()
-        return open_vectors(self._workspace, self._corpus, self._name)
-
-    def _check_name(self) -> None:
-        """InputError for an encoder that neither has vectors nor exists; names the sets that there are."""
-        if self._name != BASELINE:  # looking for that one would export it
-            try:
-                encoder_kind(self._name, self._workspace.models_folder)
-            except InputError as error:
-                sets = ", ".join(vectors.encoder for vectors in vector_sets(self._workspace)) or "none"
-                raise InputError(f"{error} (vectors there are of: {sets})") from error
-
-    @cached_property
-    def hashes(self) -> npt.NDArray[np.uint64] | None:
-        """Of the text of each passage; None where there are no vectors of this corpus."""
-        try:
-            return self.vectors.hashes if self.exists else None
-        except WorkspaceError:
-            return None
-
-    @cached_property
-    def crowding(self) -> Crowding:
-        """How crowded it is around each passage."""
-        return self.vectors.crowding
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        vectors = self.vectors
-        dimension = vectors.matrix.shape[1]
-        encoder = self._given or load_encoder(
-            vectors.encoder,
-            dimension=vectors.cut or None,
-            key=self._workspace.key,
-            cache=self._workspace.encodings if is_writable(self._workspace.root) else None,
-            models=self._workspace.models_folder,
-            allowance=self._allowance,
-        )
-        if encoder.dimension != dimension:
-            raise InputError(
-                f"the index has vectors of dimension {dimension}, {encoder.name} makes {encoder.dimension}:"
-                " run 'lemmata index --encoder …' with the encoder you want"
-            )
-        if self._given is None and vectors.made_by != encoder.name:  # of a model of the same name as today's
-            raise WorkspaceError(
-                f"the vectors of {vectors.encoder} were made by {vectors.made_by}, it is {encoder.name} now:"
-                f" run 'lemmata index --encoder {vectors.encoder}' again"
-            )
-        return encoder
-
-    @cached_property
-    def index(self) -> Index:
-        places = vector_set(self._workspace, self._name)
-        item = neighbour_index(places) if places is not None else None
-        return _open_neighbours(self._workspace, item, self.vectors.matrix)
-
-    @cached_property
-    def summaries(self) -> StoredSummaries | None:
-        """Short texts about passages with their vectors; None where none were chosen."""
-        stored = open_summaries(self._workspace, self._corpus, self._name)
-        if stored is None and any(other.summaries.is_dir() for other in vector_sets(self._workspace)):
-            name = self.vectors.encoder
-            raise WorkspaceError(f"the summaries are not encoded by {name} yet: run 'lemmata index --encoder {name}'")
-        if stored is not None and stored.made_by != self.vectors.made_by:
-            raise WorkspaceError(
-                f"the summaries were encoded by {stored.made_by}, the passages by {self.vectors.made_by}:"
-                f" run 'lemmata index --encoder {self.vectors.encoder}' again"
-            )
-        return stored
-
-    @cached_property
-    def query_index(self) -> Index:
-        """The index that answers queries: of the passages and of their summaries."""
-        summaries, places = self.summaries, vector_set(self._workspace, self._name)
-        if summaries is None or places is None:
-            return self.index
-        nearest = _open_neighbours(self._workspace, summary_neighbours(places), summaries.matrix)
-        return SummaryIndex(self.index, self.vectors.matrix, nearest, summaries.matrix, np.asarray(summaries.rows))
-
-    @cached_property
-    def _stored_metric(self) -> StoredMetric | None:
-        return open_metric(self._workspace, self._name)
-
-    @cached_property
-    def metric(self) -> LearnedMetric | None:
-        """The metric that was learned from links; None where there is none that helps."""
-        stored = self._stored_metric
-        if stored is None:
-            return None
-        from lemmata.encode.onnx import open_network  # loads onnxruntime
-
-        return LearnedMetric(stored.h, stored.epsilon, open_network(stored.head))
-
-    @cached_property
-    def geodesics(self) -> Geodesics:
-        """What the retriever `geodesic` walks: by the learned metric where one helps, else by text."""
-        stored = self._stored_metric
-        if stored is None or stored.graph is None:
-            return Geodesics(self.paths, None)
-        graph, passages = open_graph(self._workspace), len(self.vectors.matrix)
-        paths = PathSearch(graph, stored.graph, passages, seeds=stored.seeds, query_weight=stored.query_weight)
-        return Geodesics(paths, self.metric)
-
-    def encode_queries(self, texts: Sequence[str]) -> Floats:
-        """Vectors of queries (n, dim); 0 for one without words."""
-        texts = [text[:LONGEST_QUERY] for text in texts]
-        if not all(map(str.isascii, texts)) and self._latex():  # as its passages write λ and x²
-            texts = [one_form(text) for text in texts]
-        blank = np.array([not text.strip() for text in texts], bool)
-        return np.where(blank[:, None], 0, self.encoder.encode(texts, role="query"))
-
-    def learned(self, queries: Floats, depth: int, allowed: Mask | None = None) -> Rank | None:
-        """What ranks passages by the learned metric of each query (n, dim); None where there is no metric."""
-        metric = self.metric
-        if metric is None:
-            return None
-        return lambda rows: _drop_blank(queries, metric.search_among(queries, depth, rows, allowed))
-
-    @cached_property
-    def paths(self) -> PathSearch:
-        """The graph with the lengths of its edges; WorkspaceError where one of them is missing or out of date."""
-        return PathSearch(
-            open_graph(self._workspace), open_lengths(self._workspace, self._name), len(self.vectors.matrix)
-        )
-
-    def hide_summaries(self, queries: Sequence[str]) -> Mask:
-        """Search as if there were no summaries that equal or nearly repeat one of these queries; returns which (m,)."""
-        index = self.query_index
-        if self.summaries is None or not isinstance(index, SummaryIndex):
-            return np.zeros(0, bool)
-        hidden = repeats(list(self.summaries.texts()), queries)
-        self.query_index = index.hiding(hidden)
-        return hidden
-
-    @cached_property
-    def fusion(self) -> Fusion:
-        """The fusion that was fitted for this encoder, or the default."""
-        places = vector_set(self._workspace, self._name)
-        cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
-        fitted = open_manifest(places.fusion, cure) if places else None
-        static = places is not None and is_static_encoder(places.encoder, self._workspace.models_folder)
-        return Fusion(**fitted["fusion"]) if fitted else default_fusion(static=static)
-
-
-class Geodesics(NamedTuple):
-    """The graph with lengths of edges, and the metric that measures the step from a query, where one was learned."""
-
-    paths: PathSearch
-    metric: LearnedMetric | None
-
-    @property
-    def depth(self) -> int:
-        """How many of the nearest passages are looked at; one of them may be the query itself."""
-        return self.paths.seeds + 1
-
-    def near(self, side: DenseSide, queries: Floats, near: Ranking, allowed: Mask | None) -> list[Ranking]:
-        """The nearest passages of all, and those that are allowed: a path may lead through what is no hit."""
-        depth = near[0].shape[1]
-        if self.metric is not None:
-            masks = [None] if allowed is None else [None, allowed]
-            return [_drop_blank(queries, self.metric.search(queries, depth, mask)) for mask in masks]
-        if allowed is None:
-            return [near]
-        return [_drop_blank(queries, side.query_index.search(queries, self.depth)), near]
-
-
 class Retriever:
     """Search in a workspace; `Retriever.open(folder)` opens one. Use it as a context manager, or call `close`.
 
@@ -404,7 +114,7 @@ class Retriever:
         self.corpus = Corpus(workspace)
         self._encoder = encoder
         self._allowance = allowance
-        self._dense: dict[str, DenseSide] = {}
+        self._dense: dict[str, EncoderIndex] = {}
         self._cross: dict[str, CrossEncoder] = {}
         if not len(self.corpus):
             raise WorkspaceError(f"the corpus in {workspace.root} is empty: ingest something first")
@@ -432,12 +142,12 @@ class Retriever:
             self.workspace, item, self.corpus.digest, lambda _: LexicalIndex.open(self.workspace.lexical_folder)
         )
 
-    def dense(self, encoder: str = "") -> DenseSide:
+    def dense(self, encoder: str = "") -> EncoderIndex:
         """Everything that is made from the vectors of an encoder, by default of the one that search uses."""
         encoder = encoder_id(encoder, self.workspace.models_folder) if encoder else ""
         if encoder not in self._dense:
             given = None if encoder else self._encoder
-            self._dense[encoder] = DenseSide(
+            self._dense[encoder] = EncoderIndex(
                 self.workspace,
                 self.corpus.digest,
                 encoder,
@@ -547,8 +257,7 @@ class Retriever:
 
     def rerank_weight(self, retriever: str, model: str = "") -> float:
         """The weight of a cross-encoder behind a retriever, as validation chose it, or the default."""
-        chosen = self.stored_rerank_weight(retriever, model)
-        return float(chosen["weight"]) if chosen else RERANK_WEIGHT
+        return float((self.stored_rerank_weight(retriever, model) or {"weight": RERANK_WEIGHT})["weight"])
 
     def stored_rerank_weight(self, retriever: str, model: str = "") -> dict[str, Any] | None:
         """How the weight of a cross-encoder was chosen: behind this retriever or, if never, last behind another."""
@@ -609,17 +318,17 @@ class Retriever:
         queries = side.encode_queries(texts)
         depth = k if retriever == "dense" else max(k, fusion.depth)
         if retriever == "geodesic":
-            depth = max(k, side.geodesics.depth)
-        dense = _drop_blank(queries, side.query_index.search(queries, depth, allowed))
+            depth = max(k, side.geodesics.seeds + 1)  # one of them may be the query itself
+        dense = side.search(queries, depth, allowed)
         if retriever == "dense":
             return dense
         if retriever == "geodesic":
-            walk = side.geodesics
-            return walk.paths.nearest(walk.near(side, queries, dense, allowed), k, allowed, itself)
+            paths = side.geodesics
+            return paths.nearest(side.starts(paths, queries, dense, allowed), k, allowed, itself)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
         learned = side.learned(queries, fusion.depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None
-        crowding = side.crowding if fusion.calibrated else None
+        crowding = side.vectors.crowding if fusion.calibrated else None
         return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned, crowding)
 
     def search(
@@ -651,16 +360,16 @@ class Retriever:
         return self._with_paths(hits, text, side) if paths else hits
 
     def _with_paths(
-        self, hits: list[Hit], text: str, side: DenseSide, allowed: Mask | None = None, *, learned: bool = False
+        self, hits: list[Hit], text: str, side: EncoderIndex, allowed: Mask | None = None, *, learned: bool = False
     ) -> list[Hit]:
         """The hits of a query with their paths; one that the graph does not lead to is one step away."""
         query = side.encode_queries([text])
         if not hits or not query.any():
             return hits
-        walk = side.geodesics if learned else Geodesics(side.paths, None)
+        graph = side.geodesics if learned else side.paths
         rows = [self.corpus.row(hit.id) for hit in hits]
-        near = side.query_index.search(query, walk.depth, allowed)
-        paths = walk.paths.paths(walk.near(side, query, near, allowed), rows)
+        near = side.query_index.search(query, graph.seeds + 1, allowed)
+        paths = graph.paths(side.starts(graph, query, near, allowed), rows)
         direct = np.asarray(side.vectors.matrix[rows], np.float32) @ query[0]
         return [
             hit._replace(path=path or direct_path(hit.id, similarity))
@@ -722,7 +431,7 @@ class Retriever:
         return sorted(categories | {category[:end] for category, end in ends})
 
     def _hits(
-        self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, side: DenseSide
+        self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, side: EncoderIndex
     ) -> list[Hit]:
         """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `side` tells them apart.
 
@@ -744,7 +453,7 @@ class Retriever:
             distinct = [first[place] for place in order] + distinct[_DIVERSIFIED:]
         return [hit for _, hit in distinct[:k]]
 
-    def _distinct(self, rows: Integers, scores: Floats, wanted: int, side: DenseSide) -> list[tuple[int, Hit]]:
+    def _distinct(self, rows: Integers, scores: Floats, wanted: int, side: EncoderIndex) -> list[tuple[int, Hit]]:
         """The rows and hits of a ranking, each text once, whatever its case and spacing; at least those `wanted`.
 
         Of texts that are equal to the letter, as the hashes beside the vectors tell, only the best is read.
@@ -771,20 +480,3 @@ class Retriever:
             (row, hit._replace(repeats=self.corpus.ids_of(rows[sorted(others)].tolist())) if others else hit)
             for row, hit, others in same.values()
         ]
-
-
-# ---------------------------------------------------------------- choosing the weight of a cross-encoder
-
-
-def choose_rerank_weight(
-    objective: Callable[[Integers], float], ranking: tuple[Integers, Floats], cross: Floats
-) -> tuple[float, list[tuple[float, float]]]:
-    """The weight of a cross-encoder with the highest value on validation rankings, and all tried with their values.
-
-    Of equal values the smaller weight is taken.
-    """
-    tried = [
-        (weight, objective(rerank(*ranking, cross, weight)[0]))
-        for weight in (round(float(step), 2) for step in np.linspace(0, 1, 11))
-    ]
-    return max(tried, key=lambda pair: (pair[1], -pair[0]))[0], tried

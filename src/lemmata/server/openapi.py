@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from lemmata.search.retriever import LONGEST_QUERY
+from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.server.schemas import Schema, array_of, integer, nullable, number, object_of, string
 
 DEEPEST = 1000  # hits that can be reached by paging
