@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.errors import require
 from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph
 from lemmata.core.workers import available_cores
-from lemmata.graph.compiled import compiled_settle
 
 Floats64 = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32] | Integers
@@ -201,7 +201,9 @@ def compiled_trees(
     threads: int | None = None,
 ) -> list[Tree]:
     """`search_trees` by numba; each thread has one byte per node."""
-    settle = compiled_settle()
+    require("numba", "geometry")
+    from lemmata.graph.compiled import settle
+
     arrays = (
         np.ascontiguousarray(graph.indptr, np.int64),
         np.ascontiguousarray(graph.targets, np.int32),
