@@ -6,8 +6,7 @@ after an installation compiles, in a few seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -17,7 +16,6 @@ from lemmata.core.types import Floats, Integers, Mask
 
 Floats64 = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _stored(item: Any) -> Any:
@@ -27,20 +25,18 @@ def _stored(item: Any) -> Any:
 _INT, _FLOAT, _BOOL = numba.types.int64, numba.types.float64, numba.types.boolean
 _GRAPH = _stored(_INT), _stored(numba.types.int32), _stored(numba.types.float32)
 _SIGNATURE = (*_GRAPH, _stored(_INT), _stored(_FLOAT), _stored(_INT), _stored(_BOOL), _INT, _INT, _BOOL[::1])
-_inner: Callable[[Function], Function] = numba.njit(inline="always")
-_compiled: Callable[[Function], Function] = numba.njit(_SIGNATURE, cache=True, nogil=True)
 
 
 # An item of the heap is a place in the tree, with the distance of the node that its next edge leads to as its key; ties
 # go by that node, then by that edge. Whether the first of two items with equal keys comes first:
-@_inner
+@numba.njit(inline="always")
 def _wins_tie(one: int, other: int, next_node: Int32s, next_entry: Integers) -> bool:
     if next_node[one] != next_node[other]:
         return bool(next_node[one] < next_node[other])
     return bool(next_entry[one] < next_entry[other])
 
 
-@_inner
+@numba.njit(inline="always")
 def _first_open(entry: int, stop: int, targets: Int32s, closed: Mask) -> int:
     """The first edge from `entry` that leads to a node which is not settled, or `stop`."""
     while entry < stop and closed[targets[entry]]:
@@ -48,7 +44,7 @@ def _first_open(entry: int, stop: int, targets: Int32s, closed: Mask) -> int:
     return entry
 
 
-@_inner
+@numba.njit(inline="always")
 def _rise(
     keys: Floats64, places: Int32s, hole: int, key: float, place: int, next_node: Int32s, next_entry: Integers
 ) -> None:
@@ -62,7 +58,7 @@ def _rise(
     keys[hole], places[hole] = key, place
 
 
-@_inner
+@numba.njit(inline="always")
 def _sink(
     keys: Floats64, places: Int32s, size: int, key: float, place: int, next_node: Int32s, next_entry: Integers
 ) -> None:
@@ -82,7 +78,7 @@ def _sink(
     keys[hole], places[hole] = key, place
 
 
-@_compiled
+@numba.njit(_SIGNATURE, cache=True, nogil=True)
 def settle(
     indptr: Integers,
     targets: Int32s,
