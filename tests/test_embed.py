@@ -99,28 +99,19 @@ def test_a_share_outside_0_and_1_is_refused() -> None:
 
 
 @pytest.mark.parametrize("operator", embed.OPERATORS)
-@pytest.mark.parametrize("reciprocal", [False, True])
-@pytest.mark.parametrize("in_batch", [False, True])
-def test_gradients_by_hand_are_those_of_autograd(operator: str, reciprocal: bool, in_batch: bool) -> None:
-    options = EmbedOptions(dimension=6, operator=operator, reciprocal=reciprocal, in_batch=in_batch)
-    chunks, size, drawn, sides = 3, 4, 5, 1 + reciprocal
+def test_gradients_by_hand_are_those_of_autograd(operator: str) -> None:
+    chunks, size, drawn = 3, 4, 5
     random = torch.Generator().manual_seed(0)
     rows = [torch.randn(chunks, size + drawn, 6, dtype=torch.float64, generator=random) for _ in range(2)]
     width = 0 if operator == "identity" else 6
-    parameters = torch.randn(sides, chunks, width, dtype=torch.float64, generator=random)
+    parameters = torch.randn(2, chunks, width, dtype=torch.float64, generator=random)
     counted = torch.ones(chunks, size, dtype=torch.float64)
     counted[0, 3] = 0
-    wide = drawn + (size if in_batch else 0)
-    masked = [torch.rand(chunks, size, wide, generator=random) < 0.2 for _ in range(2)]
-    if in_batch:
-        for mask in masked:
-            mask[:, :, :size] |= torch.eye(size, dtype=torch.bool)
-    value, of_rows, of_parameters = embed._gradients(
-        (rows[0], rows[1]), parameters, (masked[0], masked[1]), counted, options
-    )
+    masked = [torch.rand(chunks, size, drawn, generator=random) < 0.2 for _ in range(2)]
+    value, of_rows, of_parameters = embed._gradients(rows, parameters, masked, counted, operator)
     for leaf in (*rows, parameters):
         leaf.requires_grad_()
-    expected = loss_by_definition(rows, parameters, masked, counted, options)
+    expected = loss_by_definition(rows, parameters, masked, counted, operator)
     expected.backward()
     torch.testing.assert_close(value, expected.detach())
     for gradient, leaf in zip(of_rows, rows, strict=True):
@@ -129,25 +120,16 @@ def test_gradients_by_hand_are_those_of_autograd(operator: str, reciprocal: bool
         torch.testing.assert_close(torch.stack(of_parameters), parameters.grad)
 
 
-def loss_by_definition(rows: list[Any], parameters: Any, masked: list[Any], counted: Any, options: EmbedOptions) -> Any:
+def loss_by_definition(rows: list[Any], parameters: Any, masked: list[Any], counted: Any, operator: str) -> Any:
     """Edge by edge, as the definition says."""
     chunks, size = counted.shape
     total = torch.zeros((), dtype=torch.float64)
     for chunk, edge, asked in itertools.product(range(chunks), range(size), range(2)):
         if not counted[chunk, edge]:
             continue
-        given = rows[1 - asked][chunk, edge]
-        scores = []
-        for candidate in rows[asked][chunk]:
-            if options.reciprocal:
-                left, right = moved(options.operator, given, parameters[1 - asked, chunk]), candidate
-            elif asked == 1:
-                left, right = moved(options.operator, given, parameters[0, chunk]), candidate
-            else:
-                left, right = given, moved(options.operator, candidate, parameters[0, chunk])
-            scores.append((left * right).sum())
-        others = scores if options.in_batch else scores[size:]
-        rivals = [score for score, mask in zip(others, masked[asked][chunk, edge], strict=True) if not mask]
+        query = moved(operator, rows[1 - asked][chunk, edge], parameters[1 - asked, chunk])
+        scores = [(query * candidate).sum() for candidate in rows[asked][chunk]]
+        rivals = [score for score, mask in zip(scores[size:], masked[asked][chunk, edge], strict=True) if not mask]
         total = total + torch.stack([scores[edge], *rivals]).logsumexp(0) - scores[edge]
     return total
 
@@ -184,39 +166,20 @@ def test_an_epoch_visits_every_edge_once_in_chunks_of_one_relation() -> None:
     assert all(len(set(relation[row[row >= 0]])) == 1 for row in slots)
 
 
-@pytest.mark.parametrize("in_batch", [False, True])
-def test_negatives_have_a_kind_that_the_relation_has_on_that_side(
-    in_batch: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_negatives_have_the_right_kind_and_are_never_the_right_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed, "CHUNK", 8)
     monkeypatch.setattr(embed, "BATCH", 32)
     graph = villages()
     edges = edge_array(graph)
     pools = embed._pools(graph, edges)
-    options = EmbedOptions(negatives=9, in_batch=in_batch)
+    options = EmbedOptions(negatives=30)
     for batch in embed._batches(edges, pools, options, np.random.default_rng(0)):
         for relation, nodes in zip(batch.relation, batch.nodes[1][:, 8:], strict=True):
             assert {graph.kinds[node] for node in nodes} == {"warden" if relation else "person"}
         for relation, nodes in zip(batch.relation, batch.nodes[0][:, 8:], strict=True):
             assert {graph.kinds[node] for node in nodes} == {"person"}, relation
-
-
-def test_the_right_answer_is_never_one_of_its_negatives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed, "CHUNK", 8)
-    monkeypatch.setattr(embed, "BATCH", 32)
-    graph = villages()
-    edges = edge_array(graph)
-    for in_batch in (False, True):
-        options = EmbedOptions(negatives=30, in_batch=in_batch)
-        pools = embed._pools(graph, edges)
-        for batch in embed._batches(edges, pools, options, np.random.default_rng(0)):
-            for side in range(2):
-                answers = batch.nodes[side][:, :8]
-                others = batch.nodes[side][:, 0 if in_batch else 8 :]
-                competing = ~batch.masked[side]
-                assert not (competing & (others[:, None] == answers[:, :, None])).any()
-                if in_batch:
-                    assert not (competing[:, :, :8] & ~batch.counted[:, None]).any()
+        for answers, mask in zip(batch.nodes, batch.masked, strict=True):
+            assert not (~mask & (answers[:, None, 8:] == answers[:, :8, None])).any()
 
 
 # ---------------------------------------------------------------- evaluation
@@ -234,16 +197,10 @@ def brute_ranks(embedding: Embedding, graph: Graph, held_out: Integers) -> list[
             loops = any(a == b and r == relation for a, r, b in known)
 
             def score(source: int, relation: int, target: int, side: int = side) -> float:
-                reciprocal = embedding.options.reciprocal
-                left, right = torch.tensor(vectors[source]), torch.tensor(vectors[target])
-                parameter = torch.tensor(
-                    embedding.parameters[1 - side if reciprocal else 0, relation].astype(np.float64)
-                )
-                if reciprocal and side == 0:
-                    right = moved(embedding.options.operator, right, parameter)
-                else:
-                    left = moved(embedding.options.operator, left, parameter)
-                return float(left @ right)
+                ends = [torch.tensor(vectors[source]), torch.tensor(vectors[target])]
+                parameter = torch.tensor(embedding.parameters[1 - side, relation].astype(np.float64))
+                ends[1 - side] = moved(embedding.options.operator, ends[1 - side], parameter)
+                return float(ends[0] @ ends[1])
 
             right_score, rivals = score(source, relation, target), []
             for node, kind in enumerate(graph.kinds):
@@ -257,17 +214,15 @@ def brute_ranks(embedding: Embedding, graph: Graph, held_out: Integers) -> list[
 
 
 @pytest.mark.parametrize("operator", embed.OPERATORS)
-@pytest.mark.parametrize("reciprocal", [False, True])
-def test_measures_are_those_of_brute_force(operator: str, reciprocal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures_are_those_of_brute_force(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed, "BLOCK", 100)  # several blocks even here
     graph, held_out = split_edges(villages(5, 3), 0.2, seed=0)
     generator = np.random.default_rng(1)
     vectors = generator.standard_normal((len(graph.nodes), 6)).astype(np.float32)
     vectors[3] = vectors[4]  # a tie
     width = 0 if operator == "identity" else 6
-    parameters = generator.standard_normal((1 + reciprocal, 2, width)).astype(np.float32)
-    options = EmbedOptions(dimension=6, operator=operator, reciprocal=reciprocal)
-    embedding = Embedding(vectors, parameters, options)
+    parameters = generator.standard_normal((2, 2, width)).astype(np.float32)
+    embedding = Embedding(vectors, parameters, EmbedOptions(dimension=6, operator=operator))
     evaluation = evaluate_embedding(embedding, graph, held_out)
     brute = [rank for rank in brute_ranks(embedding, graph, held_out) if rank[3]]
     for name, part, chosen in [
@@ -300,7 +255,7 @@ def test_constant_scores_rank_in_the_middle(nodes: int) -> None:
     assert ranks.hits_at_1 == 0
 
 
-def test_further_known_edges_do_not_compete() -> None:
+def test_other_true_answers_do_not_compete() -> None:
     graph = typed_graph([(0, 0, 1), (1, 0, 2), (2, 0, 3)], ["a"] * 4)
     vectors = np.array([[1, 0], [2, 0], [3, 0], [0.5, 0]], np.float32)
     embedding = Embedding(vectors, np.zeros((2, 1, 0), np.float32), EmbedOptions(dimension=2, operator="identity"))
@@ -308,26 +263,17 @@ def test_further_known_edges_do_not_compete() -> None:
     ranks = evaluate_embedding(embedding, graph, held_out).all  # node 2 wins as target, node 1 as source
     assert ranks.questions == 2
     assert ranks.mrr == pytest.approx(1 / 2)
-    known = np.array([[0, 0, 2]])
-    assert evaluate_embedding(embedding, graph, held_out, known).all.questions == 1  # no competitor for the target
+    held_out = np.array([[0, 0, 3], [0, 0, 2]])
+    assert evaluate_embedding(embedding, graph, held_out).all.questions == 2  # no competitor for the targets
 
 
 # ---------------------------------------------------------------- training
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"operator": "complex", "reciprocal": False, "in_batch": True},
-        {"operator": "diagonal"},
-        {"operator": "identity", "reciprocal": False},
-    ],
-    ids=lambda options: " ".join(map(str, options.values())) or "default",
-)
-def test_training_finds_the_villages(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("operator", embed.OPERATORS)
+def test_training_finds_the_villages(operator: str) -> None:
     train, held_out = split_edges(villages(), 0.15, seed=0)
-    chosen = replace(SMALL, **options)
+    chosen = replace(SMALL, operator=operator)
     before = train_embedding(train, replace(chosen, epochs=1, rate=1e-9), held_out=held_out).evaluation
     after = train_embedding(train, chosen, held_out=held_out)
     assert before is not None
@@ -379,23 +325,13 @@ def test_fewer_dimensions_keep_the_inner_products_of_a_low_rank() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"operator": "rotation", "epochs": 0}, "rotation.*epochs is 0"),
-        ({"operator": "complex", "dimension": 15}, "even dimension, not 15"),
-        ({"rate": 0.0, "negatives": 0}, "negatives is 0.*rate is 0.0"),
+        ({"operator": "complex", "dimension": 15}, "15"),
+        ({"rate": 0.0}, "0.0"),
     ],
 )
 def test_impossible_options_are_named(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         train_embedding(villages(), EmbedOptions(**options))
-
-
-def test_vectors_and_edges_of_another_graph_are_refused() -> None:
-    with pytest.raises(InputError, match="54 rows"):
-        train_embedding(villages(), SMALL, initial=np.zeros((3, 4), np.float32))
-    with pytest.raises(InputError, match="outside a graph of 54 nodes"):
-        train_embedding(villages(), SMALL, held_out=np.array([[0, 0, 54]]))
-    with pytest.raises(InputError, match="no edges"):
-        train_embedding(typed_graph([], ["a", "b"]), SMALL)
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -439,11 +375,9 @@ def test_a_killed_run_resumes_and_ends_the_same(tmp_path: Path) -> None:
     assert np.array_equal(resumed.vectors, train_embedding(villages(), SMALL).vectors)
 
 
-def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.npz"
     train_embedding(villages(), replace(SMALL, epochs=1), checkpoint=path)
-    with pytest.raises(InputError, match="other options"):
-        train_embedding(villages(), replace(SMALL, seed=4), checkpoint=path)
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(InputError, match="damaged"):
         train_embedding(villages(), SMALL, checkpoint=path)

@@ -8,7 +8,6 @@ source, relation and target, in rows of the graph. Knows neither texts nor works
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
@@ -16,7 +15,7 @@ import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +43,7 @@ Tensor = Any  # torch is optional, and untyped where it is not installed
 
 @dataclass(frozen=True, slots=True)
 class EmbedOptions:
-    """The model and its training. The last two are for comparisons with other tools."""
+    """The model and its training."""
 
     dimension: int = 128
     operator: str = "translation"  # identity, translation, diagonal, complex
@@ -52,8 +51,6 @@ class EmbedOptions:
     rate: float = 0.03  # of Adagrad
     negatives: int = 100  # per chunk and side, drawn from all nodes of the right kinds
     seed: int = 0
-    reciprocal: bool = True  # a relation has one operator per direction, applied to the given node
-    in_batch: bool = False  # the other nodes of a chunk are negatives too
 
 
 class Epoch(NamedTuple):
@@ -89,7 +86,7 @@ class Embedding:
     """Vectors of nodes and operators of relations; those of the best epoch if edges were held out."""
 
     vectors: Floats  # (nodes, dimension)
-    parameters: Floats  # (2 if reciprocal else 1, relations, width); width is 0 for the identity
+    parameters: Floats  # (2, relations, width): of each direction; width is 0 for the identity
     options: EmbedOptions
     history: tuple[Epoch, ...] = ()
     evaluation: Evaluation | None = None  # on the held-out edges
@@ -203,19 +200,16 @@ def _conjugate(numbers: Tensor) -> Tensor:
 # ---------------------------------------------------------------- gradients
 
 
-def _contrast(
-    queries: Tensor, candidates: Tensor, masked: Tensor, counted: Tensor, in_batch: bool
-) -> tuple[Tensor, Tensor, Tensor]:
+def _contrast(queries: Tensor, candidates: Tensor, masked: Tensor, counted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Softmax loss, and gradients of queries (k, c, d) and of candidates (k, c + n, d); the first c are the answers.
 
-    `masked` (k, c, n or c + n) marks candidates that do not compete; `counted` (k, c) is 0 for padding.
+    `masked` (k, c, n) marks negatives that do not compete; `counted` (k, c) is 0 for padding.
     """
     chunk = counted.shape[1]
-    first = 0 if in_batch else chunk
-    answers, others = candidates[:, :chunk], candidates[:, first:]
+    answers, negatives = candidates[:, :chunk], candidates[:, chunk:]
     right = (queries * answers).sum(2)
     # contiguous: products with a transposed right side are twice as slow on some processors
-    wrong = queries.bmm(others.transpose(1, 2).contiguous()).masked_fill_(masked, -math.inf)
+    wrong = queries.bmm(negatives.transpose(1, 2).contiguous()).masked_fill_(masked, -math.inf)
     top = right.maximum(wrong.amax(2))
     weights = wrong.sub_(top[..., None]).exp_()
     hit = (right - top).exp_()
@@ -224,42 +218,36 @@ def _contrast(
     share = counted / total
     of_right = hit * share - counted
     of_wrong = weights.mul_(share[..., None])
-    of_queries = of_wrong.bmm(others).addcmul_(of_right[..., None], answers)
-    of_candidates = candidates.new_zeros(candidates.shape)
-    of_candidates[:, first:] = of_wrong.transpose(1, 2).bmm(queries)
-    of_candidates[:, :chunk] += of_right[..., None] * queries
+    of_queries = of_wrong.bmm(negatives).addcmul_(of_right[..., None], answers)
+    of_candidates = candidates.new_empty(candidates.shape)
+    of_candidates[:, chunk:] = of_wrong.transpose(1, 2).bmm(queries)
+    of_candidates[:, :chunk] = of_right[..., None] * queries
     return loss, of_queries, of_candidates
 
 
 def _gradients(
-    rows: Tensor, parameters: Tensor, masked: Tensor, counted: Tensor, options: EmbedOptions
-) -> tuple[Tensor, tuple[Tensor, Tensor], list[Tensor]]:
-    """Loss, gradients of sources and targets (k, c + n, d), and of `parameters` (1 or 2, k, width).
+    rows: Tensor, parameters: Tensor, masked: Tensor, counted: Tensor, operator: str
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Loss, gradients of sources and targets (k, c + n, d), and of `parameters` (2, k, width).
 
     `rows` and `masked` are those of sources, then of targets. The first c rows of each side belong to the edges, the
-    others are negatives. Unless reciprocal, the operator acts on sources for both sides, so that an edge has one score.
+    others are negatives. Each direction has an operator, applied to the end that is given.
     """
-    sources, targets = rows
-    operator, chunk = options.operator, counted.shape[1]
-    if options.reciprocal:
-        ends = (sources[:, :chunk], targets[:, :chunk])
-        forward, backward = (_apply(operator, end, p[:, None]) for end, p in zip(ends, parameters, strict=True))
-        loss, of_forward, of_targets = _contrast(forward, targets, masked[1], counted, options.in_batch)
-        more, of_backward, of_sources = _contrast(backward, sources, masked[0], counted, options.in_batch)
-        (of_source_ends, of_first), (of_target_ends, of_second) = (
-            _apply_backward(operator, end, p[:, None], gradient)
-            for end, p, gradient in zip(ends, parameters, (of_forward, of_backward), strict=True)
-        )
-        of_sources[:, :chunk] += of_source_ends
-        of_targets[:, :chunk] += of_target_ends
-        return loss + more, (of_sources, of_targets), [of_first, of_second]
-    moved = _apply(operator, sources, parameters[0][:, None])
-    loss, of_queries, of_targets = _contrast(moved[:, :chunk], targets, masked[1], counted, options.in_batch)
-    more, of_target_ends, of_moved = _contrast(targets[:, :chunk], moved, masked[0], counted, options.in_batch)
-    of_targets[:, :chunk] += of_target_ends
-    of_moved[:, :chunk] += of_queries
-    of_sources, of_parameter = _apply_backward(operator, sources, parameters[0][:, None], of_moved)
-    return loss + more, (of_sources, of_targets), [of_parameter]
+    chunk = counted.shape[1]
+    total: Tensor = 0.0
+    of_rows: list[Tensor] = [None, None]
+    of_given, of_parameters = [], []
+    for side in range(2):
+        given, parameter = rows[side][:, :chunk], parameters[side][:, None]
+        queries = _apply(operator, given, parameter)
+        loss, of_queries, of_rows[1 - side] = _contrast(queries, rows[1 - side], masked[1 - side], counted)
+        gradient, of_parameter = _apply_backward(operator, given, parameter, of_queries)
+        total = total + loss
+        of_given.append(gradient)
+        of_parameters.append(of_parameter)
+    for of_side, gradient in zip(of_rows, of_given, strict=True):
+        of_side[:, :chunk] += gradient
+    return total, of_rows, of_parameters
 
 
 def _descend(values: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
@@ -279,7 +267,7 @@ class Batch(NamedTuple):
     relation: Any  # (k,)
     nodes: Any  # (2, k, c + n): sources and their negatives, targets and their negatives
     counted: Any  # (k, c) bool; False is padding
-    masked: Any  # (2, k, c, n or c + n) bool: does not compete as the answer of this side
+    masked: Any  # (2, k, c, n) bool: does not compete as the answer of this side
 
 
 def _chunks(relation: Integers, size: int, generator: np.random.Generator) -> Integers:
@@ -311,12 +299,8 @@ def _batches(edges: Integers, pools: Pools, options: EmbedOptions, generator: np
             draws = generator.random((len(relation), options.negatives))
             offsets = (draws * [[len(pool)] for pool in drawn_from]).astype(np.int64)
             drawn = np.stack([pool[row] for pool, row in zip(drawn_from, offsets, strict=True)])
-            competitors = np.concatenate((answers, drawn), axis=1) if options.in_batch else drawn
-            same = competitors[:, None, :] == answers[:, :, None]
-            if options.in_batch:
-                same[:, :, :CHUNK] |= ~counted[:, None, :]
             nodes.append(np.concatenate((answers, drawn), axis=1))
-            masked.append(same)
+            masked.append(drawn[:, None, :] == answers[:, :, None])
         yield Batch(relation, np.stack(nodes), counted, np.stack(masked))
 
 
@@ -338,21 +322,23 @@ def train_embedding(
     `initial` (nodes, any width) are vectors of texts to start from; a row of zeros has no text and starts at
     random. `held_out` edges (m, 3) must not be in the graph: they stop the training and choose the epoch. With a
     `checkpoint`, a killed run resumes from the last epoch written there and ends with the same vectors. The same
-    seed gives the same vectors on a processor, not always on a GPU. Raises ConfigError for impossible
-    options, InputError for vectors, edges or a checkpoint that do not belong to this graph.
+    seed gives the same vectors on a processor, not always on a GPU. The caller names a checkpoint by the graph, its
+    texts and the options; only `epochs` may differ. Raises InputError for a damaged one.
     """
     torch = require("torch", "train")
     held_out = np.zeros((0, 3), np.int64) if held_out is None else held_out
-    _check(graph, options, initial, held_out)
+    if not 0 < options.rate < math.inf:
+        raise ConfigError(f"rate is {options.rate}, not above 0")
+    if options.operator == "complex" and options.dimension % 2:
+        raise ConfigError(f"complex numbers need an even dimension, not {options.dimension}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     edges = edge_array(graph)
     pools = _pools(graph, edges)
     sample = np.random.default_rng(options.seed).permutation(len(held_out))[:EVALUATED]
     evaluated = held_out[np.sort(sample)]
     questions = list(_questions(graph, held_out, evaluated))
-    fingerprint = _fingerprint(graph, options, initial, held_out) if checkpoint else ""
-    run = _read_checkpoint(checkpoint, fingerprint) if checkpoint and checkpoint.exists() else None
-    run = run or _begin(graph, options, initial)
+    is_begun = checkpoint is not None and checkpoint.exists()
+    run = _read_checkpoint(checkpoint) if checkpoint and is_begun else _begin(graph, options, initial)
     for name, array in run.arrays().items():
         setattr(run, name, torch.from_numpy(array).to(device))
     saved = time.monotonic()
@@ -365,17 +351,17 @@ def train_embedding(
             raise InputError(f"the training diverged in epoch {number}; try a rate below {options.rate}")
         mrr = None
         if questions and (number % EVALUATE_EVERY == 0 or number == options.epochs):
-            mrr = _summary(*_rank(run.vectors, run.parameters, options, questions, len(evaluated))).mrr
+            mrr = _summary(*_rank(run.vectors, run.parameters, options.operator, questions, len(evaluated))).mrr
         run.history.append(Epoch(number, loss, mrr, seconds))
         if mrr is not None and _evaluations_without_gain(run.history) == 0:
             run.best_vectors, run.best_parameters = run.vectors.clone(), run.parameters.clone()
         if progress:
             progress("embedding", number, options.epochs)
         if checkpoint and time.monotonic() - saved >= checkpoint_seconds:
-            _write_checkpoint(checkpoint, fingerprint, run)
+            _write_checkpoint(checkpoint, run)
             saved = time.monotonic()
     if checkpoint:
-        _write_checkpoint(checkpoint, fingerprint, run)
+        _write_checkpoint(checkpoint, run)
     best = (run.vectors, run.parameters) if run.best_vectors is None else (run.best_vectors, run.best_parameters)
     vectors, parameters = (tensor.cpu().numpy() for tensor in best)
     trained = Embedding(vectors, parameters, options, tuple(run.history))
@@ -388,41 +374,14 @@ def _evaluations_without_gain(history: Sequence[Epoch]) -> int:
     return len(measured) - 1 - measured.index(max(measured)) if measured else 0
 
 
-def _check(graph: Graph, options: EmbedOptions, initial: Floats | None, held_out: Integers) -> None:
-    wrong = []
-    if options.operator not in OPERATORS:
-        wrong.append(f"operator is {options.operator!r}, not one of {', '.join(OPERATORS)}")
-    for name, least in (("dimension", 1), ("epochs", 1), ("negatives", 1), ("seed", 0)):
-        if getattr(options, name) < least:
-            wrong.append(f"{name} is {getattr(options, name)}, not at least {least}")
-    if not 0 < options.rate < math.inf:
-        wrong.append(f"rate is {options.rate}, not above 0")
-    if options.operator == "complex" and options.dimension % 2:
-        wrong.append(f"complex numbers need an even dimension, not {options.dimension}")
-    if wrong:
-        raise ConfigError("; ".join(wrong))
-    nodes = len(graph.nodes)
-    if not len(graph.indices):
-        raise InputError("the graph has no edges to learn from")
-    if initial is not None and (initial.ndim != 2 or len(initial) != nodes or not np.isfinite(initial).all()):
-        raise InputError(f"initial vectors must be finite and have {nodes} rows, not the shape {initial.shape}")
-    _check_edges(held_out, graph)
-
-
-def _check_edges(edges: Integers, graph: Graph) -> None:
-    nodes, relations = len(graph.nodes), len(graph.relations)
-    if len(edges) and (edges.min() < 0 or (edges.max(0) >= (nodes, relations, nodes)).any()):
-        raise InputError(f"an edge lies outside a graph of {nodes} nodes and {relations} relations")
-
-
 @dataclass(slots=True)
 class Run:
     """The state of a training; arrays of numpy in a checkpoint, tensors while it runs."""
 
     vectors: Any  # (nodes, dimension)
     sums: Any  # (nodes,): of squared gradients, for Adagrad
-    parameters: Any  # (1 or 2, relations, width)
-    parameter_sums: Any  # (1 or 2, relations)
+    parameters: Any  # (2, relations, width)
+    parameter_sums: Any  # (2, relations)
     best_vectors: Any = None  # of the best evaluation
     best_parameters: Any = None
     history: list[Epoch] = field(default_factory=list)
@@ -445,7 +404,7 @@ def _begin(graph: Graph, options: EmbedOptions, initial: Floats | None) -> Run:
         vectors *= TEXT_NORM / math.sqrt(dimension)
         np.divide(texts, norms / TEXT_NORM, out=vectors, where=norms > 0)
     width = 0 if options.operator == "identity" else dimension
-    parameters = np.zeros((2 if options.reciprocal else 1, len(graph.relations), width), np.float32)
+    parameters = np.zeros((2, len(graph.relations), width), np.float32)
     if options.operator == "diagonal":
         parameters[:] = 1
     elif options.operator == "complex":
@@ -484,62 +443,48 @@ def _train_epoch(torch: Any, run: Run, edges: Integers, pools: Pools, options: E
             relations, of_relation = batch.relation.unique(return_inverse=True)
             step = -(-len(batch.relation) // threads)
             slices = [slice(start, start + step) for start in range(0, len(batch.relation), step)]
-            parts = list(workers.map(partial(_part_gradients, run, batch, options), slices))
+            parts = list(workers.map(partial(_part_gradients, run, batch, options.operator), slices))
             total += sum(loss for loss, *_ in parts)
             gradient = run.vectors.new_zeros((len(rows), run.vectors.shape[1]))
             for side in range(2):  # sums in the same order for any number of threads
                 for part, (_, of_ends, _) in zip(slices, parts, strict=True):
                     gradient.index_add_(0, position[side, part].flatten(), of_ends[side].flatten(0, 1))
             _descend(run.vectors, run.sums, rows, gradient, options.rate)
-            for side in range(len(run.parameters) if options.operator != "identity" else 0):
+            for side in range(2 if options.operator != "identity" else 0):
                 of_side = torch.cat([of_parameters[side] for *_, of_parameters in parts])
                 summed = of_side.new_zeros((len(relations), of_side.shape[1])).index_add_(0, of_relation, of_side)
                 _descend(run.parameters[side], run.parameter_sums[side], relations, summed, options.rate)
     return float(total) / len(edges)
 
 
-def _part_gradients(
-    run: Run, batch: Batch, options: EmbedOptions, part: slice
-) -> tuple[Tensor, tuple[Tensor, Tensor], list[Tensor]]:
+def _part_gradients(run: Run, batch: Batch, operator: str, part: slice) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """`_gradients` of some chunks of a batch."""
     nodes = batch.nodes[:, part]
     rows = run.vectors.index_select(0, nodes.flatten()).view(*nodes.shape, -1)
     parameters = run.parameters[:, batch.relation[part]]
-    return _gradients(rows, parameters, batch.masked[:, part], batch.counted[part].float(), options)
+    return _gradients(rows, parameters, batch.masked[:, part], batch.counted[part].float(), operator)
 
 
 # ---------------------------------------------------------------- checkpoints
 
 
-def _fingerprint(graph: Graph, options: EmbedOptions, initial: Floats | None, held_out: Integers) -> str:
-    """Hash of all that decides the result, except the number of epochs: a finished run may be extended."""
-    digest = hashlib.sha256()
-    settings = {name: value for name, value in asdict(options).items() if name != "epochs"}
-    digest.update(json.dumps([settings, list(graph.kinds), list(graph.relations)]).encode())
-    for array in (edge_array(graph), held_out, initial):
-        digest.update(b"none" if array is None else repr((array.shape, array.dtype.str)).encode() + array.tobytes())
-    return digest.hexdigest()
-
-
-def _write_checkpoint(path: Path, fingerprint: str, run: Run) -> None:
-    state = {"format": CHECKPOINT_FORMAT, "fingerprint": fingerprint, "history": run.history}
+def _write_checkpoint(path: Path, run: Run) -> None:
+    state = {"format": CHECKPOINT_FORMAT, "history": run.history}
     arrays = {name: tensor.cpu().numpy() for name, tensor in run.arrays().items()}
     with writing(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, state=np.frombuffer(json.dumps(state).encode(), np.uint8), **arrays)
 
 
-def _read_checkpoint(path: Path, fingerprint: str) -> Run:
+def _read_checkpoint(path: Path) -> Run:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
         state = json.loads(arrays.pop("state").tobytes())
-        matches = (state["format"], state["fingerprint"]) == (CHECKPOINT_FORMAT, fingerprint)
-        run = Run(**arrays, history=[Epoch(*epoch) for epoch in state["history"]])
+        if state["format"] == CHECKPOINT_FORMAT:
+            return Run(**arrays, history=[Epoch(*epoch) for epoch in state["history"]])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError("not a checkpoint of a graph embedding, or damaged; remove it", file=str(path)) from error
-    if not matches:
-        raise InputError("the checkpoint belongs to another graph or to other options; remove it", file=str(path))
-    return run
+    raise InputError("the checkpoint is of another version; remove it", file=str(path))
 
 
 # ---------------------------------------------------------------- evaluation
@@ -575,24 +520,18 @@ def _questions(graph: Graph, more: Integers, edges: Integers) -> Iterator[Questi
         yield Questions(side, relation, rows, given, pool, answer, [positions[start:stop] for start, stop in bounds])
 
 
-def evaluate_embedding(
-    embedding: Embedding, graph: Graph, held_out: Integers, known: Integers | None = None
-) -> Evaluation:
+def evaluate_embedding(embedding: Embedding, graph: Graph, held_out: Integers) -> Evaluation:
     """Rank each end of the held-out edges (m, 3) among all nodes of the kinds that can stand there.
 
-    True answers in `graph`, `held_out` and `known` (more edges, e.g. of another split) do not compete, nor does a node
-    with itself where the relation has no loops. Scores closer than the rounding of a product are ties, and a tie counts
-    as its middle rank: identical vectors give an AUC of 0.5. A question without competitors is left out.
+    True answers in `graph` and `held_out` do not compete, nor does a node with itself where the relation has no loops.
+    Scores closer than the rounding of a product are ties, and a tie counts as its middle rank: identical vectors give
+    an AUC of 0.5. A question without competitors is left out.
     """
     torch = require("torch", "train")
-    not_in_graph = held_out if known is None else np.concatenate((held_out, known))
-    _check_edges(not_in_graph, graph)
-    if len(embedding.vectors) != len(graph.nodes) or not np.isfinite(embedding.vectors).all():
-        raise InputError(f"the embedding must have {len(graph.nodes)} finite vectors")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     vectors, parameters = (torch.from_numpy(a).to(device) for a in (embedding.vectors, embedding.parameters))
-    questions = _questions(graph, not_in_graph, held_out)
-    ranks, competitors = _rank(vectors, parameters, embedding.options, questions, len(held_out))
+    questions = _questions(graph, held_out, held_out)
+    ranks, competitors = _rank(vectors, parameters, embedding.options.operator, questions, len(held_out))
     relations = {
         graph.relations[number]: _summary(ranks[:, rows], competitors[:, rows])
         for number in np.unique(held_out[:, 1])
@@ -617,19 +556,15 @@ def _summary(ranks: Any, competitors: Any) -> Ranks:
 
 
 def _rank(
-    vectors: Tensor, parameters: Tensor, options: EmbedOptions, questions: Iterable[Questions], edges: int
+    vectors: Tensor, parameters: Tensor, operator: str, questions: Iterable[Questions], edges: int
 ) -> tuple[Any, Any]:
     """The rank of each edge's source and target, from 1, and the number of their competitors; both (2, edges)."""
     ranks, competitors = np.ones((2, edges)), np.zeros((2, edges), np.int64)
     for side, relation, rows, given, pool, answer, excluded in questions:
         candidates = vectors[pool]
-        if side == 0 and not options.reciprocal:
-            candidates = _apply(options.operator, candidates, parameters[0, relation])
         step = max(1, BLOCK // len(pool))
         for block in (slice(start, start + step) for start in range(0, len(rows), step)):
-            queries = vectors[given[block]]
-            if side == 1 or options.reciprocal:
-                queries = _apply(options.operator, queries, parameters[1 - side, relation])
+            queries = _apply(operator, vectors[given[block]], parameters[1 - side, relation])
             ranks[side, rows[block]] = _rank_block(queries, candidates, answer[block], excluded[block]).cpu().numpy()
         competitors[side, rows] = len(pool) - np.array([len(positions) for positions in excluded])
     return ranks, competitors
