@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.core.types import Concept, Document, Edge, Link, Passage
-from lemmata.graph.concepts.build import ConceptGraph, ConceptOptions, build_concepts
+from lemmata.graph.concepts.build import ConceptGraph, build_concepts
 from lemmata.graph.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
 from lemmata.graph.concepts.mentions import find_mentions, name_trie
 from lemmata.graph.concepts.prose import is_term
@@ -471,7 +471,7 @@ def test_declared_metadata_is_used_and_can_be_switched_off() -> None:
     group = next(concept for concept in graph.concepts if concept.name == "torsion group")
     assert group.aliases == ("periodic group",)
     assert Edge("concept:torsion-group", "related_to", "concept:burnside-problem", "a@1", "planetmath") in graph.edges
-    assert names(build_concepts(passages, PLANETMATH, ConceptOptions(metadata=False, titles=False))) == set()
+    assert names(build_concepts(passages, PLANETMATH, metadata=False, titles=False)) == set()
 
 
 def test_frequent_phrases_need_words_that_definitions_use() -> None:
@@ -479,7 +479,7 @@ def test_frequent_phrases_need_words_that_definitions_use() -> None:
     text = f"The local ring is here. A following step is there. Now {fruit} grow."
     passages = [*CORPUS, Passage("e#l", "e", "definition", "It is local.", raw="It is \\emph{local}.")]
     passages += [Passage(f"e@{number}", "e", "chunk", f"{text} Number {number}.") for number in range(20)]
-    graph = build_concepts(passages, DOCUMENTS, ConceptOptions())
+    graph = build_concepts(passages, DOCUMENTS)
     assert "local ring" in names(graph)
     assert "following step" not in names(graph)
 

@@ -19,7 +19,6 @@ from lemmata.graph.concepts.extract import (
     RELATIONS,
     SCHEMA,
     SYSTEM,
-    ExtractOptions,
     Prompt,
     Sentence,
     complaint_of,
@@ -31,6 +30,7 @@ from lemmata.graph.concepts.extract import (
     shown_passages,
 )
 from lemmata.graph.concepts.terms import key_of
+from lemmata.graph.extract import ExtractOptions
 from lemmata.llm.answers import fit
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
@@ -328,7 +328,7 @@ def test_documents_come_one_by_one_and_failures_are_marked() -> None:
     corpus = documents(4)
     corpus.insert(1, (Document("empty"), []))
     corpus.append((Document("last"), []))
-    extractions = list(extract(corpus, ask))
+    extractions = list(extract(corpus, ask, ExtractOptions()))
     assert [(extraction.document, extraction.complete) for extraction in extractions] == [
         ("d0", True),
         ("empty", True),
@@ -357,7 +357,7 @@ def test_several_prompts_of_a_document_are_one_extraction() -> None:
 
 def test_missing_answers_are_an_error() -> None:
     with pytest.raises(LemmataError, match="before d0 is answered"):
-        list(extract(documents(1), lambda prompts: iter(list(prompts)[1:])))  # type: ignore[arg-type]
+        list(extract(documents(1), lambda prompts: iter(list(prompts)[1:]), ExtractOptions()))  # type: ignore[arg-type]
 
 
 def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> 
 
     first_run = []
     chat = opened(server.url)
-    for extraction in extract(corpus, lambda prompts: chat.run(map(request, prompts))):
+    for extraction in extract(corpus, lambda prompts: chat.run(map(request, prompts)), ExtractOptions()):
         first_run.append(extraction)
         if len(first_run) == 5:
             server.kill()
@@ -389,7 +389,7 @@ def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> 
         return chat.run(map(request, prompts), budget=budget)
 
     rest = [(document, passages) for document, passages in corpus if document.id not in complete]
-    second_run = list(extract(rest, ask))
+    second_run = list(extract(rest, ask, ExtractOptions()))
     assert {extraction.document for extraction in second_run} | complete == {document.id for document, _ in corpus}
     assert all(extraction.complete for extraction in second_run)
     assert len(server.calls()) - calls_before == 20 - len(complete)
@@ -405,7 +405,7 @@ def asked_of_a_server(tmp_path: Path, *answers: Any) -> tuple[list[Any], int]:
     server = Server(tmp_path / "journal")
     server.change(replies={"A Bailey pair": [{"text": json.dumps(value)} for value in answers]})
     chat = Chat(EndpointOptions(server.url, "tiny", retries=1), tmp_path / "cache", back_off=0.01)
-    extractions = list(extract([(PAPER, PASSAGES)], lambda prompts: chat.run(map(request, prompts))))
+    extractions = list(extract([(PAPER, PASSAGES)], lambda prompts: chat.run(map(request, prompts)), ExtractOptions()))
     calls = len(server.calls())
     chat.close()
     server.kill()

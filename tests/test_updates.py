@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lemmata.core.database import Memo
 from lemmata.core.types import Passage
-from lemmata.graph.concepts.build import ConceptOptions, build_concepts
+from lemmata.graph.concepts.build import build_concepts
 from lemmata.graph.concepts.evidence import Evidence, evidence_key, from_json, read_evidence, to_json
 from lemmata.project import Project
 
@@ -168,9 +168,7 @@ def test_evidence_comes_back_from_json_and_gives_the_same_graph(tmp_path: Path) 
     project.ingest([notes], workers=1)
     passages, documents = list(project.corpus), list(project.corpus.documents())
     assert any(read_evidence(passage, "").german for passage in passages)
-    again = build_concepts(
-        passages, documents, ConceptOptions(), read=lambda *values: from_json(to_json(read_evidence(*values)))
-    )
+    again = build_concepts(passages, documents, read=lambda *values: from_json(to_json(read_evidence(*values))))
     assert again == build_concepts(passages, documents)
     keys = {evidence_key(passage, title) for passage in passages for title in (None, "", "A title")}
     assert len(keys) == 3 * len(passages)

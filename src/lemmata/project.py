@@ -6,17 +6,18 @@ stopped at any time: the same call resumes, and ends with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lemmata.core.types import Progress
-from lemmata.core.workspace import Settings, Workspace, read_manifests, silent
+from lemmata.core.workspace import Workspace, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, skips, sources
 from lemmata.evaluate.evaluate import corpus_task, evaluate, evaluate_options, tune, tune_rerank
 from lemmata.evaluate.export import export_beir, export_corpus
 from lemmata.evaluate.judge import judge, preview_judged_queries
 from lemmata.evaluate.mteb import run_mteb
+from lemmata.graph.build import build_graph, decide_merge, export_graph, import_graph, merges, remove_import
+from lemmata.graph.extract import extract_graph, preview_extraction
 from lemmata.ingest.ingest import ingest, remove
 from lemmata.inspect.inspect import inspect
 from lemmata.maintain.content import listing, show
@@ -28,6 +29,7 @@ from lemmata.mine.embedding import embed_graph
 from lemmata.mine.mine import export_training, import_queries, mine, mix, preview_queries, write_queries
 from lemmata.mine.splits import split
 from lemmata.mine.training_sets import audit, training_sets
+from lemmata.plant.link import link_graph
 from lemmata.search.ask import ask, open_chat
 from lemmata.search.bridge import find_bridge
 from lemmata.search.index import estimate_index, index, make_allowance, packaged_encoder, remove_encoder
@@ -42,11 +44,6 @@ from lemmata.train.train import (
     static_model,
     update_model,
 )
-
-if TYPE_CHECKING:
-    from lemmata.graph.concepts.merge import Merge
-    from lemmata.llm.chat import Preview
-    from lemmata.llm.endpoint import EndpointOptions, Limits
 
 
 class Project(Workspace):
@@ -75,13 +72,6 @@ class Project(Workspace):
         """Bring a folder to the state that was last pushed to a URL."""
         return pull(Workspace(root, progress), url)
 
-    # ------------------------------------------------------------ options
-
-    def _endpoint_options(self, settings: Settings | None) -> EndpointOptions:
-        from lemmata.llm.endpoint import EndpointOptions
-
-        return self.options(EndpointOptions, "llm", settings)
-
     # ------------------------------------------------------------ ingest, index, search
 
     ingest = ingest
@@ -106,75 +96,15 @@ class Project(Workspace):
 
     # ------------------------------------------------------------ graph
 
-    def build_graph(self, *, settings: Settings | None = None) -> dict[str, Any]:
-        """Links, concepts, relations and mentions by rules."""
-        from lemmata.graph import build as graph
-
-        return graph.build(self, self.options(graph.GraphOptions, "graph", settings))
-
-    def preview_extraction(self, *, settings: Settings | None = None, model: Settings | None = None) -> Preview:
-        """Calls, tokens, cost and seconds that `extract_graph` would need from here on."""
-        from lemmata.graph.concepts.extract import ExtractOptions
-        from lemmata.graph.extract import preview_extraction
-
-        options = self.options(ExtractOptions, "extract", settings)
-        return preview_extraction(self, options, self._endpoint_options(model))
-
-    def extract_graph(
-        self, limits: Limits, *, settings: Settings | None = None, model: Settings | None = None
-    ) -> dict[str, Any]:
-        """Concepts and relations by a language model, never beyond the limits."""
-        from lemmata.graph.concepts.extract import ExtractOptions
-        from lemmata.graph.extract import extract_concepts
-
-        options = self.options(ExtractOptions, "extract", settings)
-        return extract_concepts(self, options, self._endpoint_options(model), limits)
-
-    def import_graph(
-        self,
-        paths: Sequence[str | Path],
-        *,
-        format: str = "auto",  # noqa: A002 - the word that users know
-        name: str = "",
-        strict: bool = True,
-    ) -> dict[str, Any]:
-        """Import a graph from files; without `strict`, unusable records are skipped and counted."""
-        from lemmata.graph.build import import_graph
-
-        files = tuple(Path(path) for path in paths)
-        return import_graph(self, files, format=format, name=name or files[0].stem, strict=strict)
-
-    def remove_import(self, name: str) -> dict[str, Any]:
-        """Remove an imported graph by its name."""
-        from lemmata.graph.build import remove_import
-
-        return remove_import(self, name)
-
-    def export_graph(self, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
-        """Write the graph to a file or folder."""
-        from lemmata.graph.build import export_graph
-
-        return export_graph(self, Path(path), format=format)
-
-    def link_graph(self, *, withheld: str | Path | None = None, settings: Settings | None = None) -> dict[str, Any]:
-        """Predict links of logs to locations and to earlier logs; true links in `withheld` measure the result."""
-        from lemmata.plant.link import LinkOptions, link
-
-        options = self.options(LinkOptions, "link", settings)
-        return link(self, options, Path(withheld) if withheld else None)
-
-    def merges(self, *, similar: bool = False) -> list[Merge]:
-        """Merges of concepts and their status; with `similar` also candidates by the packaged encoder."""
-        from lemmata.encode.load import DEFAULT, load_encoder
-        from lemmata.graph.build import merges
-
-        return merges(self, load_encoder(DEFAULT) if similar else None)
-
-    def decide_merge(self, kept: str, gone: str, verdict: str | None) -> dict[str, Any]:
-        """`accept` or `reject` a merge of two concepts, or withdraw the verdict with None."""
-        from lemmata.graph.build import decide_merge
-
-        return decide_merge(self, kept, gone, verdict)
+    build_graph = build_graph
+    preview_extraction = preview_extraction
+    extract_graph = extract_graph
+    import_graph = import_graph
+    remove_import = remove_import
+    export_graph = export_graph
+    link_graph = link_graph
+    merges = merges
+    decide_merge = decide_merge
 
     # ------------------------------------------------------------ training data
 

@@ -14,28 +14,36 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lemmata.core.database import Memo
 from lemmata.core.errors import LemmataError, near, suggest
-from lemmata.core.types import Concept, Edge, Encoder, Graph, Passage
-from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.core.types import Concept, Edge, Graph, Passage
+from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
-from lemmata.graph.concepts.build import ConceptOptions, build_concepts
-from lemmata.graph.concepts.evidence import Evidence, code_digest, evidence_key, from_json, read_evidence, to_json
-from lemmata.graph.concepts.merge import Merge, apply, decide, propose, unite
-from lemmata.graph.formats.any_format import read_graph, write_graph
-from lemmata.graph.formats.shared import GraphRecords
+from lemmata.graph import links
 from lemmata.graph.lengths import measure_new_graph
-from lemmata.graph.links import build_graph, counts, link_edges
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph
 from lemmata.graph.store import write_graph as write_compressed
+
+if TYPE_CHECKING:  # rules and formats are loaded by the verbs that need them, not by every search
+    from lemmata.graph.concepts.evidence import Evidence
+    from lemmata.graph.concepts.merge import Merge
 
 SOURCE = "text"  # the name of the records made by rules
 _MOST_SHOWN = 5  # ids in a report
 _IMPORT = "import:"  # before the name of an import
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptOptions:
+    """Where concepts come from, besides definitions and named results."""
+
+    metadata: bool = True  # what authors declare: PlanetMath's fields, keywords
+    titles: bool = True  # of documents and sections, where the text confirms them
+    phrases: bool = True  # frequent noun phrases made of words that definitions use
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +56,13 @@ class GraphOptions:
 # ---------------------------------------------------------------- build
 
 
-def build(workspace: Workspace, options: GraphOptions) -> dict[str, Any]:
+def build_graph(workspace: Workspace, *, settings: Settings | None = None) -> dict[str, Any]:
     """Build the graph by rules: links, concepts with their relations, and mentions.
 
     Concepts are built again only if the corpus or the options have changed.
     """
     begin = time.perf_counter()
+    options = workspace.options(GraphOptions, "graph", settings)
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         source: dict[str, Any] = {"inputs": corpus.digest, "options": asdict(options.concepts)}
         if records.sources().get(SOURCE) != source:
@@ -65,6 +74,9 @@ def build(workspace: Workspace, options: GraphOptions) -> dict[str, Any]:
 
 def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any]) -> None:
     """Replace the records made by rules; `source` names the corpus and the options. Only new passages are read."""
+    from lemmata.graph.concepts.build import build_concepts
+    from lemmata.graph.concepts.evidence import code_digest, evidence_key, from_json, read_evidence, to_json
+
     with Memo(workspace.evidence, code_digest()) as memo:
 
         def read(passage: Passage, title: str | None) -> Evidence:
@@ -75,8 +87,7 @@ def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore
             memo.put(key, to_json(evidence))
             return evidence
 
-        options = ConceptOptions(**source["options"])
-        graph = build_concepts(corpus, corpus.documents(), options, read=read, progress=workspace.progress)
+        graph = build_concepts(corpus, corpus.documents(), **source["options"], read=read, progress=workspace.progress)
     records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
 
 
@@ -86,6 +97,8 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
     Records made by rules from another corpus are made again, with the same options: that asks nobody and costs little.
     Those of a language model and of link prediction stay as they are, and the report names them as `stale`.
     """
+    from lemmata.graph.concepts.merge import apply, decide, propose
+
     if SOURCE in records.stale(corpus.digest):
         _apply_rules(workspace, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.digest})
     workspace.progress("merging concepts", 0, None)
@@ -95,11 +108,12 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
     workspace.progress("compressing the graph", 0, None)
     kinds = _node_kinds(corpus, records, concepts)
     present = (edge for edge in edges if edge.source in kinds and edge.target in kinds)  # passages may be gone by now
-    graph = build_graph(itertools.chain(link_edges(corpus, corpus.documents(links=True)), present), kinds)
+    linked = links.link_edges(corpus, corpus.documents(links=True))
+    graph = links.build_graph(itertools.chain(linked, present), kinds)
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     rows = np.array([row_of.get(node, -1) for node in graph.nodes], np.int64)
     report = {
-        **counts(graph),
+        **links.counts(graph),
         "concepts": dict(sorted(Counter(concept.kind for concept in concepts).items())),
         "merges": dict(sorted(Counter(merge.status for merge in decided).items())),
         "sources": sorted(records.sources()),
@@ -122,6 +136,8 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
 
 def _distinct_concepts(records: GraphRecordStore) -> list[Concept]:
     """Concepts of all sources; those with the same id become one."""
+    from lemmata.graph.concepts.merge import unite
+
     by_id: dict[str, list[Concept]] = {}
     for concept in records.concepts():
         by_id.setdefault(concept.id, []).append(concept)
@@ -150,17 +166,21 @@ def _digest(graph: Graph) -> str:
 
 def import_graph(
     workspace: Workspace,
-    paths: Sequence[Path],
+    paths: Sequence[str | Path],
     *,
-    format: str,  # noqa: A002 - the word that users know
-    name: str,
-    strict: bool,
+    format: str = "auto",  # noqa: A002 - the word that users know
+    name: str = "",
+    strict: bool = True,
 ) -> dict[str, Any]:
-    """Add the graph in some files as a source of its own; a second import under the same name replaces the first.
+    """Import a graph from files, as a source of its own; a second import under the same name replaces the first.
 
     Records that cannot be used are an error if `strict`; else they are skipped and counted.
     """
-    graph, skips = read_graph(paths, format, strict=strict)
+    from lemmata.graph.formats.any_format import read_graph
+
+    files = [Path(path) for path in paths]
+    name = name or files[0].stem
+    graph, skips = read_graph(files, format, strict=strict)
     mentions = [
         Edge(document, "mentions", concept, maker=name)
         for concept, documents in graph.papers.items()
@@ -173,7 +193,7 @@ def import_graph(
             edges=itertools.chain(graph.edges, mentions),
             kinds=graph.kinds,
             skips=skips,
-            options={"paths": [str(path) for path in paths], "format": format},
+            options={"paths": [str(path) for path in files], "format": format},
         )
         in_corpus = {*corpus.ids(), *(document.id for document in corpus.documents())}
         own = {concept.id for concept in graph.concepts}
@@ -198,7 +218,7 @@ def import_graph(
 
 
 def remove_import(workspace: Workspace, name: str) -> dict[str, Any]:
-    """Delete the records of an import and compress the graph again; LemmataError where there is no such import."""
+    """Remove an imported graph by its name; LemmataError where there is no such import."""
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         imports = [source.removeprefix(_IMPORT) for source in records.sources() if source.startswith(_IMPORT)]
         if name not in imports:
@@ -208,19 +228,22 @@ def remove_import(workspace: Workspace, name: str) -> dict[str, Any]:
         return compress(workspace, corpus, records)
 
 
-def export_graph(workspace: Workspace, path: Path, *, format: str) -> dict[str, int]:  # noqa: A002
+def export_graph(workspace: Workspace, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
     """Write the whole graph, with the first evidence of each edge, to a file or folder."""
+    from lemmata.graph.formats.any_format import write_graph
+    from lemmata.graph.formats.shared import GraphRecords
+
     stored = open_graph(workspace)
     distinct: dict[tuple[str, str, str], Edge] = {}
     with contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
-        links = link_edges(corpus, corpus.documents(links=True))
-        for edge in itertools.chain(links, records.merged_edges(stored.merged)):
+        linked = links.link_edges(corpus, corpus.documents(links=True))
+        for edge in itertools.chain(linked, records.merged_edges(stored.merged)):
             first = distinct.get(edge[:3], edge._replace(weight=0.0))
             distinct[edge[:3]] = first._replace(weight=first.weight + edge.weight)
     kinds = dict(zip(stored.graph.nodes, stored.graph.kinds, strict=True))
     # an import or a model may name passages that are gone by now
     edges = [edge for edge in distinct.values() if edge.source in kinds and edge.target in kinds]
-    write_graph(path, GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)
+    write_graph(Path(path), GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)
     return {"concepts": len(stored.concepts), "nodes": len(kinds), "edges": len(edges)}
 
 
@@ -255,20 +278,25 @@ def describe_concept(workspace: Workspace, identity: str) -> dict[str, Any]:
     }
 
 
-def merges(workspace: Workspace, encoder: Encoder | None = None) -> list[Merge]:
-    """Every merge that was proposed or decided, with its reason and status.
+def merges(workspace: Workspace, *, similar: bool = False) -> list[Merge]:
+    """Every merge of concepts that was proposed or decided, with its reason and status.
 
-    With an encoder, concepts with similar names become candidates too. WorkspaceError where there is no graph yet.
+    With `similar`, concepts whose names are similar by the packaged encoder become candidates too. WorkspaceError where
+    there is no graph yet.
     """
+    from lemmata.encode.load import DEFAULT, load_encoder
+    from lemmata.graph.concepts.merge import decide, propose
+
     open_graph(workspace)  # refuses records of another corpus
     with GraphRecordStore(workspace) as records:
         concepts = _distinct_concepts(records)
-        vectors = None if encoder is None else encoder.encode([concept.name for concept in concepts], role="query")
+        names = [concept.name for concept in concepts]
+        vectors = load_encoder(DEFAULT).encode(names, role="query") if similar else None
         return decide(propose(concepts, list(records.edges()), vectors=vectors), records.verdicts())
 
 
 def decide_merge(workspace: Workspace, kept: str, gone: str, verdict: str | None) -> dict[str, Any]:
-    """Accept or reject a merge, or withdraw a verdict with None, and compress the graph again.
+    """`accept` or `reject` a merge of two concepts, or withdraw the verdict with None.
 
     Replaces an earlier verdict on the two concepts, in either order. A verdict can be withdrawn while the graph has it,
     also after a run that was killed before it compressed the graph.

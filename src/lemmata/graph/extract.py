@@ -7,60 +7,77 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.types import Document, Passage, Skip
-from lemmata.core.workspace import Workspace
+from lemmata.core.workspace import Settings, Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import compress
-from lemmata.graph.concepts.extract import (
-    DEFAULTS,
-    SCHEMA,
-    SYSTEM,
-    ExtractOptions,
-    Prompt,
-    complaint_of,
-    extract,
-    extraction_prompts,
-    narrow_schema,
-    reason_of,
-)
 from lemmata.graph.store import GraphRecordStore
-from lemmata.llm.chat import Answer, Chat, Preview, Request
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
+
+if TYPE_CHECKING:
+    from lemmata.graph.concepts.extract import Prompt
+    from lemmata.llm.chat import Answer, Preview, Request
 
 SOURCE = "llm"  # the name of these records in the store
 
 
-def preview_extraction(workspace: Workspace, options: ExtractOptions, model: EndpointOptions) -> Preview:
-    """Calls, tokens and cost that an extraction would still need; nothing is sent."""
+@dataclass(frozen=True, slots=True)
+class ExtractOptions:
+    """What a language model reads of a document."""
+
+    CHOICES: ClassVar = {"chunks": ("ends", "all")}
+    SMALLEST: ClassVar = {"first": 0, "last": 0, "characters": 500}
+    chunks: str = "ends"  # the first and last passages of a document, or all
+    first: int = 2  # first passages that are shown
+    last: int = 2  # last passages that are shown
+    characters: int = 2_000  # of one prompt, so that a small model can read it
+
+
+def preview_extraction(
+    workspace: Workspace, *, settings: Settings | None = None, model: Settings | None = None
+) -> Preview:
+    """Calls, tokens, cost and seconds that `extract_graph` would need from here on; nothing is sent."""
+    from lemmata.graph.concepts.extract import extraction_prompts
+    from lemmata.llm.chat import Chat
+
+    options = workspace.options(ExtractOptions, "extract", settings)
+    endpoint = workspace.options(EndpointOptions, "llm", model)
+    identity = _identity(options, endpoint)
     with contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
-        done = records.done(SOURCE) if _can_resume(records, corpus, options, model) else set()
+        done = records.done(SOURCE) if _can_resume(records, corpus, identity) else set()
         documents = _documents(corpus, done)
         requests = (_request(prompt) for _, passages in documents for prompt in extraction_prompts(passages, options))
-        with contextlib.closing(Chat(model, workspace.answers, workspace.key)) as chat:
+        with contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat:
             return chat.preview(requests)
 
 
-def extract_concepts(
-    workspace: Workspace, options: ExtractOptions, model: EndpointOptions, limits: Limits
+def extract_graph(
+    workspace: Workspace, limits: Limits, *, settings: Settings | None = None, model: Settings | None = None
 ) -> dict[str, Any]:
-    """Ask a language model for the concepts and relations of every document; never asks twice for an answer.
+    """Concepts and relations of every document by a language model, never beyond the limits; asks nothing twice.
 
     The records of a document are stored as soon as its answers are there. A document without an answer, because the
     model failed on it or a limit was reached, is listed in `unanswered` and asked again in the next run; `cause` is the
     most frequent failure, else the limit. `kept` and `dropped` count the records of all answers so far, the latter by
     reason.
     """
+    from lemmata.graph.concepts.extract import extract, reason_of
+    from lemmata.llm.chat import Chat
+
     begin = time.perf_counter()
+    options = workspace.options(ExtractOptions, "extract", settings)
+    endpoint = workspace.options(EndpointOptions, "llm", model)
+    identity = _identity(options, endpoint)
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
-        with contextlib.closing(Chat(model, workspace.answers, workspace.key)) as chat:
-            if not _can_resume(records, corpus, options, model):
+        with contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat:
+            if not _can_resume(records, corpus, identity):
                 with records.transaction():
                     records.remove(SOURCE)
-                    records.announce(SOURCE, corpus.digest, _identity(options, model) | {"spent_before": chat.spent()})
+                    records.announce(SOURCE, corpus.digest, identity | {"spent_before": chat.spent()})
             spent_before = Spent(*records.sources()[SOURCE]["options"]["spent_before"])
             budget = limits.budget(chat.spent(), spent_before)
             done = records.done(SOURCE)
@@ -78,7 +95,7 @@ def extract_concepts(
                         causes[answer.error] += 1
                         yield answer
 
-            for extraction in extract(_documents(corpus, done), ask, options, maker=model.model):
+            for extraction in extract(_documents(corpus, done), ask, options, maker=endpoint.model):
                 if extraction.complete:
                     records.add_unit(
                         SOURCE, extraction.document, extraction.concepts, extraction.edges, extraction.skips
@@ -106,19 +123,24 @@ def extract_concepts(
 
 
 def _request(prompt: Prompt) -> Request:
+    from lemmata.graph.concepts.extract import DEFAULTS, SCHEMA, SYSTEM, complaint_of, narrow_schema
+    from lemmata.llm.chat import Request
+
     return Request(SYSTEM, prompt.text, SCHEMA, "extraction", DEFAULTS, complaint_of, narrow_schema(prompt))
 
 
 def _identity(options: ExtractOptions, model: EndpointOptions) -> dict[str, Any]:
     """What must be equal for a later run to resume an earlier one."""
+    from lemmata.graph.concepts.extract import SYSTEM
+
     return {"model": model.model, "prompt": SYSTEM, **asdict(options)}
 
 
-def _can_resume(records: GraphRecordStore, corpus: Corpus, options: ExtractOptions, model: EndpointOptions) -> bool:
+def _can_resume(records: GraphRecordStore, corpus: Corpus, identity: dict[str, Any]) -> bool:
     """Whether the stored answers are of this corpus, this model and these options."""
     source = records.sources().get(SOURCE, {"inputs": None, "options": {}})
     stored = {name: value for name, value in source["options"].items() if name != "spent_before"}
-    return bool(source["inputs"] == corpus.digest and stored == _identity(options, model))
+    return bool(source["inputs"] == corpus.digest and stored == identity)
 
 
 def _documents(corpus: Corpus, done: Collection[str] = ()) -> Iterator[tuple[Document, list[Passage]]]:

@@ -16,15 +16,13 @@ import numpy as np
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Edge, Passage, titled
-from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
 from lemmata.graph.build import compress
 from lemmata.graph.store import GraphRecordStore
 from lemmata.plant.expand import expand
 from lemmata.plant.hierarchy import build_tree, contains
-from lemmata.plant.predict import predict_links
-from lemmata.plant.scorer import measure
 
 PREDICTED = "predicted"  # the name of this source of records
 
@@ -38,16 +36,22 @@ class LinkOptions:
     seed: int = 0  # random seed
 
 
-def link(workspace: Workspace, options: LinkOptions, withheld: Path | None) -> dict[str, Any]:
+def link_graph(
+    workspace: Workspace, *, withheld: str | Path | None = None, settings: Settings | None = None
+) -> dict[str, Any]:
     """Predict the locations that logs report about and the logs they follow up, learned from the known links.
 
     With a split only the links of training logs are learned from; the report measures how many links of the other
     logs are predicted, as if they were unknown. `withheld` is a table of true links that the corpus does not have; the
     report measures how many are predicted.
     """
+    from lemmata.plant.predict import predict_links
+    from lemmata.plant.scorer import measure
+
     begin = time.perf_counter()
+    options = workspace.options(LinkOptions, "link", settings)
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
-        true = [edge[:3] for edge in read_withheld(withheld, corpus)] if withheld else []
+        true = [edge[:3] for edge in read_withheld(Path(withheld), corpus)] if withheld else []
         workspace.progress("reading logs", 0, None)
         logs = [passage for passage in corpus if passage.kind == "log"]
         locations = [document for document in corpus.documents(links=True) if document.kind == "location"]

@@ -43,15 +43,6 @@ from lemmata.graph.concepts.terms import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConceptOptions:
-    """Where concepts come from, besides definitions and named results."""
-
-    metadata: bool = True  # what authors declare: PlanetMath's fields, keywords
-    titles: bool = True  # of documents and sections, where the text confirms them
-    phrases: bool = True  # frequent noun phrases made of words that definitions use
-
-
 class ConceptGraph(NamedTuple):
     """Concepts, and the edges between them and from passages to them."""
 
@@ -125,24 +116,31 @@ _NOT_HEADS = GENERIC_NOUNS | RESULT_NOUNS | _WEAK_HEADS
 def build_concepts(
     passages: Sequence[Passage],
     documents: Iterable[Document],
-    options: ConceptOptions = ConceptOptions(),  # noqa: B008 - frozen
     *,
+    metadata: bool = True,
+    titles: bool = True,
+    phrases: bool = True,
     read: ReadEvidence = read_evidence,
     progress: Progress | None = None,
 ) -> ConceptGraph:
     """Concepts and their edges, in a fixed order; `passages` is iterated twice, `read` may remember passages.
 
+    Besides definitions and named results, concepts come from what authors declare (`metadata`), from `titles` of
+    documents and sections, and from frequent noun `phrases`.
+
     Edges: passage `mentions`, `defines` and `proves` concept; between concepts `is_instance_of`, `uses`,
     `implies`, `generalizes`, `equivalent_to`, `related_to`. Each names its rule as maker and the passage that
     states it as evidence. An empty corpus gives an empty graph.
     """
-    collector = _Collector(list(documents), options, read)
+    collector = _Collector(documents, read)
+    if metadata:
+        collector.read_metadata()
     for passage in _reported(passages, "candidates", progress):
-        collector.read(passage)
-    builder = _Builder(collector.choose())
+        collector.read(passage, titles)
+    builder = _Builder(collector.choose(titles, phrases))
     for passage, found in cluster_map(builder.read, _reported(passages, "mentions", progress), batch=_BATCH):
         builder.add(passage, found)
-    if options.metadata:
+    if metadata:
         builder.relate_declared(collector.documents.values())
     return builder.finish()
 
@@ -182,10 +180,9 @@ class _Entry:
 class _Collector:
     """State of the first pass: candidates, phrases, and how words are written."""
 
-    def __init__(self, documents: Sequence[Document], options: ConceptOptions, read: ReadEvidence) -> None:
+    def __init__(self, documents: Iterable[Document], read: ReadEvidence) -> None:
         self.read_evidence = read
         self.documents = {document.id: document for document in documents}
-        self.options = options
         self.entries: dict[str, _Entry] = {}
         self.passages_with: Counter[str] = Counter()  # phrase key: number of passages
         self.uses: Counter[str] = Counter()  # phrase key: number of uses
@@ -200,9 +197,6 @@ class _Collector:
         self.passages = 0
         self.statements = 0
         self.prose = ProseTerms()
-        if options.metadata:
-            for document in documents:
-                self._read_metadata(document)
 
     def add(self, candidate: Candidate, passage: str, german: bool = False) -> _Entry:
         key = _german(candidate.name) if german else key_of(candidate.name)
@@ -220,8 +214,12 @@ class _Collector:
             entry.definers.setdefault(passage, candidate.rule)
         return entry
 
-    def _read_metadata(self, document: Document) -> None:
-        """What an author declared about a document: keywords, or PlanetMath's fields."""
+    def read_metadata(self) -> None:
+        """What authors declared about their documents: keywords, or PlanetMath's fields."""
+        for document in self.documents.values():
+            self._read_declared(document)
+
+    def _read_declared(self, document: Document) -> None:
         for word in document.metadata.get("keywords", ()):
             name = clean_term(mask(str(word)))
             if name:
@@ -240,7 +238,7 @@ class _Collector:
             if _names_subject(term):
                 self.add(Candidate(term, property_or_object(term), "planetmath"), "")
 
-    def read(self, passage: Passage) -> None:
+    def read(self, passage: Passage, titles: bool) -> None:
         """One passage of the first pass, in order."""
         self.passages += 1
         self.statements += passage.kind not in _PROSE_KINDS
@@ -255,7 +253,7 @@ class _Collector:
             self._read_note(passage, *evidence.note, evidence.german)
         if passage.section:
             self.sections.setdefault(passage.section, passage.id)
-        if self.options.titles:
+        if titles:
             for name in evidence.titled:
                 if _names_subject(name) and len(name.split()) <= _LONGEST_TITLE:
                     self.add(Candidate(name, "object", "title"), passage.id)
@@ -319,9 +317,9 @@ class _Collector:
         """Whether statements are so few that terms are used without being defined."""
         return self.statements * _PASSAGES_PER_STATEMENT < self.passages
 
-    def choose(self) -> dict[str, _Entry]:
+    def choose(self, titles: bool, phrases: bool) -> dict[str, _Entry]:
         """The candidates that become concepts, by key, in the order of first appearance."""
-        if self.options.titles:
+        if titles:
             for section, passage in self.sections.items():
                 for name in title_phrases(section):
                     strong = " " in name and normal(name.split()[-1]) not in _WEAK_HEADS
@@ -330,13 +328,13 @@ class _Collector:
         chosen = {key: entry for key, entry in self.entries.items() if self._is_concept(key, entry)}
         if self.is_prose:
             chosen = {key: entry for key, entry in chosen.items() if self._is_term_of_prose(key, entry)}
-        if self.options.phrases:
+        if phrases:
             for key in list(self._german_phrases(chosen)):
                 chosen[key] = self.add(Candidate(self.written[key], "object", "phrase"), "", german=True)
-        if self.options.phrases and self.is_prose:
+        if phrases and self.is_prose:
             for candidate in self.prose.candidates():
                 chosen[key_of(candidate.name)] = self.add(candidate, "")
-        elif self.options.phrases:
+        elif phrases:
             for key in list(self._frequent_phrases(chosen)):
                 if key not in self.entries:
                     self.add(Candidate(self.written[key], "object", "phrase"), "")

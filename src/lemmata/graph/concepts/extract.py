@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
 from lemmata.core.words import ARTICLES, GENERIC_NOUNS, GERMAN_STOP_WORDS, PHRASE_BREAKS, STOP_WORDS, slug
 from lemmata.graph.concepts.merge import unite
 from lemmata.graph.concepts.terms import FORMULA, key_of, mask, normal, sentence_spans
+
+if TYPE_CHECKING:
+    from lemmata.graph.extract import ExtractOptions
 
 RELATIONS = (
     "is_instance_of", "generalizes", "uses", "implies", "proves", "defines", "equivalent_to", "related_to",
@@ -68,18 +70,6 @@ _SUBJECT = (
 _CALLED = (r".*\b(?:called|termed|heiß\w+|nenn\w+)\W+(?:(?:an?|the|ein\w*)\W+)?", r".*")
 _IF = (r".*\b(?:is|are|be)\W+(?:an?|the)\W+", r"\W*(?:\([^)]*\)\W*)?(?:if|when|whenever|iff)\b.*")
 _DEFINING = (_SUBJECT, _CALLED, _IF)
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractOptions:
-    """What a language model reads of a document."""
-
-    CHOICES: ClassVar = {"chunks": ("ends", "all")}
-    SMALLEST: ClassVar = {"first": 0, "last": 0, "characters": 500}
-    chunks: str = "ends"  # the first and last passages of a document, or all
-    first: int = 2  # first passages that are shown
-    last: int = 2  # last passages that are shown
-    characters: int = 2_000  # of one prompt, so that a small model can read it
 
 
 def _list_of(most: int, items: Mapping[str, Any]) -> dict[str, Any]:
@@ -352,7 +342,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
 def extract(
     documents: Iterable[tuple[Document, Sequence[Passage]]],
     ask: Callable[[Iterable[Prompt]], Iterator[Reply]],
-    options: ExtractOptions = ExtractOptions(),  # noqa: B008 - frozen
+    options: ExtractOptions,
     *,
     maker: str = "llm",
 ) -> Iterator[Extraction]:
