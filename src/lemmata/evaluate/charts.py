@@ -388,9 +388,9 @@ def heat_map(chart: HeatMap) -> str:
     for row, column in chart.outlined:
         parts.append(_rect("outline", left + column * cell + 0.7, top + row * cell + 0.7, cell - 1.4, cell - 1.4))
     key = top + rows * cell + 14  # of the colours, below the matrix
-    for place in range(_KEY_STEPS):
-        share = place / (_KEY_STEPS - 1)
-        parts.append(_rect(f"cell c{chart.colour}", left + 10 * place, key, 10.2, 8, f' fill-opacity="{share:.3f}"'))
+    for step in range(_KEY_STEPS):
+        share = step / (_KEY_STEPS - 1)
+        parts.append(_rect(f"cell c{chart.colour}", left + 10 * step, key, 10.2, 8, f' fill-opacity="{share:.3f}"'))
     key_width = 10 * _KEY_STEPS
     parts.append(_rect("grid", left, key, key_width, 8))
     parts.append(_text(left, key + 22, _tick_label(round(low, 2))))
