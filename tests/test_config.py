@@ -7,19 +7,19 @@ import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import pytest
 from tests.make import lemmata
 
 from lemmata.core.config import Option, all_options, build, merged, options_of, read_toml
 from lemmata.core.errors import ConfigError, near, suggest
+from lemmata.core.records import FLAT
 from lemmata.project import Project
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    FLAT: ClassVar = True
     size: int = 3  # of something
 
 
@@ -36,7 +36,7 @@ class Outer:
     SMALLEST: ClassVar = {"share": 0.0}
     mode: str = "fast"  # or exact
     share: float = 0.5
-    inner: Inner = field(default_factory=Inner)
+    inner: Annotated[Inner, FLAT] = field(default_factory=Inner)
     nested: Nested = field(default_factory=Nested)
 
 
@@ -51,25 +51,28 @@ def test_keys_come_with_default_and_comment_and_nested_records_are_tables() -> N
 
 
 def test_a_table_becomes_a_record() -> None:
-    options = build(Outer, {"share": 1, "size": 7, "nested": {"names": ["anna"]}}, "[t]")
+    options = build(Outer, {"share": 1, "size": 7, "nested": {"names": ["anna"]}}, "t")
     assert options == Outer(share=1.0, inner=Inner(7), nested=Nested(["anna"]))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"mod": "fast"}, r"\[t\] has no key 'mod'; did you mean 'mode'\?"),
-        ({"mode": "slow"}, r"\[t\]: mode = 'slow' \(there are: fast, exact\)"),
-        ({"share": -1.0}, r"\[t\]: share = -1.0 is too small; 0.0 is the least"),
-        ({"share": "much"}, r"\[t\]: share = 'much' should be a float"),
-        ({"nested": {"names": ["anna", "bertha"]}}, r"\[t.nested\]: names = 'bertha'; did you mean 'berta'\?"),
-        ({"nested": {"weights": {"rihgt": 1.0}}}, r"\[t.nested\]: weights = 'rihgt'; did you mean 'right'\?"),
-        ({"nested": {"name": []}}, r"\[t.nested\] has no key 'name'; did you mean 'names'\?"),
+        ({"mod": "fast"}, r"t has no key 'mod'; did you mean 'mode'\?"),
+        ({"mode": "slow"}, r"t\.mode = 'slow' \(there are: fast, exact\)"),
+        ({"share": -1.0}, r"t\.share = -1.0 is too small: at least 0"),
+        ({"share": "much"}, r"t\.share = 'much' should be a number"),
+        ({"size": True}, r"t\.size = True should be a whole number"),
+        ({"nested": {"names": ["anna", "bertha"]}}, r"t\.nested\.names\[1\] = 'bertha'; did you mean 'berta'\?"),
+        ({"nested": {"weights": {"rihgt": 1.0}}}, r"t\.nested\.weights = 'rihgt'; did you mean 'right'\?"),
+        ({"nested": {"weights": {"right": "x"}}}, r"t\.nested\.weights\.right = 'x' should be a number"),
+        ({"nested": {"name": []}}, r"t\.nested has no key 'name'; did you mean 'names'\?"),
+        ({"nested": 3, "sise": 4}, r"t\.nested = 3 should be an object; t has no key 'sise'; did you mean 'size'\?"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_cure(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        build(Outer, values, "[t]")
+        build(Outer, values, "t")
 
 
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:
@@ -117,8 +120,8 @@ def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:
 def test_misspelled_miners_and_sources_of_pairs_are_refused_when_the_settings_are_read(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "w")
     for text, message in (
-        ('[run]\nmine = ["paris"]\n', r"\[run\]: mine = 'paris'; did you mean 'pairs'\?"),
-        ("[mine.pairs.weights]\ntitel = 2.0\n", r"\[mine.pairs\]: weights = 'titel'; did you mean 'title'\?"),
+        ('[run]\nmine = ["paris"]\n', r"run\.mine\[0\] = 'paris'; did you mean 'pairs'\?"),
+        ("[mine.pairs.weights]\ntitel = 2.0\n", r"mine\.pairs\.weights = 'titel'; did you mean 'title'\?"),
     ):
         project.config_file.write_text(text)
         with pytest.raises(ConfigError, match=message):

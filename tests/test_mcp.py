@@ -185,9 +185,10 @@ def test_mistakes_are_told_to_the_agent_in_one_sentence(server: StdioServerParam
     assert all(result.is_error and "\n" not in text_of(result) for result in results)
     assert "there is no passage 'widgets#evn'" in text_of(unknown)
     assert "beyond" in text_of(beyond)
-    assert text_of(too_many) == "wrong arguments of search: 'k' should be less than or equal to 20"
-    assert "'query' should have at least 1 character; 'k' should be a valid integer" in text_of(empty)
-    assert text_of(missing) == "wrong arguments of bridge: 'source' is missing; 'target' is missing"
+    assert "k = 1000 is too large: at most 20" in text_of(too_many)
+    assert "query = '' is too small" in text_of(empty)
+    assert "k = 'many' should be a whole number" in text_of(empty)
+    assert text_of(missing) == "the request lacks 'source'; the request lacks 'target'"
     assert "two different" in text_of(same)
     assert "theorem" in text_of(kind)
 

@@ -31,7 +31,7 @@ from lemmata.core.types import Floats, Mask  # noqa: E402
 from lemmata.core.workspace import read_manifest  # noqa: E402
 from lemmata.maintain.info import doctor  # noqa: E402
 from lemmata.project import Project  # noqa: E402
-from lemmata.search.retriever import Filter  # noqa: E402
+from lemmata.search.filter import Filter  # noqa: E402
 from lemmata.vectors import milvus  # noqa: E402
 from lemmata.vectors.exact import ExactIndex  # noqa: E402
 from lemmata.vectors.milvus import MilvusIndex, count_vectors, drop_collections  # noqa: E402

@@ -17,7 +17,7 @@ from lemmata.core.workspace import vector_set
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import open_graph
 from lemmata.project import Project
-from lemmata.search.retriever import Filter
+from lemmata.search.filter import Filter
 
 FILLING = [f"Nothing but filler number {word} stands here." for word in "abc def ghi jkl mno pqr stu".split()]
 NOTES = {

@@ -310,7 +310,7 @@ def test_a_pretrained_model_can_be_the_base_of_the_run(base: Path, tmp_path: Pat
         ("MRR@10,R@20", "MRR@10,X@20", "there is no measure 'X@20'"),
         ('base = "hashing"', 'base = "dream"', "there is no encoder 'dream'"),
         ('base = "hashing"', 'base = "tuned"', "base = 'tuned' would be compared with itself"),
-        ('base = "hashing"', "base = 7", "base = 7 should be a str"),
+        ('base = "hashing"', "base = 7", "base = 7 should be a text"),
     ],
 )
 def test_bad_settings_are_refused_before_any_stage(

@@ -15,9 +15,10 @@ from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
 from lemmata.core.workspace import vector_set, write_manifest
 from lemmata.project import Project
 from lemmata.search import index as index_stage
+from lemmata.search.filter import Filter
 from lemmata.search.fusion import Fusion
 from lemmata.search.ranking import diversify
-from lemmata.search.retriever import Filter, Retriever
+from lemmata.search.retriever import Retriever
 from lemmata.vectors import fill as vectors_stage
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex

@@ -36,7 +36,7 @@ from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
 from lemmata.server.opened import state_of
-from lemmata.server.records import latex_text
+from lemmata.server.references import latex_text
 from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access, check_binding
 from lemmata.server.service import Service
@@ -514,7 +514,7 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
         "take one of these names",
     )
     error = refused(post("/v1/embeddings", json={"model": "hashing", "input": []}), 422, "invalid")
-    assert (error["message"], error["cure"]) == ("input is too small", "at least 1 items")
+    assert (error["message"], error["cure"]) == ("input = [] is too small", "at least 1 items")
     refused(client.get(f"/similar/{SPONGE}?k=many"), 422, "invalid")
     refused(client.get(f"/similar/{SPONGE}?no=1"), 422, "invalid")
     refused(client.get("/passages/" + "x" * 2001), 422, "invalid")

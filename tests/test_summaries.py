@@ -24,7 +24,7 @@ from lemmata.encode.hashing import HashingEncoder
 from lemmata.evaluate.tasks import task_from
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
-from lemmata.search.retriever import Filter
+from lemmata.search.filter import Filter
 from lemmata.search.summaries.score import SummaryIndex
 from lemmata.search.summaries.store import open_summaries
 from lemmata.search.summaries.texts import encode_summaries

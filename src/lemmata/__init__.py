@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from lemmata.corpus.corpus import Corpus
     from lemmata.ingest.ingest import IngestReport
     from lemmata.project import Project
-    from lemmata.search.retriever import Filter, Retriever
+    from lemmata.search.filter import Filter
+    from lemmata.search.retriever import Retriever
 
 __all__ = [
     "ConfigError",
@@ -34,7 +35,8 @@ _HOMES = {
     "core.errors": ("ConfigError", "InputError", "LemmataError", "WorkspaceError"),
     "ingest.ingest": ("IngestReport",),
     "project": ("Project",),
-    "search.retriever": ("Filter", "Retriever"),
+    "search.filter": ("Filter",),
+    "search.retriever": ("Retriever",),
     "corpus.corpus": ("Corpus",),
     "core.types": ("Document", "Hit", "Link", "Passage", "Reference"),
 }

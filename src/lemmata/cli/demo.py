@@ -63,7 +63,7 @@ def demo(
     search(question, folder, k=3)
     step("How does a theorem hang together with the question? By its path through the graph, from what is nearest.",
          f'search "{question}" -w {folder} -k 2 --kind theorem --paths')  # fmt: skip
-    search(question, folder, k=2, kind=["theorem"], paths=True)
+    search(question, folder, k=2, kinds=["theorem"], paths=True)
     step("How do two distant ideas hang together?", f"bridge concept:bailey-pair concept:hook -w {folder} -k 2")
     bridge("concept:bailey-pair", "concept:hook", folder, k=2)
     step("How good is it? 64 questions with known answers, used for nothing else.",

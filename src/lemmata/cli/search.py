@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +25,8 @@ from lemmata.cli.output import (
     showing_progress,
 )
 from lemmata.core.errors import LemmataError
+from lemmata.core.records import Member, members_of, schema_of
+from lemmata.search.filter import Filter
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     from lemmata.core.types import Hit, Step
     from lemmata.corpus.corpus import Corpus
     from lemmata.project import Project
-    from lemmata.search.retriever import Filter
     from lemmata.search.tokens import Tokenizer
 
 
@@ -180,18 +184,6 @@ def _remove_encoder(project: Project, encoder: str, as_json: bool) -> None:
 
 
 Count = Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=10_000)]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; repeatable.", metavar="KIND")]
-Documents = Annotated[list[str] | None, typer.Option("--document", help="Only this document.", metavar="ID")]
-Categories = Annotated[list[str] | None, typer.Option("--category", help="Only this category.", metavar="NAME")]
-Since = Annotated[str, typer.Option(help="Only from this ISO date.", metavar="DATE")]
-Until = Annotated[str, typer.Option(help="Only up to this ISO date.", metavar="DATE")]
-Locations = Annotated[
-    list[str] | None, typer.Option("--location", help="Only logs about this location or one below it.", metavar="ID")
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option("--where", help="Only with this value in a column; repeatable.", metavar="COLUMN=VALUE"),
-]
 Rerank = Annotated[int, typer.Option(help="Let a cross-encoder rerank this many hits; 0: none.", min=0, max=10_000)]
 Reranker = Annotated[
     str, typer.Option(help="Cross-encoder for --rerank; default: the one trained last.", metavar="MODEL")
@@ -199,6 +191,44 @@ Reranker = Annotated[
 Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
+def _with_filter(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for each field of a filter in the place of its parameter `only`."""
+    signature = inspect.signature(command, eval_str=True)
+    options = {member.name: _filter_option(member) for member in members_of(Filter)}
+    others = [parameter for parameter in signature.parameters.values() if parameter.name != "only"]
+    place = list(signature.parameters).index("k") + 1
+    parameters = [*others[:place], *options.values(), *others[place:]]
+
+    @functools.wraps(command)
+    def filtered(*positional: Any, **arguments: Any) -> None:
+        values = {name: arguments.pop(name, None) for name in options}
+        cells = [condition.partition("=") for condition in values["where"] or ()]
+        for column, sign, value in cells:
+            if not (column.strip() and sign):
+                raise LemmataError(f"--where needs COLUMN=VALUE, not {column + sign + value!r}")
+        values["where"] = [(column.strip(), value.strip()) for column, _, value in cells]
+        given = {name: value if isinstance(value, str) else tuple(value) for name, value in values.items() if value}
+        command(*positional, only=Filter(**given), **arguments)
+
+    vars(filtered)["__signature__"] = signature.replace(parameters=parameters)
+    filtered.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return filtered
+
+
+def _filter_option(member: Member) -> inspect.Parameter:
+    """The option of a field: --kind for kinds, repeatable; COLUMN=VALUE for pairs."""
+    schema = schema_of(member.hint)
+    name = member.name if schema["type"] != "array" else member.name.replace("ies", "y").removesuffix("s")
+    metavar = {"string": "DATE", "object": "COLUMN=VALUE"}.get(schema["type"], name.upper())
+    kind = str if schema["type"] == "string" else list[str] | None
+    default = "" if kind is str else None
+    option = typer.Option(f"--{name}", help=member.description, metavar=metavar)
+    return inspect.Parameter(
+        member.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=Annotated[kind, option]
+    )
+
+
+@_with_filter
 def search(
     text: Annotated[str, typer.Argument(help="The query.", metavar="TEXT")],
     workspace: WorkspaceDir = HERE,
@@ -206,18 +236,13 @@ def search(
     retriever: Annotated[
         str, typer.Option(help="auto, hybrid, dense, lexical, diffusion, geodesic; auto:ENCODER …", metavar="NAME")
     ] = "auto",
-    kind: Kinds = None,
-    document: Documents = None,
-    category: Categories = None,
-    since: Since = "",
-    until: Until = "",
-    location: Locations = None,
-    where: Where = None,
     diversity: Diversity = 0.0,
     rerank: Rerank = 0,
     reranker: Reranker = "",
     paths: Annotated[bool, typer.Option("--paths", help="Show the path through the graph to each hit.")] = False,
     as_json: AsJson = False,
+    *,
+    only: Filter,
 ) -> None:
     """Search the corpus."""
     from lemmata.project import Project
@@ -226,7 +251,6 @@ def search(
         raise LemmataError("--reranker needs --rerank N: the number of hits that it reads")
     if not text.strip():
         raise LemmataError("the query is empty: write what to search for")
-    only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
         hits = opened.search(
             text, k, retriever=retriever, only=only, diversity=diversity, rerank=rerank, reranker=reranker, paths=paths
@@ -238,24 +262,19 @@ def search(
         _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)
 
 
+@_with_filter
 def similar(
     identity: Annotated[str, typer.Argument(help="Id of a passage.", metavar="ID")],
     workspace: WorkspaceDir = HERE,
     k: Count = 10,
-    kind: Kinds = None,
-    document: Documents = None,
-    category: Categories = None,
-    since: Since = "",
-    until: Until = "",
-    location: Locations = None,
-    where: Where = None,
     diversity: Diversity = 0.0,
     as_json: AsJson = False,
+    *,
+    only: Filter,
 ) -> None:
     """Find passages similar to a passage."""
     from lemmata.project import Project
 
-    only = _filter(kind, document, category, since, until, location, where)
     with Project(workspace).retriever() as opened:
         row = row_of(opened.corpus, identity)
         hits = opened.similar(identity, k, only=only, diversity=diversity)
@@ -303,32 +322,6 @@ def bridge(
     for passage in found.passages[:10]:
         paths = ", ".join(map(str, passage.paths))
         console.print(f"  {passage.score:.3f}  {passage.id}  on path {paths}", markup=False, highlight=False)
-
-
-def _filter(
-    kinds: list[str] | None,
-    documents: list[str] | None,
-    categories: list[str] | None,
-    since: str,
-    until: str,
-    locations: list[str] | None,
-    where: list[str] | None,
-) -> Filter:
-    from lemmata.search.retriever import Filter
-
-    cells = [condition.partition("=") for condition in where or ()]
-    for condition, (column, sign, _) in zip(where or (), cells, strict=True):
-        if not (column.strip() and sign):
-            raise LemmataError(f"--where needs COLUMN=VALUE, not {condition!r}")
-    return Filter(
-        tuple(kinds or ()),
-        tuple(documents or ()),
-        tuple(categories or ()),
-        since,
-        until,
-        tuple(locations or ()),
-        tuple((column.strip(), value.strip()) for column, _, value in cells),
-    )
 
 
 def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool, tokenizer: Tokenizer) -> None:

@@ -1,22 +1,19 @@
 """Settings files to option records, and back to a list of every key; an unknown key is an error with a suggestion.
 
-An option record is a frozen dataclass with a default for every field. The comment behind a field is its description:
-`options_of` reads it from the source, so that a key is documented in one place.
+An option record is a frozen dataclass with a default for every field; `core.records` reads its description and checks
+the values.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
-import io
-import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from lemmata.core import records
 from lemmata.core.errors import ConfigError, suggest
 
 Options = TypeVar("Options")
@@ -83,7 +80,7 @@ def read_toml(path: Path, tables: Mapping[str, str] = TABLES) -> dict[str, Any]:
             if not isinstance(content, dict):
                 raise ConfigError(f"{path}: {name} should be a table: [{name}]")
             if _has_keys(content):
-                build(load_options(repeated or tables[table]), content, f"{path}: [{name}]")
+                build(load_options(repeated or tables[table]), content, f"{path}: {name}")
     return config
 
 
@@ -101,80 +98,22 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options:
-    """An option record from a table.
-
-    A field that is itself a record takes its keys from a table of its own name or, where its class says `FLAT = True`,
-    from this table. `CHOICES` of the class are checked, for each entry of a list and each key of a table, and so are
-    the values in `SMALLEST`.
-    """
-    defaults = kind()
-    parts = {f.name: getattr(defaults, f.name) for f in fields(kind)}  # type: ignore[arg-type]
-    flat = {name: value for name, value in parts.items() if is_dataclass(value) and getattr(value, "FLAT", False)}
-    keys = [name for name in parts if name not in flat]
-    keys += [f.name for value in flat.values() for f in fields(value)]
-    for key in values:
-        if key not in keys:
-            raise ConfigError(f"{where} has no key {key!r}{suggest(key, keys)}")
-    arguments: dict[str, Any] = {}
-    for name, default in parts.items():
-        if name in flat:
-            own = {f.name for f in fields(default)}
-            arguments[name] = build(type(default), {key: values[key] for key in values if key in own}, where)
-        elif is_dataclass(default) and not isinstance(default, type):
-            arguments[name] = build(type(default), values.get(name, {}), f"{where.removesuffix(']')}.{name}]")
-        elif name in values:
-            arguments[name] = _checked(kind, name, values[name], default, where)
-    return kind(**arguments)
-
-
-def _checked(kind: type[Any], name: str, value: Any, default: Any, where: str) -> Any:
-    expected = type(default)
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not expected:
-        article = "an" if expected.__name__[0] in "aeiou" else "a"
-        raise ConfigError(f"{where}: {name} = {value!r} should be {article} {expected.__name__}")
-    choices = getattr(kind, "CHOICES", {}).get(name, ())
-    for word in (value if isinstance(value, list | dict) else [value]) if choices else ():
-        if word not in choices:
-            raise ConfigError(f"{where}: {name} = {word!r}{suggest(str(word), choices)}")
-    smallest = getattr(kind, "SMALLEST", {}).get(name)
-    if smallest is not None and value < smallest:
-        raise ConfigError(f"{where}: {name} = {value!r} is too small; {smallest} is the least")
-    return value
+    """An option record from a table; a field that is itself a record is a table of its own name, unless it is flat."""
+    return records.build(kind, values, where, ConfigError)
 
 
 def options_of(kind: type[Any], table: str) -> Iterator[Option]:
     """Every key of an option record, with its default and its description; nested records follow as tables."""
-    defaults = kind()
-    comments = _field_comments(kind)
     nested = []
-    for f in fields(kind):
-        default = getattr(defaults, f.name)
+    for name, hint, default, description in records.members_of(kind):
         if not is_dataclass(default):
-            yield Option(table, f.name, default, comments.get(f.name, ""))
-        elif getattr(default, "FLAT", False):
+            yield Option(table, name, default, description)
+        elif records.is_flat(hint):
             yield from options_of(type(default), table)
         else:
-            nested.append((type(default), f"{table}.{f.name}"))
+            nested.append((type(default), f"{table}.{name}"))
     for record, name in nested:
         yield from options_of(record, name)
-
-
-def _field_comments(kind: type[Any]) -> dict[str, str]:
-    """The comment behind each field in the source of a dataclass."""
-    source = inspect.cleandoc("\n" + inspect.getsource(kind))
-    comments = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
-    record = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
-    return {
-        node.target.id: comments[node.end_lineno]
-        for node in record.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
-    }
 
 
 def all_options(config: Mapping[str, Any] | None = None) -> list[tuple[Option, Any]]:

@@ -128,7 +128,7 @@ class Workspace:
 
     def options(self, kind: type[Options], table: str, settings: Settings | None = None) -> Options:
         """The options of a verb: `settings` over the table of `lemmata.toml`."""
-        return build(kind, merged(self.config.get(table, {}), settings or {}), f"[{table}]")
+        return build(kind, merged(self.config.get(table, {}), settings or {}), table)
 
     def named_options(
         self, kind: type[Options], group: str, name: str, settings: Settings | None = None, *, required: bool = False
@@ -138,7 +138,7 @@ class Workspace:
         if name not in tables and (tables or required):
             names = ", ".join(tables) or "none yet"
             raise ConfigError(f"{self.config_file} has no table [{group}.{name}] (there are: {names})")
-        return build(kind, merged(tables.get(name, {}), settings or {}), f"[{group}.{name}]")
+        return build(kind, merged(tables.get(name, {}), settings or {}), f"{group}.{name}")
 
     @contextlib.contextmanager
     def reporting_to(self, progress: Progress) -> Iterator[None]:

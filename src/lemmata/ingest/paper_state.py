@@ -18,7 +18,6 @@ from lemmata.latex.statements import Structure
 class PaperOptions:
     """How the text of a paper is split into passages."""
 
-    FLAT: ClassVar = True  # its keys belong to the table [ingest]
     CHOICES: ClassVar = {"chunks": ("rest", "all", "none"), "long_statements": ("cut", "drop", "keep")}
     SMALLEST: ClassVar = {"chunk_size": 1, "chunk_overlap": 0, "longest_statement": 1}
 

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Annotated, Any, BinaryIO, ClassVar
 
 from lemmata.core.archives import open_decompressed, read_package
 from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.core.files import sha256_of
+from lemmata.core.records import FLAT
 from lemmata.core.types import Label, Passage, Reading, Skip
 from lemmata.core.workers import count_step, time_limit
 from lemmata.ingest.beir import read_passages
@@ -50,7 +51,7 @@ class IngestOptions:
     SMALLEST: ClassVar = {"seconds": 1}
 
     reader: str = "auto"  # auto, papers, logs, hierarchy, passages, text or pdf
-    papers: PaperOptions = field(default_factory=PaperOptions)
+    papers: Annotated[PaperOptions, FLAT] = field(default_factory=PaperOptions)  # its keys belong to [ingest]
     columns: Columns = field(default_factory=Columns)
     seconds: float = 120  # time limit for one paper or file
 

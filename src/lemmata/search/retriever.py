@@ -10,7 +10,7 @@ import datetime
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
+from lemmata.search.filter import Filter
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.paths import direct_path
@@ -46,23 +47,6 @@ RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _DIVERSIFIED = 100  # first hits that `diversity` orders anew
 _RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)
 _ISO_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T.+)?)?)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Restricts a search; an empty field allows all.
-
-    A category includes its subcategories (math includes math.CO), a location everything below it.
-    """
-
-    kinds: tuple[str, ...] = ()
-    documents: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    since: str = ""  # ISO date, inclusive
-    until: str = ""
-    locations: tuple[str, ...] = ()
-    where: tuple[tuple[str, str], ...] = ()  # column and value of the metadata, in any case of letters
-    ids: tuple[str, ...] = ()  # of passages; unknown ones are ignored
 
 
 def split_reranker(name: str) -> tuple[str, int, str]:
@@ -397,8 +381,8 @@ class Retriever:
         if only.since[:shorter] > only.until[:shorter]:
             raise LemmataError(f"nothing is both since {only.since} and until {only.until}: change one of them")
         mask = self.corpus.select(**asdict(only))
-        several = max(map(len, (only.kinds, only.documents, only.categories, only.locations, only.where))) > 1
-        if several or not mask.any():
+        lists = (values for name, values in asdict(only).items() if isinstance(values, tuple) and name != "ids")
+        if not mask.any() or any(len(values) > 1 for values in lists):
             self._check_names(only)
         return mask
 

@@ -24,10 +24,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lemmata.core.errors import InputError
+from lemmata.core.records import arguments_of, parameters_of
 from lemmata.server.failures import StatusError, describe_error, error_record
 from lemmata.server.metrics import Metrics
-from lemmata.server.openapi import ENDPOINTS, ID, Endpoint, document
-from lemmata.server.schemas import checked, parsed
+from lemmata.server.openapi import ENDPOINTS, Endpoint, document
 from lemmata.server.security import HEADERS, Access
 from lemmata.server.service import Service
 from lemmata.server.threads import Workers
@@ -94,9 +94,10 @@ class _Api:
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
         """The answer of the method of the Service that an endpoint names, or of one of those below."""
-        arguments = _arguments(endpoint, request)
-        if endpoint.body is not None:
-            arguments |= checked(endpoint.body, await self._body(request))
+        values = _parameters(endpoint, request)
+        if endpoint.method == "POST":
+            values = await self._body(request)
+        arguments = arguments_of(endpoint.function, values, InputError)
         if endpoint.name == "ask":
             return await self._ask(arguments)
         if endpoint.name == "metrics":
@@ -175,22 +176,23 @@ class _Api:
         return StreamingResponse(stream(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _arguments(endpoint: Endpoint, request: Request) -> dict[str, Any]:
-    """The id in the path and the parameters of the query, checked, with their defaults."""
-    arguments: dict[str, Any] = {}
-    if "id" in request.path_params:
-        arguments["identity"] = checked(ID, request.path_params["id"], "the id")
-    for name in request.query_params:
-        if name not in endpoint.parameters:
+def _parameters(endpoint: Endpoint, request: Request) -> dict[str, Any]:
+    """The id in the path and the parameters of the query, as the types that they should have."""
+    properties = parameters_of(endpoint.function)["properties"] if endpoint.method == "GET" else {}
+    values: dict[str, Any] = {"identity": request.path_params["id"]} if "id" in request.path_params else {}
+    for name, text in request.query_params.items():
+        if name not in properties or name == "identity":
             raise InputError(f"there is no parameter {name!r}")
-    for name, schema in endpoint.parameters.items():
-        if name in request.query_params:
-            arguments[name] = parsed(schema, request.query_params[name], name)
-        elif "default" in schema:
-            arguments[name] = schema["default"]
-        elif name in endpoint.required:
-            raise InputError(f"the parameter {name!r} is missing")
-    return arguments
+        values[name] = _read_parameter(text, properties[name]["type"])
+    return values
+
+
+def _read_parameter(text: str, kind: str) -> Any:
+    """The value that a text means; the text where it means none."""
+    if kind == "integer" and text.isascii() and "_" not in text:
+        with contextlib.suppress(ValueError):
+            return int(text)
+    return {"true": True, "false": False}.get(text, text) if kind == "boolean" else text
 
 
 async def _read(request: Request, most: int) -> bytes:

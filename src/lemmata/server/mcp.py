@@ -13,23 +13,33 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import anyio
 import uvicorn
-from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field, ValidationError
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lemmata.core.errors import LemmataError
+from lemmata.core.errors import InputError, LemmataError, suggest
+from lemmata.core.records import FLAT, Described, arguments_of, parameters_of
 from lemmata.latex.sentences import cut
 from lemmata.search.ask import harmless, quoted
+from lemmata.search.filter import Filter
 from lemmata.server.failures import error_record
-from lemmata.server.openapi import DEEPEST
+from lemmata.server.records import DEEPEST
 from lemmata.server.run import listen
 from lemmata.server.security import Access
 from lemmata.server.service import Service
@@ -50,107 +60,95 @@ _MOST_NEIGHBOURS = 20
 _LONGEST_ENTRY = 1000  # characters of a BibTeX entry in the text
 _log = logging.getLogger("lemmata.server")
 _REFRESH = 2.0  # seconds between two looks at whether the workspace was rebuilt
-Count = Annotated[int, Field(description="Number of results of this page.", ge=1, le=20)]
-Offset = Annotated[int, Field(description="Where this page begins: next_offset of the page before.", ge=0, le=DEEPEST)]
-Query = Annotated[str, Field(description="What to look for, in words or LaTeX.", min_length=1, max_length=4000)]
-PassageId = Annotated[str, Field(description="Id of a passage, as search gives it.", min_length=1, max_length=1000)]
-End = Annotated[str, Field(description="An id, the name of a concept, or a text.", min_length=1, max_length=4000)]
+Count = Annotated[int, Described("Number of results of this page.", 1, 20)]
+Offset = Annotated[int, Described("Where this page begins: next_offset of the page before.", 0, DEEPEST)]
+Query = Annotated[str, Described("What to look for, in words or LaTeX.", 1, 4000)]
+PassageId = Annotated[str, Described("Id of a passage, as search gives it.", 1, 1000)]
+End = Annotated[str, Described("An id, the name of a concept, or a text.", 1, 4000)]
 
 
-def make_server(service: Service) -> MCPServer:
-    """The tools over a workspace."""
-    from importlib.metadata import version
+class Tools:
+    """The tools over a workspace; a tool is a method, its schema the signature of that."""
 
-    server = _Server(
-        "lemmata", instructions=_INSTRUCTIONS, version=version("lemmata"), log_level="WARNING", subscriptions=False
-    )
-    annotations = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
-    @server.tool(annotations=annotations, structured_output=False)
-    def search(
-        query: Query,
-        k: Count = 10,
-        offset: Offset = 0,
-        kinds: Annotated[
-            list[str] | None, Field(description="Only these kinds: theorem, definition, chunk, log, …")
-        ] = None,
-        documents: Annotated[list[str] | None, Field(description="Only passages of these documents, by id.")] = None,
-        locations: Annotated[list[str] | None, Field(description="Only logs about these locations of a plant.")] = None,
-        since: Annotated[str, Field(description="Only from this ISO date on.")] = "",
-        until: Annotated[str, Field(description="Only up to this ISO date.")] = "",
-    ) -> CallToolResult:
+    def search(self, query: Query, only: Annotated[Filter, FLAT], k: Count = 10, offset: Offset = 0) -> CallToolResult:
         """Find passages of the corpus for a question, a claim or some words; the best first."""
-        only = {"kinds": kinds or (), "documents": documents or (), "locations": locations or ()}
-        with _told():
-            found = service.search(query, k, offset=offset, filter={**only, "since": since, "until": until})
+        found = self._service.search(query, k, offset=offset, filter=only)
         return _hits(found["hits"], found["next_offset"], {"query": query, "note": found["note"]})
 
-    @server.tool(annotations=annotations, structured_output=False)
-    def similar(id: PassageId, k: Count = 10, offset: Offset = 0) -> CallToolResult:  # noqa: A002 - the word of the API
+    def similar(self, id: PassageId, k: Count = 10, offset: Offset = 0) -> CallToolResult:  # noqa: A002 - as in the API
         """Find the passages that are most like a passage."""
-        with _told():
-            hits = service.similar(id, offset + k + 1)["hits"]
+        hits = self._service.similar(id, offset + k + 1)["hits"]
         more = len(hits) > offset + k and offset + k < DEEPEST
         return _hits(hits[offset : offset + k], offset + k if more else None, {"id": id})
 
-    @server.tool(annotations=annotations, structured_output=False)
     def passage(
+        self,
         id: PassageId,  # noqa: A002
-        offset: Annotated[int, Field(description="Character of text and proof where this page begins.", ge=0)] = 0,
+        offset: Annotated[int, Described("Character of text and proof where this page begins.", 0)] = 0,
     ) -> CallToolResult:
         """Show one passage: text, proof, where it stands, what it uses and what uses it."""
-        with _told():
-            return _passage(service.passage(id), offset)
+        return _passage(self._service.passage(id), offset)
 
-    @server.tool(annotations=annotations, structured_output=False)
     def bridge(
-        source: End, target: End, k: Annotated[int, Field(description="Number of paths.", ge=1, le=10)] = 3
+        self, source: End, target: End, k: Annotated[int, Described("Number of paths.", 1, 10)] = 3
     ) -> CallToolResult:
         """Connect two ideas by paths through the graph of references and concepts."""
-        with _told():
-            return _bridge(service.bridge(source, target, k))
+        return _bridge(self._service.bridge(source, target, k))
 
-    @server.tool(annotations=annotations, structured_output=False)
     def outline(
-        document: Annotated[str, Field(description="Id of a document; empty: list the documents.")] = "",
-        offset: Annotated[int, Field(description="next_offset of the page before.", ge=0)] = 0,
-        k: Annotated[int, Field(description="Number of entries of this page.", ge=1, le=100)] = 50,
+        self,
+        document: Annotated[str, Described("Id of a document; empty: list the documents.")] = "",
+        offset: Annotated[int, Described("next_offset of the page before.", 0)] = 0,
+        k: Annotated[int, Described("Number of entries of this page.", 1, 100)] = 50,
     ) -> CallToolResult:
         """List the documents of the corpus, or the passages of one document in its order, without their texts."""
-        with _told():
-            return _outline(service.outline(document, offset, k))
-
-    return server
+        return _outline(self._service.outline(document, offset, k))
 
 
-class _Server(MCPServer):
-    """Tells wrong arguments in one sentence."""
+TOOLS: tuple[Callable[..., CallToolResult], ...] = (
+    Tools.search,
+    Tools.similar,
+    Tools.passage,
+    Tools.bridge,
+    Tools.outline,
+)
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+
+def make_server(service: Service) -> Server[Any]:
+    """The tools over a workspace as a server."""
+    tools = Tools(service)
+    functions = {function.__name__: function for function in TOOLS}
+    annotations = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+    listed = [
+        Tool(name=name, description=tool.__doc__, input_schema=parameters_of(tool), annotations=annotations)
+        for name, tool in functions.items()
+    ]
+
+    def answer(name: str, values: dict[str, Any]) -> CallToolResult:
+        """The answer of a tool; what the user can cure is told to the agent."""
         try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            if isinstance(error.__cause__, ValidationError):
-                raise ToolError(_wrong_arguments(name, error.__cause__)) from error.__cause__
-            raise
+            if name not in functions:
+                raise InputError(f"there is no tool {name!r}{suggest(name, list(functions))}")
+            return functions[name](tools, **arguments_of(functions[name], values, InputError))
+        except LemmataError as error:
+            return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
 
+    async def list_tools(_context: Any, _params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=listed)
 
-def _wrong_arguments(tool: str, error: ValidationError) -> str:
-    """What is wrong with each argument, by pydantic's messages, which begin with a noun: `Input should be …`."""
-    problems = {
-        str(problem["loc"][0]): "is missing" if problem["type"] == "missing" else problem["msg"].partition(" ")[2]
-        for problem in error.errors()
-    }
-    return f"wrong arguments of {tool}: " + "; ".join(f"{name!r} {problem}" for name, problem in problems.items())
+    async def call_tool(_context: Any, params: CallToolRequestParams) -> CallToolResult:
+        return await anyio.to_thread.run_sync(answer, params.name, params.arguments or {})
 
-
-@contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """What the user can cure is told to the agent; anything else is a failure of the server."""
-    try:
-        yield
-    except LemmataError as error:
-        raise ToolError(str(error)) from error
+    return Server(
+        "lemmata",
+        version=version("lemmata"),
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
 
 
 # ---------------------------------------------------------------- answers
@@ -205,7 +203,7 @@ def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
     statement, proof = record["text"], record["proof"]
     whole = f"{statement}\n\nProof. {proof}" if proof else statement
     if offset and offset >= len(whole):
-        raise ToolError(f"{record['id']} has {len(whole)} characters: offset is beyond them")
+        raise InputError(f"{record['id']} has {len(whole)} characters: offset is beyond them")
     page = whole[offset : offset + _PAGE]
     next_offset = offset + _PAGE if offset + _PAGE < len(whole) else None
     text = _Text()
@@ -276,7 +274,12 @@ def _name(text: str) -> str:
 def run_stdio(folder: Path) -> None:
     """Answer on stdin and stdout until stdin ends."""
     with _serving(folder) as service:
-        make_server(service).run("stdio")
+        anyio.run(_answer_on_stdio, make_server(service))
+
+
+async def _answer_on_stdio(server: Server[Any]) -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
 
 
 def run_http(folder: Path, port: int) -> None:

@@ -1,16 +1,331 @@
-"""The JSON records that the command line, REST, MCP and the page share."""
+"""The JSON records that the command line, REST, MCP and the page share; the OpenAPI document is made from them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-if TYPE_CHECKING:
-    from lemmata.core.types import Document, Hit, Passage
+from lemmata.core.records import Described
+from lemmata.core.types import Document, Hit, Skip, Step
+from lemmata.search.bridge import BridgePassage, BridgePath
+from lemmata.search.filter import LONGEST_NAME
 
-
+DEEPEST = 1000  # hits that can be reached by paging
+MOST_HITS = 100
 _SHORT = 200  # characters of an excerpt without a query
+
+# ---------------------------------------------------------------- requests
+
+Id = Annotated[str, Described(least=1, most=LONGEST_NAME)]
+End = Annotated[Id, Described("An id of the graph, the name of a concept, or a text.")]
+HitCount = Annotated[int, Described("Number of results.", 1, MOST_HITS)]
+Html = Annotated[bool, Described("Whether hits have an excerpt as HTML.")]
+Text = Annotated[str, Described(least=1, most=200_000)]
+
+# ---------------------------------------------------------------- answers
+
+Count = Annotated[int, Described(least=0)]
+Line = Annotated[int, Described("From 1.", least=1)] | None
+Date = Annotated[str, Described("ISO date.")] | None
+NextOffset = Annotated[int, Described("Where the next page begins; null on the last one.", least=1)] | None
+TitleHtml = Annotated[str, Described("The title as safe HTML where it has formulas; else empty.")]
+
+
+class Answer(TypedDict):
+    """Every answer about a workspace."""
+
+    generation: Annotated[int, Described(least=1)]  # Number of its state; it grows when a rebuilt one is taken over.
+
+
+class Page(Answer):
+    total: Count
+    next_offset: NextOffset
+
+
+class Shown(TypedDict):
+    kind: str
+    title: str
+    title_html: TitleHtml
+    excerpt: str
+    html: str  # The excerpt as safe HTML.
+
+
+class DocumentRecord(TypedDict):
+    id: str
+    title: str
+    authors: list[str]
+    date: Date
+    categories: list[str]
+    kind: str
+
+
+class HitRecord(TypedDict):
+    """One result of a search, as `lemmata search --json` prints it."""
+
+    rank: Annotated[int, Described(least=1)]
+    id: str
+    score: float  # Higher is better; the scale depends on the retriever.
+    kind: str
+    document: str
+    title: str
+    text: str
+    path: list[Step]  # The way through the graph that leads to the hit.
+    file: str
+    line: Line
+    last_line: Line
+    date: Date
+    section: str
+    location: list[str]
+    repeats: list[str]  # Ids of passages with the same text.
+
+
+class ServedHit(HitRecord):
+    """A hit with the title of its document; with HTML where it was asked for."""
+
+    document_title: str
+    html: NotRequired[str]  # An excerpt as safe HTML with MathML.
+    title_html: NotRequired[TitleHtml]
+    document_title_html: NotRequired[TitleHtml]
+
+
+class Facet(TypedDict):
+    value: str
+    count: Count
+    title: NotRequired[str]  # Of a document or location.
+
+
+class Facets(TypedDict):
+    kinds: list[Facet]
+    categories: list[Facet]
+    years: list[Facet]
+    documents: list[Facet]
+    locations: list[Facet]
+
+
+class SearchAnswer(Answer):
+    query: str
+    retriever: str
+    hits: list[ServedHit]
+    nodes: NotRequired[dict[str, Shown]]  # The nodes on paths, by id.
+    facets: NotRequired[Facets]
+    note: str  # Why words alone were searched; else empty.
+    took_ms: Annotated[float, Described(least=0)]
+    next_offset: NextOffset
+
+
+class SimilarAnswer(Answer):
+    id: str
+    hits: list[ServedHit]
+
+
+class Neighbour(Shown):
+    id: str
+    relation: str
+    date: Date
+
+
+class Named(TypedDict):
+    id: str
+    name: str
+    kind: str
+
+
+class Titled(TypedDict):
+    id: str
+    title: str
+
+
+class SummaryRecord(TypedDict):
+    text: str
+    html: str
+    author: str
+
+
+class PassageAnswer(Answer):
+    id: str
+    kind: str
+    title: str
+    title_html: TitleHtml
+    text: str  # With formulas between dollars.
+    html: str  # The text as safe HTML with MathML.
+    proof: str
+    proof_html: str
+    section: str
+    file: str
+    line: Line
+    last_line: Line
+    date: Date
+    location: list[str]
+    places: list[Titled]  # Its location with all above it, the root first.
+    document: DocumentRecord
+    uses: list[Neighbour]
+    used_by: list[Neighbour]
+    concepts: list[Named]
+    summaries: list[SummaryRecord]
+    earlier: list[Neighbour]
+    later: list[Neighbour]
+    previous: str | None  # Id of the passage before it in the document.
+    next: str | None
+    bibtex: str
+    latex: str  # A citation of the passage.
+    latex_text: str  # Text and proof as LaTeX that compiles with amsmath.
+    metadata: dict[str, Any]
+
+
+class BridgeAnswer(Answer):
+    source: str
+    target: str
+    paths: list[BridgePath]  # Shortest first.
+    passages: list[BridgePassage]
+    nodes: dict[str, Shown]  # The nodes on paths, by id.
+
+
+class FoundConcept(Named):
+    aliases: list[str]
+    passages: Count
+
+
+class ConceptsAnswer(Answer):
+    concepts: list[FoundConcept]  # The most mentioned first.
+
+
+class Relation(TypedDict):
+    source: str
+    relation: str
+    target: str
+    name: str  # That of the other concept.
+    evidence: list[str]  # Passages that state it.
+    makers: list[str]  # Rules or models that found it.
+
+
+class ConceptAnswer(Answer, Named):
+    description: str
+    html: str  # The description as safe HTML.
+    aliases: list[str]
+    definition: Neighbour | None
+    relations: list[Relation]
+    passages: list[Neighbour]
+    passages_in_all: Count
+
+
+class GraphNode(Shown):
+    id: str
+    distance: Annotated[float, Described(least=0)]
+
+
+class GraphAnswer(Answer):
+    id: str
+    nodes: list[GraphNode]  # Nearest first.
+    edges: list[Step]
+
+
+class ListedDocument(DocumentRecord):
+    passages: Count
+
+
+class ListedPlace(Titled):
+    passages: Count
+
+
+class ListedPassage(Shown):
+    id: str
+    section: str
+    date: Date
+    location: list[str]
+    file: str
+    line: Line
+
+
+class DocumentsAnswer(Page):
+    documents: list[ListedDocument]
+    locations: list[ListedPlace]  # The sections of a plant, with the logs in them.
+
+
+class DocumentAnswer(Page):
+    document: DocumentRecord
+    above: list[ListedPlace]  # Of a location: those above it, the root first.
+    parts: list[ListedPlace]  # Of a location: those that are part of it.
+    passages: list[ListedPassage]  # In the order of the document; those of a location are its logs, the newest first.
+
+
+class MapAnswer(Answer):
+    """Where each passage lies in the plane; numbers are little-endian and unsigned, of 16 bits, in base64."""
+
+    points: Count
+    x: str
+    y: str
+    kind: str
+    document: str
+    category: str
+    names: dict[str, list[str]]  # Of the codes, by kind, document and category.
+    titles: dict[str, list[str]]
+    method: str
+
+
+class MapPassage(Shown):
+    row: Count
+    id: str
+    document: str
+
+
+class MapPassagesAnswer(Answer):
+    passages: list[MapPassage]
+
+
+class HealthAnswer(Answer):
+    status: Literal["ok", "degraded"]
+    name: str  # That of the workspace.
+    passages: Count
+    documents: Count
+    kinds: dict[str, Count]
+    skipped: Count  # Inputs that were skipped.
+    skips: list[Skip]  # The first 200.
+    retrievers: list[str]
+    encoders: list[str]  # Those that have vectors, the default one first.
+    vectors: list[dict[str, Any]]  # As in lemmata info.
+    language: str
+    graph: dict[str, Any]
+    model: str  # The language model that writes answers; empty without one.
+    note: str  # Why words alone are searched; else empty.
+    problems: list[str]  # What is missing, out of date or damaged, each with its cure.
+
+
+class Model(TypedDict):
+    id: str
+    object: str
+    created: Count
+    owned_by: str
+
+
+class ModelsAnswer(TypedDict):
+    object: str
+    data: list[Model]
+
+
+class Embedding(TypedDict):
+    object: str
+    index: Count
+    embedding: list[float] | Annotated[str, Described("Little-endian 32-bit floats in base64.")]
+
+
+class EmbeddingsAnswer(TypedDict):
+    object: str
+    data: list[Embedding]
+    model: str
+    usage: dict[str, Count]  # Estimated.
+
+
+class Failure(TypedDict):
+    code: str  # A short name for programs.
+    message: str  # What is wrong.
+    cure: str  # What to do about it.
+
+
+class FailedAnswer(TypedDict):
+    error: Failure
+
+
+# ---------------------------------------------------------------- making them
 
 
 def hit_records(
@@ -74,98 +389,3 @@ def short_text(text: str, length: int = _SHORT) -> str:
     start = line[:length]
     start = start[: start.rindex("$")] if start.count("$") % 2 else start.rpartition(" ")[0] or start
     return f"{start.rstrip()} …"
-
-
-# ---------------------------------------------------------------- references to copy
-
-
-def bibtex(document: Document) -> str:
-    """An entry for the document of a passage."""
-    fields = {
-        "title": f"{{{_without_braces(document.title or document.id)}}}",
-        "author": " and ".join(map(_without_braces, document.authors)),
-        "year": (document.date or "")[:4],
-        "note": _without_braces(document.id) if document.title else "",
-    }
-    lines = [f"  {name} = {{{value}}}" for name, value in fields.items() if value]
-    return "\n".join([f"@misc{{{_key(document.id)},", ",\n".join(lines), "}"])
-
-
-def latex_reference(passage: Passage) -> str:
-    """A citation of the passage in its document."""
-    if passage.kind in ("chunk", "abstract", "log"):
-        place = _without_braces(passage.section)
-    else:
-        place = passage.kind.capitalize() + (f" ({_without_braces(passage.title)})" if passage.title else "")
-    return f"\\cite[{{{place}}}]{{{_key(passage.document)}}}" if place else f"\\cite{{{_key(passage.document)}}}"
-
-
-def latex_text(passage: Passage) -> str:
-    """Text and proof as LaTeX that compiles with amsmath and amssymb, unless commands of the authors are left in it."""
-    return _compilable(f"{passage.text}\n\nProof. {passage.proof}" if passage.proof else passage.text)
-
-
-def _compilable(text: str) -> str:
-    """Clean text with its special characters escaped, and formulas of several rows or columns in an environment."""
-    from lemmata.latex.sentences import formulas
-
-    pieces: list[str] = []
-    at = 0
-    for begin, end in formulas(text):
-        pieces += (_escaped(text[at:begin]), f"${_in_environment(text[begin + 1 : end - 1])}$")
-        at = end
-    return "".join([*pieces, _escaped(text[at:])])
-
-
-def _escaped(prose: str) -> str:
-    return re.sub(r"(\\.)|([%&#_])", lambda match: match[1] or f"\\{match[2]}", prose)
-
-
-_FORMULA_TOKEN = re.compile(r"\\begin\{[^{}]*\}|\\end\{[^{}]*\}|\\.|[{}&]", re.DOTALL)
-
-
-def _in_environment(formula: str) -> str:
-    """The formula; where it has rows or columns outside of all braces and environments, as `aligned`.
-
-    `eqnarray` has a column for the relation alone, which becomes the start of the right side.
-    """
-    depth, rows, columns = 0, 1, 0
-    opened_at = -1  # where the column before began, in this row
-    pieces: list[str] = []
-    at = 0
-    for token in _FORMULA_TOKEN.finditer(formula):
-        depth += token[0].startswith(("{", r"\begin{")) - token[0].startswith(("}", r"\end{"))
-        if depth or token[0] not in ("&", r"\\"):
-            continue
-        if token[0] == r"\\":
-            rows, opened_at = rows + 1, -1
-            continue
-        columns += 1
-        if opened_at >= 0 and _RELATION.fullmatch(formula, opened_at, token.start()):
-            pieces.append(f"{formula[at : token.start()].rstrip()} ")
-            at = token.end() + (formula[token.end() : token.end() + 1] == " ")
-        opened_at = token.end()
-    if rows == 1 and not columns:
-        return formula
-    return rf"\begin{{aligned}}{''.join([*pieces, formula[at:]])}\end{{aligned}}"
-
-
-_RELATION = re.compile(r"\s*(?:[=<>]|\\[A-Za-z]+)\s*")
-
-
-def _key(identity: str) -> str:
-    return re.sub(r"[^\w:.+/-]", "-", identity)
-
-
-def _without_braces(text: str) -> str:
-    """Text that cannot close the braces around it."""
-    return re.sub(r"[{}\\]", "", text) if _unbalanced(text) else text
-
-
-def _unbalanced(text: str) -> bool:
-    depth = 0
-    for letter in text:
-        depth += (letter == "{") - (letter == "}")
-        if depth < 0:
-            return True
-    return depth != 0

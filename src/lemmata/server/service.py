@@ -9,25 +9,26 @@ import base64
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from lemmata.core.errors import InputError, LemmataError, suggest
+from lemmata.core.errors import LemmataError, suggest
+from lemmata.core.records import Described
 from lemmata.core.types import Floats, Hit
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
 from lemmata.search.bridge import bridge
-from lemmata.search.retriever import RETRIEVERS, Filter, parse_retriever, rerankers, split_reranker
+from lemmata.search.filter import Filter, Name
+from lemmata.search.retriever import LONGEST_QUERY, RETRIEVERS, parse_retriever, rerankers, split_reranker
 from lemmata.server import views
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
-from lemmata.server.openapi import DEEPEST
 from lemmata.server.opened import Opened, state_of
-from lemmata.server.records import hit_records, short_text
+from lemmata.server.records import DEEPEST, MOST_HITS, End, HitCount, Html, Id, Text, hit_records, short_text
 
 _FACET_HITS = 200
 _MOST_RERANKED = 100
@@ -99,18 +100,18 @@ class Service:
 
     def search(
         self,
-        query: str,
-        k: int = 10,
+        query: Annotated[str, Described("What to search for.", 1, LONGEST_QUERY)],
+        k: HitCount = 10,
         *,
-        offset: int = 0,
-        retriever: str = "auto",
-        paths: bool = False,
-        diversity: float = 0.0,
-        facets: bool = False,
-        html: bool = False,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the word of the API
+        offset: Annotated[int, Described("Hits to leave out.", 0, DEEPEST - MOST_HITS)] = 0,
+        retriever: Annotated[str, Described("One of those that /health names.", most=200)] = "auto",
+        paths: Annotated[bool, Described("Whether hits have their path.")] = False,
+        diversity: Annotated[float, Described("0: most relevant; up to 1: most varied.", 0, 1)] = 0.0,
+        facets: Annotated[bool, Described("Whether the first 200 hits are counted.")] = False,
+        html: Html = False,
+        filter: Filter | None = None,  # noqa: A002 - the word of the API
     ) -> dict[str, Any]:
-        """The hits from `offset` on; `facets` are counted over the first 200 hits."""
+        """Search the corpus."""
         started = time.perf_counter()
         if not query.strip():
             raise LemmataError("the query is empty: write what to search for")
@@ -123,7 +124,7 @@ class Service:
                 query,
                 max(wanted, _FACET_HITS) if facets else wanted,
                 retriever=retriever,
-                only=_filter(filter or {}),
+                only=filter,
                 diversity=diversity,
                 paths=paths,
             )
@@ -145,15 +146,17 @@ class Service:
                 "generation": opened.generation,
             }
 
-    def similar(self, identity: str, k: int = 10, *, html: bool = False) -> dict[str, Any]:
+    def similar(self, identity: Id, k: HitCount = 10, *, html: Html = False) -> dict[str, Any]:
         """The passages nearest to a passage."""
         with self.opened() as opened:
             views.passage_of(opened, identity)  # refuses an unknown one
             records = _hit_records(opened, opened.retriever.similar(identity, k), _start_html if html else None)
             return {"id": identity, "hits": records, "generation": opened.generation}
 
-    def bridge(self, source: str, target: str, k: int = 5) -> dict[str, Any]:
-        """Paths between two ideas as `lemmata bridge --json` prints them, with the nodes on them."""
+    def bridge(
+        self, source: End, target: End, k: Annotated[int, Described("Number of paths.", 1, 20)] = 5
+    ) -> dict[str, Any]:
+        """Paths between two ideas."""
         with self.opened() as opened:
             found = bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
             ids = {end for path in found.paths for step in path.steps for end in (step.source, step.target)}
@@ -163,27 +166,38 @@ class Service:
 
     # ------------------------------------------------------------ one thing
 
-    def passage(self, identity: str) -> dict[str, Any]:
+    def passage(self, identity: Id) -> dict[str, Any]:
         """Everything about a passage."""
         with self.opened() as opened:
             return views.passage(opened, identity)
 
-    def concept(self, identity: str) -> dict[str, Any]:
+    def concept(self, identity: Id) -> dict[str, Any]:
         """Everything about a concept."""
         with self.opened() as opened:
             return views.concept(opened, identity)
 
-    def concepts(self, prefix: str = "", k: int = 20) -> dict[str, Any]:
+    def concepts(
+        self,
+        prefix: Annotated[str, Described("The start of a name or of a word in it.", most=200)] = "",
+        k: Annotated[int, Described("Number of concepts.", 1, MOST_HITS)] = 20,
+    ) -> dict[str, Any]:
         """Concepts whose names begin like this, the most mentioned first."""
         with self.opened() as opened:
             return {"concepts": views.concepts(opened, prefix, k), "generation": opened.generation}
 
-    def graph_around(self, identity: str, limit: int = 50) -> dict[str, Any]:
+    def graph_around(
+        self, identity: Id, limit: Annotated[int, Described("Number of nodes.", 1, 500)] = 50
+    ) -> dict[str, Any]:
         """The nodes nearest to a node along the graph, and the edges between them."""
         with self.opened() as opened:
             return views.graph_around(opened, identity, limit)
 
-    def outline(self, document: str = "", offset: int = 0, k: int = 50) -> dict[str, Any]:
+    def outline(
+        self,
+        document: Annotated[Name, Described("Id of a document; empty for the list of all.")] = "",
+        offset: Annotated[int, Described("Entries to leave out.", 0, 10**9)] = 0,
+        k: Annotated[int, Described("Number of entries.", 1, 1000)] = 50,
+    ) -> dict[str, Any]:
         """The documents, or the passages of one document in its order."""
         with self.opened() as opened:
             if document:
@@ -193,24 +207,30 @@ class Service:
     # ------------------------------------------------------------ the map
 
     def map(self) -> dict[str, Any]:
-        """Where each passage lies, by row, with its kind, document and first category as codes of names."""
+        """Where each passage lies in the plane; numbers are little-endian and unsigned, of 16 bits, in base64."""
         with self.opened() as opened:
             if opened.map_record is None:
                 opened.map_record = {**views.map_of(opened), "generation": opened.generation}
             return opened.map_record
 
-    def map_passages(self, rows: str) -> dict[str, Any]:
+    def map_passages(
+        self, rows: Annotated[str, Described("Comma-separated.", most=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")]
+    ) -> dict[str, Any]:
         """Short records of the passages of some rows, comma-separated."""
-        numbers = [int(row) for row in rows.split(",") if row.isascii() and row.isdecimal() and len(row) < 12]
-        if len(numbers) != rows.count(",") + 1:
-            raise InputError("rows should be comma-separated numbers")
         with self.opened() as opened:
-            return {"passages": views.passages_at(opened, numbers), "generation": opened.generation}
+            return {
+                "passages": views.passages_at(opened, [int(row) for row in rows.split(",")]),
+                "generation": opened.generation,
+            }
 
     # ------------------------------------------------------------ answers
 
-    def ask(self, question: str, k: int | None = None) -> Generator[tuple[str, dict[str, Any]], None, None]:
-        """The events of an answer (see `lemmata.search.ask`) with their data; `k` passages are shown to the model.
+    def ask(
+        self,
+        question: Annotated[str, Described("What to answer.", 1, LONGEST_QUERY)],
+        k: Annotated[int, Described("Passages that the model is shown; default: as configured.", 1, 50)] | None = None,
+    ) -> Generator[tuple[str, dict[str, Any]], None, None]:
+        """An answer with citations, as server-sent events: passages, text, sentence, then done or error.
 
         Caps on tokens and cost hold for all answers of this service together.
         """
@@ -240,7 +260,7 @@ class Service:
         with self.opened() as opened:
             return {"object": "list", "data": [_model_record(name) for name in opened.encoders]}
 
-    def model(self, identity: str) -> dict[str, Any]:
+    def model(self, identity: Id) -> dict[str, Any]:
         """One of these encoders."""
         with self.opened() as opened:
             _check_model(opened, identity)
@@ -248,13 +268,13 @@ class Service:
 
     def embeddings(
         self,
-        input: str | list[str],  # noqa: A002 - the word of OpenAI's API
-        model: str,
+        input: Text | Annotated[list[Text], Described(least=1, most=512)],  # noqa: A002 - the word of OpenAI's API
+        model: Annotated[Name, Described("One of those that /v1/models lists.")],
         *,
-        encoding_format: str = "float",
-        dimensions: int | None = None,
-        input_type: str = "passage",
-        user: str = "",
+        encoding_format: Literal["float", "base64"] = "float",
+        dimensions: Annotated[int, Described("Keep the first dimensions only.", 1, 1 << 16)] | None = None,
+        input_type: Literal["query", "passage"] = "passage",
+        user: Name = "",
     ) -> dict[str, Any]:
         """Vectors of texts, as OpenAI's API gives them; `user` is part of that API and not used."""
         del user
@@ -365,16 +385,6 @@ def _as_json(vector: Floats, encoding: str) -> str | list[float]:
         return base64.b64encode(vector.astype("<f4").tobytes()).decode()
     floats: list[float] = vector.tolist()
     return floats
-
-
-def _filter(only: Mapping[str, Any]) -> Filter:
-    names = ("kinds", "documents", "categories", "locations", "ids")
-    return Filter(
-        **{name: tuple(only.get(name, ())) for name in names},
-        since=only.get("since", ""),
-        until=only.get("until", ""),
-        where=tuple(only.get("where", {}).items()),
-    )
 
 
 def _check_retriever(opened: Opened, name: str) -> None:

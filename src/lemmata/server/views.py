@@ -16,7 +16,8 @@ from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import INSERTED, Edge, Hit, Passage
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
-from lemmata.server.records import bibtex, document_record, latex_reference, latex_text, neighbour_record, short_text
+from lemmata.server.records import document_record, neighbour_record, short_text
+from lemmata.server.references import bibtex, latex_reference, latex_text
 
 _MOST_NEIGHBOURS = 200
 _MOST_VALUES = 50  # of a facet
