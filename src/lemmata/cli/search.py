@@ -207,7 +207,9 @@ def _with_filter(command: Callable[..., None]) -> Callable[..., None]:
             if not (column.strip() and sign):
                 raise LemmataError(f"--where needs COLUMN=VALUE, not {column + sign + value!r}")
         values["where"] = [(column.strip(), value.strip()) for column, _, value in cells]
-        given = {name: value if isinstance(value, str) else tuple(value) for name, value in values.items() if value}
+        given: dict[str, Any] = {
+            name: value if isinstance(value, str) else tuple(value) for name, value in values.items() if value
+        }
         command(*positional, only=Filter(**given), **arguments)
 
     vars(filtered)["__signature__"] = signature.replace(parameters=parameters)

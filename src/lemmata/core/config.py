@@ -102,7 +102,7 @@ def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options
     return records.build(kind, values, where, ConfigError)
 
 
-def options_of(kind: type[Any], table: str) -> Iterator[Option]:
+def options_of(kind: Any, table: str) -> Iterator[Option]:
     """Every key of an option record, with its default and its description; nested records follow as tables."""
     nested = []
     for name, hint, default, description in records.members_of(kind):

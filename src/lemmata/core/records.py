@@ -391,8 +391,8 @@ def _keys(record: Any) -> set[str]:
 def _made(hint: Any, value: Any) -> Any:
     """A checked value as the type of its hint has it."""
     hint = bare(hint)
-    if is_dataclass(hint):
-        return hint(**dict(_arguments(members_of(hint), value)))  # type: ignore[operator]
+    if isinstance(hint, type) and is_dataclass(hint):
+        return hint(**dict(_arguments(members_of(hint), value)))
     if get_origin(hint) is tuple:
         return tuple(value.items() if isinstance(value, dict) else value)
     return float(value) if hint is float else value
