@@ -23,8 +23,9 @@ from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
 from lemmata.search.bridge import bridge
+from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.filter import Filter, Name
-from lemmata.search.retriever import LONGEST_QUERY, RETRIEVERS, parse_retriever, rerankers, split_reranker
+from lemmata.search.retriever import RETRIEVERS, parse_retriever, rerankers, split_reranker
 from lemmata.server import views
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.opened import Opened, state_of
