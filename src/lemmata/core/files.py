@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 RETRY = "free some space and run the same command again; what was there before is unchanged"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # with which a file in that encoding begins
+_CAUSES = {
+    errno.ENOSPC: f"the disk is full; {RETRY}",
+    errno.EDQUOT: f"the disk quota is used up; {RETRY}",
+    errno.EFBIG: f"it is larger than this disk or user may have; {RETRY}",
+    errno.EROFS: "the disk is read-only",
+}
 _LIST = "this line begins a list, which jq -c '.[]' FILE writes line by line"
 _LARGE = 1 << 27  # bytes of a mapped file above which its pages are released after reading
 
@@ -68,27 +74,15 @@ def explain_failed_write(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cause = _failure(error)
+        cause = _CAUSES.get(error.errno or 0, "")
+        if error.errno is None and (" requested and " in str(error) or "rror writing" in str(error)):
+            codes = (
+                code for code in _CAUSES if os.strerror(code) in str(error)
+            )  # numpy and Arrow say it in words only
+            cause = _CAUSES[next(codes, errno.ENOSPC)]
         if not cause:
             raise
         raise WorkspaceError(f"{error.filename or path} could not be written: {cause}") from error
-
-
-def _failure(error: OSError) -> str:
-    """Why a write failed and what to do, where the disk is the cause; empty for another error."""
-    causes = {
-        errno.ENOSPC: f"the disk is full; {RETRY}",
-        errno.EDQUOT: f"the disk quota is used up; {RETRY}",
-        errno.EFBIG: f"it is larger than this disk or user may have; {RETRY}",
-        errno.EROFS: "the disk is read-only",
-    }
-    if error.errno in causes:
-        return causes[error.errno]
-    text = str(error)
-    if error.errno is None:  # numpy and Arrow say it in words only
-        codes = (code for code in causes if os.strerror(code) in text)
-        return causes[next(codes, errno.ENOSPC)] if " requested and " in text or "rror writing" in text else ""
-    return ""
 
 
 def sync(path: Path) -> None:

@@ -78,9 +78,7 @@ class Service:
 
     def post(self, path: str, body: Mapping[str, Any], timeout: float | None = None) -> Any:
         """One call, without retries: the JSON of the answer, or CallError."""
-        seconds = self.timeout if timeout is None else timeout
-        end = time.monotonic() + seconds
-        with self._open(path, body, seconds) as response:
+        with self._open(path, body, timeout) as (response, end):
             return json.loads(_read_until(response, end))
 
     def post_stream(
@@ -90,9 +88,7 @@ class Service:
 
         A service that does not stream gives one value. Close the iterator to leave early.
         """
-        seconds = self.timeout if timeout is None else timeout
-        end = time.monotonic() + seconds
-        with self._open(path, body, seconds) as response:
+        with self._open(path, body, timeout) as (response, end):
             if "event-stream" not in response.headers.get("Content-Type", ""):
                 yield json.loads(_read_until(response, end))
                 return
@@ -106,13 +102,15 @@ class Service:
                     raise TimeoutError
 
     @contextlib.contextmanager
-    def _open(self, path: str, body: Mapping[str, Any], seconds: float) -> Iterator[Any]:
-        """The answer to one call; whatever goes wrong until it is read becomes a CallError."""
+    def _open(self, path: str, body: Mapping[str, Any], timeout: float | None) -> Iterator[tuple[Any, float]]:
+        """The answer to one call, and when its time ends; whatever goes wrong until it is read becomes a CallError."""
+        seconds = self.timeout if timeout is None else timeout
+        end = time.monotonic() + seconds
         request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), self._headers)  # noqa: S310
         try:
             with self._opener.open(request, timeout=seconds) as response:
                 self._reached = True
-                yield response
+                yield response, end
         except urllib.error.HTTPError as error:
             self._reached = True
             raise _status_failure(error) from error
@@ -199,13 +197,9 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        try:
+        with self._explain():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(
-                f"cannot be used as a cache ({error}); delete it if it is damaged", file=str(path)
-            ) from error
         # a transaction in the write-ahead log survives the end of the process without waiting for the disk
         self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA synchronous = NORMAL")
@@ -219,13 +213,16 @@ class AnswerCache:
         self.execute("INSERT OR REPLACE INTO cache VALUES (?, ?)", key, value)
 
     def execute(self, statement: str, *values: Any) -> list[Any]:
-        with self._lock:
-            try:
-                return self._connection.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                raise InputError(
-                    f"cannot be used as a cache ({error}); delete it if it is damaged", file=str(self._path)
-                ) from error
+        with self._lock, self._explain():
+            return self._connection.execute(statement, values).fetchall()
+
+    @contextlib.contextmanager
+    def _explain(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            cause = f"cannot be used as a cache ({error}); delete it if it is damaged"
+            raise InputError(cause, file=str(self._path)) from error
 
     def close(self) -> None:
         with self._lock:

@@ -14,7 +14,7 @@ from lemmata.core.database import Connection, connect
 from lemmata.core.types import Document
 
 _FORMAT = 3  # raised when the tables change
-# a unit also has the id chosen for it (NULL: none yet, or some were lost), the prefix of its ids, its file, its date;
+# a unit also has the id chosen for it, the prefix of its ids, its file, its date;
 # `sources` has the columns, as JSON, of each source whose tables have columns with names of their own
 _SCHEMA = """
 CREATE TABLE sources(root TEXT PRIMARY KEY, columns TEXT NOT NULL) WITHOUT ROWID;

@@ -38,7 +38,7 @@ class StoredUnit(NamedTuple):
     number: int
     fingerprint: str
     files: Mapping[str, str]
-    document: str | None  # the id chosen for it; "" if all its ids come from its content, None if none was chosen yet
+    document: str  # the id chosen for it; "" if all its ids come from its content
     prefix: str  # in front of the ids that come from its content
 
 
@@ -206,8 +206,8 @@ class CorpusWriter:
     def reader_of_file(self, file: str, root: str) -> str | None:
         """Another root that has read this file."""
         query = "SELECT root FROM units WHERE file = ? AND root != ?"
-        found = self.connection.execute(query, (file, root)).fetchone()
-        return found[0] if found else None
+        rows = self.connection.execute(query, (file, root))
+        return next((other for (other,) in rows), None)
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """A transaction on the file."""
@@ -262,14 +262,12 @@ class CorpusWriter:
         read before keeps its ids, and only new clashes get a number (`id~2`). Call inside a transaction.
         """
         execute = self.connection.execute
-        query = "SELECT number, document FROM units WHERE root = ? AND id = ?"
-        old = execute(query, (root, unit)).fetchone()
+        old = execute("SELECT number FROM units WHERE root = ? AND id = ?", (root, unit)).fetchone()
         settled, shared = None, []
         if old:
-            renames = execute("SELECT wanted, id FROM renames WHERE unit = ?", old[:1])
-            settled = dict(renames.fetchall()) if old[1] is not None else None
-            shared = self._take_shared(old[0])
-            self._delete(old[0])
+            settled = dict(execute("SELECT wanted, id FROM renames WHERE unit = ?", old).fetchall())
+            shared = self._take_shared(*old)
+            self._delete(*old)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         number = execute(
             "INSERT INTO units(root, id, fingerprint, files, document, prefix, file, read_at)"
@@ -306,6 +304,7 @@ class CorpusWriter:
             )
 
     def _add(self, ids: _Ids, reading: Reading, position: int) -> int:
+        """Store a reading of a unit; `position` is that of its first passage. Returns the number of passages."""
         unit = ids.unit
         links: list[tuple[int, str, str, str, str]] = []
         skips = list(reading.skips)

@@ -88,17 +88,7 @@ _STYLES = {
     "mathscr": "script", "mathfrak": "fraktur", "mathbb": "double", "Bbb": "double", "mathds": "double",
     "mathsf": "sans", "mathtt": "mono", "frak": "fraktur", "mathbbm": "double",
 }  # fmt: skip
-_SWITCHES = {
-    "bf": "bold",
-    "cal": "script",
-    "mit": "",
-    "rm": "",
-    "it": "",
-    "sf": "sans",
-    "tt": "mono",
-    "sl": "",
-    "em": "",
-}
+_SWITCHES = {"bf": "bold", "cal": "script", "sf": "sans", "tt": "mono"} | dict.fromkeys("mit rm it sl em".split(), "")
 _UNWRAPPED = frozenset(
     "mathrm mathit mathnormal mathop mathbin mathrel mathord mathopen mathclose mathpunct mathinner ensuremath".split()
 )
@@ -112,6 +102,8 @@ _DELIMITED = frozenset(
     name for name in _DROPPED if name.lower().startswith("big") or name in ("left", "right", "middle")
 )
 _BLANKS = frozenset("quad qquad enspace thinspace medspace thickspace space hfill , ; : > / \n".split(" "))
+_ESCAPED = {sign: sign for sign in "{}%#_&$"} | dict.fromkeys(" ,;:>/\n", " ") | {"|": "‖", "!": ""}
+_FILLED = {"pmod": " (mod {}) ", "mod": " mod {} "} | dict.fromkeys(("binom", "dbinom", "tbinom"), "({} choose {})")
 _ROWS = frozenset("aligned split gathered multlined".split())  # environments whose rows are formulas
 _TOKEN = re.compile(r"\\([a-zA-Z]+)|\\(.)|([_^])|[{}&~$]|\s+", re.DOTALL)
 _ARGUMENT = re.compile(r"\s*(\\(?:[a-zA-Z]+|.)|\S)", re.DOTALL)
@@ -276,7 +268,9 @@ def _convert(text: str, depth: int) -> str:
             at = row_space.end() if row_space else at
             output.append("\n")
         elif symbol is not None:
-            at = _symbol(symbol, at, output)
+            if symbol not in _ESCAPED:
+                raise _UnfaithfulError
+            output += filter(None, [_ESCAPED[symbol]])
         elif token[0] == "{":
             inner, at = _argument(text, token.start())
             group = _convert(inner, depth + 1)
@@ -301,18 +295,6 @@ def _convert(text: str, depth: int) -> str:
     return (" " if blanks[:1].isspace() else "") + shown + (" " if blanks[-1:].isspace() else "")
 
 
-def _symbol(symbol: str, at: int, output: _Output) -> int:
-    if symbol in "{}%#_&$":
-        output.append(symbol)
-    elif symbol == "|":
-        output.append("‖")
-    elif symbol in _BLANKS or symbol == " ":
-        output.append(" ")
-    elif symbol not in _DROPPED:
-        raise _UnfaithfulError
-    return at
-
-
 def _fraction(text: str, at: int, output: _Output, depth: int) -> int:
     above, at = _converted(text, at, depth)
     below, at = _converted(text, at, depth)
@@ -325,14 +307,6 @@ def _fraction(text: str, at: int, output: _Output, depth: int) -> int:
     factor = factor or (following is not None and following[1][1:] not in _INFIX and following[1][1:2].isalpha())
     factor = factor or last.isalnum() or last in (")", "]", "}", "′", "'", "!", "/", "|")
     output.append(f"({shown})" if factor else shown)
-    return at
-
-
-def _accent(word: str, text: str, at: int, output: _Output, depth: int) -> int:
-    inner, at = _converted(text, at, depth)
-    if not _single(inner) or not inner[0].isalnum():
-        raise _UnfaithfulError
-    output.append(inner + _ACCENTS[word])
     return at
 
 
@@ -352,25 +326,6 @@ def _root(text: str, at: int, output: _Output, depth: int) -> int:
     if not sign or not inner:
         raise _UnfaithfulError
     output.append(f"{sign}({inner})")
-    return at
-
-
-def _binomial(text: str, at: int, output: _Output, depth: int) -> int:
-    above, at = _converted(text, at, depth)
-    below, at = _converted(text, at, depth)
-    output.append(f"({above} choose {below})")
-    return at
-
-
-def _modulus(text: str, at: int, output: _Output, depth: int) -> int:
-    inner, at = _converted(text, at, depth)
-    output.append(f" (mod {inner}) ")
-    return at
-
-
-def _bare_modulus(text: str, at: int, output: _Output, depth: int) -> int:
-    inner, at = _converted(text, at, depth)
-    output.append(f" mod {inner} ")
     return at
 
 
@@ -405,16 +360,13 @@ def _rows(text: str, at: int, output: _Output, depth: int) -> int:
 
 _HANDLERS: dict[str, Callable[[str, int, _Output, int], int]] = {
     **dict.fromkeys(("frac", "dfrac", "tfrac", "cfrac"), _fraction),
-    **dict.fromkeys(("binom", "dbinom", "tbinom"), _binomial),
     "sqrt": _root,
     "not": _negation,
-    "pmod": _modulus,
-    "mod": _bare_modulus,
     "tag": _tag,
     "operatorname": _operator,
     "begin": _rows,
 }
-_TAKING = frozenset({*_STYLES, *_ACCENTS, *_UNWRAPPED, *_TEXT, *_HANDLERS}) - {"begin", "not", "tag", "sqrt"}
+_TAKING = frozenset({*_STYLES, *_ACCENTS, *_UNWRAPPED, *_TEXT, *_FILLED, *_HANDLERS}) - {"begin", "not", "tag", "sqrt"}
 
 
 def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
@@ -427,11 +379,20 @@ def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
         at = _put_operator(_OPERATORS[word], text, at, output)
     elif word in _HANDLERS:
         at = _HANDLERS[word](text, at, output, depth)
+    elif word in _FILLED:
+        arguments = []
+        for _ in range(_FILLED[word].count("{}")):
+            inner, at = _converted(text, at, depth)
+            arguments.append(inner)
+        output.append(_FILLED[word].format(*arguments))
     elif word in _STYLES:
         inner, at = _converted(text, at, depth)
         output.append(styled_letters(inner, _STYLES[word]))
     elif word in _ACCENTS:
-        at = _accent(word, text, at, output, depth)
+        inner, at = _converted(text, at, depth)
+        if not _single(inner) or not inner[0].isalnum():
+            raise _UnfaithfulError
+        output.append(inner + _ACCENTS[word])
     elif word in _TEXT:
         inner, at = _argument(text, at)
         output.append(_text_mode(inner, depth))
