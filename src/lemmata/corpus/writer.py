@@ -80,10 +80,6 @@ class _Ids:
         self.renames: list[Rename] = []
         self._uses: dict[str, int] = {}
 
-    def first(self, wanted: str) -> str:
-        """The first id to try: the one used before, else the wanted one."""
-        return self.settled.get(wanted, wanted) if self.settled else wanted
-
     def following(self, wanted: str) -> str:
         """The next id to try, for one that is taken."""
         self._uses[wanted] = self._uses.get(wanted, 1) + 1
@@ -131,16 +127,16 @@ class CorpusWriter:
 
     def _begin(self) -> None:
         """Open the copy of a stopped run, or make one."""
-        layout = self.workspace
-        self.resumed = layout.incoming.is_file()
-        if layout.database.is_file() and not self.resumed:
+        workspace = self.workspace
+        self.resumed = workspace.incoming.is_file()
+        if workspace.database.is_file() and not self.resumed:
             with (
-                contextlib.closing(open_database(layout.database, create=False)) as connection,
-                writing(layout.incoming, durable=False) as temporary,
+                contextlib.closing(open_database(workspace.database, create=False)) as connection,
+                writing(workspace.incoming, durable=False) as temporary,
             ):
                 copy_to(connection, temporary)
-        layout.corpus_folder.mkdir(parents=True, exist_ok=True)
-        self.connection = open_database(layout.incoming, create=True)
+        workspace.corpus_folder.mkdir(parents=True, exist_ok=True)
+        self.connection = open_database(workspace.incoming, create=True)
         self.connection.execute("PRAGMA journal_mode = WAL")  # many small transactions, without waiting for the disk
 
     def _leave(self, kind: type[BaseException] | None, error: BaseException | None, _trace: Any) -> None:
@@ -158,21 +154,21 @@ class CorpusWriter:
 
     def publish(self, manifest: Mapping[str, Any] | None = None) -> None:
         """Replace the corpus by the copy, and its manifest if one is given. Nothing can be written afterwards."""
-        layout = self.workspace
-        if not layout.incoming.exists():
+        workspace = self.workspace
+        if not workspace.incoming.exists():
             return  # already published
         self.connection.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read without writing
         self.connection.close()
-        sync(layout.incoming)
+        sync(workspace.incoming)
         if manifest is None:
-            manifest = read_manifest(layout.manifest(layout.corpus_folder))
+            manifest = read_manifest(workspace.manifest(workspace.corpus_folder))
         if manifest is not None:
-            manifest = {**manifest, "files": {layout.database.name: file_facts(layout.incoming)}}
-            layout.manifest(layout.corpus_folder).unlink(missing_ok=True)
-        layout.incoming.replace(layout.database)
-        sync(layout.corpus_folder)
+            manifest = {**manifest, "files": {workspace.database.name: file_facts(workspace.incoming)}}
+            workspace.manifest(workspace.corpus_folder).unlink(missing_ok=True)
+        workspace.incoming.replace(workspace.database)
+        sync(workspace.corpus_folder)
         if manifest is not None:
-            write_manifest(layout.manifest(layout.corpus_folder), manifest)
+            write_manifest(workspace.manifest(workspace.corpus_folder), manifest)
 
     def units(self, root: str) -> dict[str, StoredUnit]:
         """The units of a root as they were last read, by unit id."""
@@ -353,7 +349,7 @@ class CorpusWriter:
 
     def _insert(self, ids: _Ids, what: str, wanted: str, values: Sequence[Any], place: Skip, skips: list[Skip]) -> str:
         """Insert a document or passage under the id it wants or, where that is taken, under another."""
-        identity = ids.first(wanted)
+        identity = (ids.settled or {}).get(wanted, wanted)  # as it was before
         owner: tuple[int, str, str] | None = None
         while True:
             try:

@@ -37,10 +37,9 @@ from lemmata.ingest.readers import (
     written_date,
 )
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder
-from lemmata.latex.mains import has_class, included_files, is_main, stale_copy_of
+from lemmata.latex.mains import TEX_SUFFIXES, has_class, included_files, included_paths, is_main, stale_copy_of
 from lemmata.latex.source import decode
 
-_TEX = (".tex", ".ltx", ".texx")
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_COMPRESSED)
 _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
@@ -73,7 +72,7 @@ class Source(NamedTuple):
 
 def _stem(path: str) -> str:
     """A path without its suffix; a compression suffix is removed, too."""
-    read = (*_TEX, *TEXT_SUFFIXES, *TABLE_SUFFIXES, ".pdf")
+    read = (*TEX_SUFFIXES, *TEXT_SUFFIXES, *TABLE_SUFFIXES, ".pdf")
     base, suffix = posixpath.splitext(path)
     if suffix.lower() in _COMPRESSED:
         base, suffix = posixpath.splitext(base) if not re.search(r"\.\d+$", base) else (base, "")
@@ -110,7 +109,7 @@ def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
         return "pdf"
     if not content and is_archive_name:  # not an archive: uncompressed TeX under that name, or damaged
         return "paper" if _has_class(path) else "package"
-    if suffix in _TEX:
+    if suffix in TEX_SUFFIXES:
         return "paper"
     if suffix in TABLE_SUFFIXES:
         if re.match(r"hierarchy\b", path.name, re.I) or _has_hierarchy_columns(start):
@@ -330,13 +329,8 @@ def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _TexFile]) ->
 
 def _included(sources: Mapping[str, _TexFile], names: Container[str]) -> set[str]:
     """Those of the names that one of the sources includes."""
-    included: set[str] = set()
-    for name, source in sources.items():
-        for other in source.included:
-            for folder in {"", posixpath.dirname(name)}:
-                target = posixpath.normpath(posixpath.join(folder, other))
-                included.update(candidate for candidate in (target, target + ".tex") if candidate in names)
-    return included
+    paths = included_paths({name: source.included for name, source in sources.items()})
+    return {path for path in paths if path in names}
 
 
 def _is_inside(path: str, folders: Container[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -32,7 +32,7 @@ _INCLUDE = re.compile(
 _CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{?\s*([\w./-]*)")
 _DOCUMENT = re.compile(r"\\(?:begin\s*\{document\}|documentstyle(?![a-zA-Z])|bye(?![a-zA-Z]))")
 _CLASSES_OF_PARTS = ("standalone", "subfiles")
-_TEX = (".tex", ".ltx", ".texx")
+TEX_SUFFIXES = (".tex", ".ltx", ".texx")
 _STALE = re.compile(r"(?:^|[/_.\- ])(?:old|copy|backup|bak|draft|orig|previous|stale)(?:[_.\- /\d]|$)|~$|\(\d+\)", re.I)
 _PERCENT = re.compile(r"[^\\%]*+(?:\\.[^\\%]*+)*+%", re.DOTALL)
 
@@ -78,11 +78,11 @@ def included_files(text: str) -> list[str]:
     return names
 
 
-def _included_paths(sources: Mapping[str, str]) -> set[str]:
-    """The paths that the files may include, whether they exist or not."""
+def included_paths(names: Mapping[str, Iterable[str]]) -> set[str]:
+    """The paths that files may include, whether they exist or not, from the names that each file includes."""
     included: set[str] = set()
-    for path, text in sources.items():
-        for name in included_files(text):
+    for path, others in names.items():
+        for name in others:
             for folder in {"", posixpath.dirname(path)}:
                 target = posixpath.normpath(posixpath.join(folder, name))
                 included.update((target, target + ".tex"))
@@ -91,8 +91,8 @@ def _included_paths(sources: Mapping[str, str]) -> set[str]:
 
 def complete_papers(texts: Mapping[str, str]) -> list[str]:
     """The TeX files that name a class, start a document and are no part of another, sorted."""
-    sources = {path: text for path, text in texts.items() if path.lower().endswith(_TEX)}
-    included = _included_paths(sources)
+    sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
+    included = included_paths({path: included_files(text) for path, text in sources.items()})
 
     def is_complete(path: str, text: str) -> bool:
         document_class = _search(_CLASS, text) if path not in included and is_main(text) else None
@@ -130,10 +130,10 @@ def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
     `texts` has every text file of the package by path: TeX files, bibliographies and `00README`.
     """
     hints = read_hints(texts)
-    sources = {path: text for path, text in texts.items() if path.lower().endswith(_TEX)}
+    sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
     if not sources:  # a package of one file with a strange name, or plain TeX without a suffix
         sources = {path: text for path, text in texts.items() if "\\" in text and _search(_CLASS, text)}
-    included = _included_paths(sources)
+    included = included_paths({path: included_files(text) for path, text in sources.items()})
     order = {file: number for number, (file, usage) in enumerate(hints.items()) if usage == "toplevel"}
     candidates = []
     for path, text in sources.items():
