@@ -30,6 +30,7 @@ from lemmata.mine.mine import export_training, import_queries, mine, mix, previe
 from lemmata.mine.splits import split
 from lemmata.mine.training_sets import audit, training_sets
 from lemmata.plant.link import link_graph
+from lemmata.run import run
 from lemmata.search.ask import ask, open_chat
 from lemmata.search.bridge import find_bridge
 from lemmata.search.index import estimate_index, index, make_allowance, packaged_encoder, remove_encoder
@@ -129,6 +130,7 @@ class Project(Workspace):
     train_static = static_model
     train_metric = learn_metric
     prepare = prepare_job
+    run = run
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Every trained model with its manifest."""

@@ -18,26 +18,41 @@ import numpy as np
 from lemmata.core.errors import ConfigError, WorkspaceError, suggest
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
-from lemmata.core.workspace import read_manifest, vector_set, write_manifest
+from lemmata.core.workspace import Workspace, read_manifest, read_manifests, vector_set, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example
 from lemmata.corpus.split import Keys, id_keys
 from lemmata.encode.load import AUTO, encoder_kind, model_folder
 from lemmata.evaluate.charts import signed
-from lemmata.evaluate.evaluate import TASKS, EvaluateOptions, beir_task
+from lemmata.evaluate.evaluate import TASKS, EvaluateOptions, beir_task, corpus_task, evaluate, tune
 from lemmata.evaluate.measures import parse_measure
 from lemmata.evaluate.report import Report, as_html, as_json
 from lemmata.evaluate.significance import Floats64, bootstrap, compare
 from lemmata.evaluate.tasks import Task
+from lemmata.graph.build import build_graph
+from lemmata.graph.extract import extract_graph
 from lemmata.ingest.beir import read_judged
+from lemmata.ingest.ingest import ingest
 from lemmata.llm.endpoint import Limits
-from lemmata.project import Project
+from lemmata.mine.embedding import embed_graph
+from lemmata.mine.mine import import_queries, mine, write_queries
+from lemmata.mine.splits import split
+from lemmata.mine.training_sets import audit
+from lemmata.plant.link import link_graph
 from lemmata.search.fusion import Fusion
-from lemmata.search.index import packaged_encoder
+from lemmata.search.index import index, packaged_encoder
 from lemmata.search.summaries.texts import chosen_sources
 from lemmata.train.finetune import teacher_names
 from lemmata.train.prepare import new_queries, validation_queries
-from lemmata.train.train import find_base, finetune_options, weights_sha256
+from lemmata.train.train import (
+    find_base,
+    finetune_model,
+    finetune_options,
+    pretrain_model,
+    static_model,
+    update_model,
+    weights_sha256,
+)
 from lemmata.train.update import TrainingState, gain_lost, read_state, tasks_to_compare, write_state
 from lemmata.vectors.store import vectors_manifest
 
@@ -84,26 +99,26 @@ class RunOptions:
         return self.trained[-1][1]
 
 
-def run(project: Project, *, announce: Callable[[str, bool], None] = lambda _name, _done: None) -> list[Report]:
+def run(workspace: Workspace, *, announce: Callable[[str, bool], None] = lambda _name, _done: None) -> list[Report]:
     """Run what is missing; returns one report for each task, base and tuned model side by side.
 
     `announce` receives the name of each stage and whether it is up to date.
     """
-    if "run" not in project.config:  # nobody trains a model by accident
+    if "run" not in workspace.config:  # nobody trains a model by accident
         raise ConfigError(
-            f"{project.config_file} has no table [run]: add one to say what a run does"
+            f"{workspace.config_file} has no table [run]: add one to say what a run does"
             " (even an empty one; 'lemmata config run' lists its keys with their defaults)"
         )
-    options = project.options(RunOptions, "run")
-    if options.static and "finetune" not in project.config["run"]:
+    options = workspace.options(RunOptions, "run")
+    if options.static and "finetune" not in workspace.config["run"]:
         options = replace(options, finetune=[])  # its default is for runs that name no model at all
-    _check(project, options)
-    return _Run(project, options, announce).all()
+    _check(workspace, options)
+    return _Run(workspace, options, announce).all()
 
 
-def stage_table(project: Project) -> dict[str, str]:
+def stage_table(workspace: Workspace) -> dict[str, str]:
     """What each stage of the runs so far did, in a few words."""
-    manifest = read_manifest(project.run_folder / "stages.json") or {}
+    manifest = read_manifest(workspace.run_folder / "stages.json") or {}
     return {
         name: _describe_stage(name.partition(" ")[0], record["report"])
         for name, record in manifest.get("stages", {}).items()
@@ -148,21 +163,21 @@ def _describe_stage(stage: str, report: Mapping[str, Any]) -> str:
     return ""
 
 
-def _check(project: Project, options: RunOptions) -> None:
+def _check(workspace: Workspace, options: RunOptions) -> None:
     """Refuse settings that cannot work before anything long starts."""
-    where = f"{project.config_file}: [run]"
+    where = f"{workspace.config_file}: [run]"
     if not options.trained:
         raise ConfigError(f"{where} names neither finetune nor static, so there is nothing to compare")
     if not options.tasks:
         raise ConfigError(f"{where} names no tasks, so there is nothing to measure")
     if options.base == options.last:
         raise ConfigError(f"{where}: base = {options.base!r} would be compared with itself")
-    sets = {*options.mine, *options.imports, *project.training_sets()}
+    sets = {*options.mine, *options.imports, *read_manifests(workspace.training_folder)}
     for key, names, choices in (
         ("negatives", options.negatives, tuple(sets)),
-        ("pretrain", options.pretrain, tuple(project.config.get("pretrain", {}))),
-        ("finetune", options.finetune, tuple(project.config.get("finetune", {}))),
-        ("static", options.static, tuple(project.config.get("static", {}))),
+        ("pretrain", options.pretrain, tuple(workspace.config.get("pretrain", {}))),
+        ("finetune", options.finetune, tuple(workspace.config.get("finetune", {}))),
+        ("static", options.static, tuple(workspace.config.get("static", {}))),
     ):
         for name in names if choices else ():
             if name not in choices:
@@ -170,32 +185,32 @@ def _check(project: Project, options: RunOptions) -> None:
     if options.extract or "written" in options.mine:
         if not any(options.limits.values()):
             raise ConfigError(f"{where}: extract and written ask a language model: set limits, as in {{ calls = 500 }}")
-        if not project.config.get("llm", {}).get("model"):
+        if not workspace.config.get("llm", {}).get("model"):
             raise ConfigError(f"{where}: extract and written ask a language model: name it as model in [llm]")
     for path in (*options.sources, *options.imports.values()):
-        if not is_url(path) and not (project.root / path).exists():
-            raise ConfigError(f"{where}: there is no {project.root / path}")
+        if not is_url(path) and not (workspace.root / path).exists():
+            raise ConfigError(f"{where}: there is no {workspace.root / path}")
     for name in options.tasks:
         if name not in TASKS:
-            read_judged(_task_folder(project, name))  # there may be no corpus yet
+            read_judged(_task_folder(workspace, name))  # there may be no corpus yet
     _ = options.measure_names  # refuses measures that there are not
     if options.base != AUTO:
-        encoder_kind(options.base, project.models_folder)
-    _check_models(project, options)
+        encoder_kind(options.base, workspace.models_folder)
+    _check_models(workspace, options)
 
 
-def _check_models(project: Project, options: RunOptions) -> None:
+def _check_models(workspace: Workspace, options: RunOptions) -> None:
     """Refuse models whose base, guide or teacher neither exists nor is made before them."""
     trained: set[str] = set()
     for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
-        table = project.config.get(verb, {}).get(name, {})
+        table = workspace.config.get(verb, {}).get(name, {})
         if table.get("judge"):
-            finetune_options(project, table["judge"])
+            finetune_options(workspace, table["judge"])
         for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
             if other not in ("", "base", AUTO, *trained):
-                find_base(project, other)
+                find_base(workspace, other)
         if name in trained:
-            raise ConfigError(f"{project.config_file}: [run] trains two models named {name!r}: rename one")
+            raise ConfigError(f"{workspace.config_file}: [run] trains two models named {name!r}: rename one")
         trained.add(name)
 
 
@@ -214,9 +229,9 @@ class _Update:
 class _Run:
     """The stages of one run; knows which are done, and a key of the inputs of all stages so far."""
 
-    def __init__(self, project: Project, options: RunOptions, announce: Callable[[str, bool], None]) -> None:
-        self.project, self.options, self.announce = project, options, announce
-        self.folder, self.config = project.run_folder, project.config
+    def __init__(self, workspace: Workspace, options: RunOptions, announce: Callable[[str, bool], None]) -> None:
+        self.workspace, self.options, self.announce = workspace, options, announce
+        self.folder, self.config = workspace.run_folder, workspace.config
         self.folder.mkdir(exist_ok=True)
         self.limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
         self.key = ""
@@ -224,14 +239,14 @@ class _Run:
         self._done: dict[str, dict[str, Any]] = (read_manifest(self._file) or {}).get("stages", {})
         self.tasks: dict[str, Task] = {}
 
-    def stage(self, name: str, inputs: Any, act: Callable[[], Any], manifest: Path | None = None) -> Any:
-        """The report of `act`, or the stored one if its inputs are the same and its manifest still exists."""
+    def stage(self, name: str, inputs: Any, verb: Callable[[Workspace], Any], manifest: Path | None = None) -> Any:
+        """The report of a verb, or the stored one if its inputs are the same and its manifest still exists."""
         self.key = fingerprint([self.key, name, inputs])
         record = self._done.get(name, {})
         is_done = record.get("key") == self.key and (manifest is None or manifest.is_file())
         self.announce(name, is_done)
         if not is_done:
-            record = {"key": self.key, "report": json.loads(json.dumps(act(), default=str))}
+            record = {"key": self.key, "report": json.loads(json.dumps(verb(self.workspace), default=str))}
             self._done[name] = record
             write_manifest(self._file, {"verb": "run", "stages": self._done})
         return record["report"]
@@ -245,30 +260,30 @@ class _Run:
 
     def all(self) -> list[Report]:
         """Every stage in order, then the table before and after."""
-        project, options = self.project, self.options
+        workspace, options = self.workspace, self.options
         self._read_corpus()
         if options.base == AUTO:
-            options = self.options = replace(options, base=packaged_encoder(project, static=bool(options.static)))
-        graph = project.manifest(project.graph_folder)
+            options = self.options = replace(options, base=packaged_encoder(workspace, static=bool(options.static)))
+        graph = workspace.manifest(workspace.graph_folder)
         if options.graph:
-            self.stage("graph", self.table("graph"), project.build_graph, graph)
+            self.stage("graph", self.table("graph"), build_graph, graph)
         if options.extract:  # before the split, which the new concepts need as well
             tables = [self.table("extract"), self.table("llm"), self.limits]
-            self.stage("extract", tables, lambda: project.extract_graph(self.limits), graph)
+            self.stage("extract", tables, partial(extract_graph, limits=self.limits), graph)
         if options.split:
-            self.stage("split", self.table("split"), project.split, project.manifest(project.split_folder))
+            self.stage("split", self.table("split"), split, workspace.manifest(workspace.split_folder))
         if options.link:  # after the split: it learns from the links of training logs only
-            self.stage("link", self.table("link"), project.link_graph, graph)
-        self.tasks = {name: _task(project, name) for name in options.tasks}
+            self.stage("link", self.table("link"), link_graph, graph)
+        self.tasks = {name: _task(workspace, name) for name in options.tasks}
         base = self._index(options.base)
         baseline = self._measure(("lexical", "dense", "hybrid"), "before", (options.base, base, self.key))
         if options.embed:
 
-            def embed() -> Any:
+            def embed(workspace: Workspace) -> Any:
                 self._search_with(options.base, base)
-                return project.embed_graph()
+                return embed_graph(workspace)
 
-            self.stage("embed", self.table("embed"), embed, project.manifest(project.embedding_folder))
+            self.stage("embed", self.table("embed"), embed, workspace.manifest(workspace.embedding_folder))
         self._mine(base)
         self._audit()
         update = self._train_or_update()
@@ -283,78 +298,82 @@ class _Run:
         return reports
 
     def _read_corpus(self) -> None:
-        project, options = self.project, self.options
+        workspace, options = self.workspace, self.options
         if options.sources:
-            paths = [source if is_url(source) else project.root / source for source in options.sources]
+            paths = [source if is_url(source) else workspace.root / source for source in options.sources]
             self.announce("ingest", False)  # always runs: it reads only what changed
-            failed = project.ingest(paths).failed
+            failed = ingest(workspace, paths).failed
             if failed:
                 sentence = f"ingest: {failed:,} sources could not be read, 'lemmata info --skips' says why"
                 self.announce(sentence, False)
-        with contextlib.closing(Corpus(project)) as corpus:
+        with contextlib.closing(Corpus(workspace)) as corpus:
             if not len(corpus):
-                raise WorkspaceError(f"the corpus in {project.root} is empty: name sources in [run]")
+                raise WorkspaceError(f"the corpus in {workspace.root} is empty: name sources in [run]")
             size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
-            self.stage("corpus", corpus.digest, lambda: size)
+            self.stage("corpus", corpus.digest, lambda _: size)
 
     def _index(self, encoder: str) -> str:
         """Index with an encoder, again where a model of its name was retrained; returns what made the vectors."""
-        folder = model_folder(encoder, self.project.models_folder)
+        folder = model_folder(encoder, self.workspace.models_folder)
         weights = weights_sha256(folder) if folder.is_dir() else ""
-        summaries = [chosen] if (chosen := chosen_sources(self.project)) else []
+        summaries = [chosen] if (chosen := chosen_sources(self.workspace)) else []
         inputs = [self.table("index"), weights, *summaries]
-        report = self.stage(f"index {encoder}", inputs, lambda: self.project.index(settings={"encoder": encoder}))
+        report = self.stage(f"index {encoder}", inputs, partial(index, settings={"encoder": encoder}))
         return str(report["encoder"])
 
     def _search_with(self, encoder: str, name: str) -> None:
         """Let mining and search use the vectors of this encoder; those of the others stay beside them."""
-        if (vectors_manifest(self.project) or {}).get("made_by") != name:
-            self.project.index(settings={"encoder": encoder})
+        if (vectors_manifest(self.workspace) or {}).get("made_by") != name:
+            index(self.workspace, settings={"encoder": encoder})
 
     def _mine(self, base: str) -> None:
-        project, options = self.project, self.options
+        workspace, options = self.workspace, self.options
         tables = [self.table("mine"), self.table("audit")]
 
-        def mine(what: str, name: str, of: str = "") -> Any:
+        def mine_set(workspace: Workspace, what: str, name: str, of: str = "") -> Any:
             self._search_with(options.base, base)  # the vectors may be those of an earlier run's model
             if what == "written":
-                return project.write_queries(self.limits, name=name)
-            return project.mine(what, name=name, of=of)
+                return write_queries(workspace, self.limits, name=name)
+            return mine(workspace, what, name=name, of=of)
 
         def manifest(name: str) -> Path:
-            return project.manifest(project.training(name))
+            return workspace.manifest(workspace.training(name))
 
         more = {"triplets": [self.table("embed")], "written": [self.table("llm"), self.limits]}
         for name in options.mine:
-            self.stage(f"mine {name}", [*tables, *more.get(name, [])], partial(mine, name, name), manifest(name))
+            self.stage(
+                f"mine {name}", [*tables, *more.get(name, [])], partial(mine_set, what=name, name=name), manifest(name)
+            )
         for name, file in options.imports.items():
-            path = project.root / file
-            act = partial(project.import_queries, path, name=name)
+            path = workspace.root / file
+            act = partial(import_queries, path=path, name=name)
             self.stage(f"import {name}", [file, sha256_of([path]), tables[1]], act, manifest(name))
         for name in options.negatives:
             hard = f"{name}-hard"
-            self.stage(f"negatives {name}", tables, partial(mine, "negatives", hard, name), manifest(hard))
+            self.stage(
+                f"negatives {name}", tables, partial(mine_set, what="negatives", name=hard, of=name), manifest(hard)
+            )
 
     def _audit(self) -> None:
         """Refuse test queries that occur in training sets; miners never see the tasks of the test part."""
         queries = [text for name, task in self.tasks.items() if name not in TASKS for text in task.queries.values()]
         test = [Example(f"test query {number}", text, ()) for number, text in enumerate(queries, 1)]
         if test:
-            self.stage("audit", queries, lambda: {"sentence": self.project.audit(test=test).sentence()})
+            self.stage("audit", queries, lambda workspace: {"sentence": audit(workspace, test=test).sentence()})
 
     # ------------------------------------------------------------ training, from the base or further
 
     def _train_or_update(self) -> _Update | None:
         """Train the models of [run], or the last one further where nothing but passages came in since its training."""
         options, key, settings = self.options, self.key, self._settings()
-        model = self.project.model(options.last)
+        model = self.workspace.model(options.last)
         weights = weights_sha256(model) if model.is_dir() else ""
-        manifest = read_manifest(self.project.manifest(model)) or {}
+        manifest = read_manifest(self.workspace.manifest(model)) or {}
         before_update = manifest.get("base_sha256") if manifest.get("verb") == "update" else None
         state = read_state(self.folder)
         if state is not None and (state.settings != settings or state.weights not in (weights, before_update)):
             state = None  # other settings, or trained by hand
-        with contextlib.closing(Corpus(self.project)) as corpus:
+        with contextlib.closing(Corpus(self.workspace)) as corpus:
             passages = np.unique(id_keys(corpus.ids()))
         new = passages if state is None else np.setdiff1d(passages, state.passages)
         update = None
@@ -384,23 +403,23 @@ class _Run:
         return fingerprint([tables, {key: getattr(self.options, key) for key in (*both, "imports", "negatives")}])
 
     def _train(self) -> None:
-        project = self.project
+        workspace = self.workspace
         for name in self.options.pretrain:
             table = self.table("pretrain", name)
             tables = [table, self.table("finetune", table.get("judge", ""))]
-            manifest = project.manifest(project.model(name))
-            self.stage(f"pretrain {name}", tables, partial(project.pretrain, name), manifest)
-        acts = {"finetune": project.finetune, "static": project.train_static}
+            manifest = workspace.manifest(workspace.model(name))
+            self.stage(f"pretrain {name}", tables, partial(pretrain_model, name=name), manifest)
+        verbs = {"finetune": finetune_model, "static": static_model}
         for verb, name in self.options.trained:
-            manifest = project.manifest(project.model(name))
-            self.stage(f"{verb} {name}", self.table(verb, name), partial(acts[verb], name), manifest)
+            manifest = workspace.manifest(workspace.model(name))
+            self.stage(f"{verb} {name}", self.table(verb, name), partial(verbs[verb], name=name), manifest)
 
     def _update(self, state: TrainingState, new: Keys) -> _Update:
         """Measure the last model on new passages, and train it further where that is worth it or asked for."""
         options, key = self.options, self.key
         name, measure = options.last, options.measures.split(",")[0]
         inputs = [state.weights, fingerprint(state.passages.tolist()), measure, options.base, options.tasks]
-        verdict = self.stage(f"compare {name}", inputs, lambda: self._compare(new))
+        verdict = self.stage(f"compare {name}", inputs, lambda _: self._compare(new))
         sentence = verdict["sentence"]
         before: dict[str, Report] = {}
         if verdict["worth"] or options.update == "always":
@@ -409,10 +428,10 @@ class _Run:
             table = self.table(verb, name)
             own = [task for task in options.tasks if task in TASKS] or ["references"]
             settings = {} if table.get("validation") else {"validation": dict.fromkeys(own, measure)}
-            act = partial(
-                self.project.train_further, name, new, state.weights, static=verb == "static", settings=settings
+            further = partial(
+                update_model, name=name, new=new, start=state.weights, static=verb == "static", settings=settings
             )
-            report = self.stage(f"update {name}", [table, settings], act)
+            report = self.stage(f"update {name}", [table, settings], further)
             done = f"{report['new']:,} new training records and {report['replayed']:,} replayed"
             if report["kept"]:
                 sentence += f"; it was trained further on {done}"
@@ -432,8 +451,10 @@ class _Run:
         roles = {f"dense:{name}": "model", f"dense:{base}": "base"}
         asked = EvaluateOptions(measures=measure)
         values = []
-        for group in tasks_to_compare(self.project, self.options.tasks, new):
-            reports = [self.project.evaluate(task, retrievers=list(roles), options=asked).retrievers for task in group]
+        for group in tasks_to_compare(self.workspace, self.options.tasks, new):
+            reports = [
+                evaluate(self.workspace, task, retrievers=list(roles), options=asked).retrievers for task in group
+            ]
             values.append(
                 {
                     role: np.concatenate([np.zeros(0), *(report[retriever][measure] for report in reports)])
@@ -458,12 +479,12 @@ class _Run:
     def _fit(self) -> bool:
         """Fit `auto` to the last model's validation queries that do not come from the corpus itself; False without."""
         name, measure = self.options.last, self.options.measures.split(",")[0]
-        last = finetune_options(self.project, name, static=bool(self.options.static))
-        task = validation_queries(self.project, last.validation)
+        last = finetune_options(self.workspace, name, static=bool(self.options.static))
+        task = validation_queries(self.workspace, last.validation)
         if task is None:
             return False
-        vectors = vector_set(self.project, name)
-        fit = partial(self.project.tune, task, measure=measure, encoder=name)
+        vectors = vector_set(self.workspace, name)
+        fit = partial(tune, task=task, measure=measure, encoder=name)
         inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
         self.stage(f"tune {name}", inputs, fit, vectors.fusion if vectors else None)
         return True
@@ -480,7 +501,7 @@ class _Run:
             record = read_manifest(file)
             if record is None or record.get("key") != key:
                 named = [each if each == "lexical" else f"{each}:{encoder[0]}" for each in retrievers]
-                measured = self.project.evaluate(task, retrievers=named, options=EvaluateOptions(measures=measures))
+                measured = evaluate(self.workspace, task, retrievers=named, options=EvaluateOptions(measures=measures))
                 record = {
                     "key": key,
                     "retrievers": {
@@ -510,14 +531,14 @@ class _Run:
         return reports
 
 
-def _task(project: Project, name: str) -> Task:
+def _task(workspace: Workspace, name: str) -> Task:
     if name in TASKS:
-        return project.task(name, part="test")
-    return beir_task(project, _task_folder(project, name), name=Path(name).name)
+        return corpus_task(workspace, name, part="test")
+    return beir_task(workspace, _task_folder(workspace, name), name=Path(name).name)
 
 
-def _task_folder(project: Project, name: str) -> Path:
-    folder = project.root / name
+def _task_folder(workspace: Workspace, name: str) -> Path:
+    folder = workspace.root / name
     if not folder.is_dir():
         raise ConfigError(f"[run] tasks: {name!r} is neither one of {', '.join(TASKS)} nor a folder")
     return folder
