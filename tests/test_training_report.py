@@ -57,15 +57,15 @@ def test_a_loss_that_is_not_finite_is_null(tmp_path: Path) -> None:
 
 def test_a_history_is_read_from_the_training_log() -> None:
     log = [
-        {"step": 10, "loss": 2.5, "learning_rate": 1e-5, "epoch": 0.1},
-        {"step": 20, "loss": 9.9, "learning_rate": 2e-5},
+        {"step": 0, "eval_slogans/MRR@10": 0.3},
+        {"step": 10, "loss": 2.5, "learning_rate": 1e-5},
+        {"step": 20, "loss": 1.5, "learning_rate": 2e-5},
         {"step": 20, "eval_slogans/MRR@10": 0.4},
-        {"step": 20, "loss": 1.5, "learning_rate": 2e-5},  # after a resume
     ]
     history = History.from_log(log)
     assert history.losses == [(10, 2.5), (20, 1.5)]
     assert history.rates == [(10, 1e-5), (20, 2e-5)]
-    assert history.validations == [(20, {"slogans/MRR@10": 0.4})]
+    assert history.validations == [(0, {"slogans/MRR@10": 0.3}), (20, {"slogans/MRR@10": 0.4})]
 
 
 # ---------------------------------------------------------------- page

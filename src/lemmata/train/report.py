@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from html import escape
@@ -45,23 +45,18 @@ class History:
     name: str = ""
 
     @classmethod
-    def from_log(cls, records: Iterable[Mapping[str, Any]]) -> History:
-        """Losses, learning rates and validations from a training log; of two records of a step the later counts."""
-        losses: dict[int, float] = {}
-        rates: dict[int, float] = {}
-        validations: dict[int, dict[str, float]] = {}
-        for record in records:
-            step = int(record.get("step", 0))
-            if "loss" in record:
-                losses[step] = float(record["loss"])
-            if "learning_rate" in record:
-                rates[step] = float(record["learning_rate"])
-            values = {
-                name.removeprefix("eval_"): float(value) for name, value in record.items() if name.startswith("eval_")
-            }
-            if values:
-                validations[step] = values
-        return cls(sorted(losses.items()), sorted(rates.items()), sorted(validations.items(), key=lambda item: item[0]))
+    def from_log(cls, records: Sequence[Mapping[str, Any]]) -> History:
+        """Losses, learning rates and validations from the log of a training loop."""
+        trained = [record for record in records if "loss" in record]
+        measured = [
+            (record["step"], {name.removeprefix("eval_"): record[name] for name in record if name.startswith("eval_")})
+            for record in records
+        ]
+        return cls(
+            [(record["step"], record["loss"]) for record in trained],
+            [(record["step"], record["learning_rate"]) for record in trained],
+            [(step, values) for step, values in measured if values],
+        )
 
 
 def json_value(value: Any) -> Any:

@@ -86,33 +86,27 @@ def rank_passages(queries: Any, passages: Any, itself: Integers, depth: int = DE
 
 
 def measure_tasks(model: Any, job: Job, longest: int, pad: int, precision: str) -> dict[str, float]:
-    """`task/measure`: mean, for the measure of every task and for MRR@10, R@20 and nDCG@10."""
-    ranked = rankings(model, job, longest, pad, precision)
+    """`task/measure`: mean, for the measure of every task and for MRR@10, R@20 and nDCG@10.
+
+    Texts that tasks share are encoded once.
+    """
+    parts = [part for task in job.validations for part in (task.queries, task.passages)]
+    if not parts:
+        return {}
+    every, inverse = np.unique(np.concatenate(parts), return_inverse=True)
+    vectors = encode_texts(model, job.texts, every, longest, pad, precision)
+    places = np.split(inverse, np.cumsum([len(part) for part in parts])[:-1])
 
     def measure() -> dict[str, float]:
         report: dict[str, float] = {}
-        for task, places in zip(job.validations, ranked, strict=True):
+        for task, queries, passages in zip(job.validations, places[::2], places[1::2], strict=True):
+            ranked = rank_passages(vectors[queries], vectors[passages], task.itself)
             names = list(dict.fromkeys((task.measure, "MRR@10", "R@20", "nDCG@10")))
-            for name, values in task.scores(places, names).items():
+            for name, values in task.scores(ranked, names).items():
                 report[f"{task.name}/{name}"] = float(values.mean())
         return report
 
     return from_first(measure)
-
-
-def rankings(model: Any, job: Job, longest: int, pad: int, precision: str) -> list[Integers]:
-    """For each task, the places of the best passages for its queries; texts that tasks share are encoded once."""
-    parts = [part for task in job.validations for part in (task.queries, task.passages)]
-    if not parts:
-        return []
-    every, inverse = np.unique(np.concatenate(parts), return_inverse=True)
-    vectors = encode_texts(model, job.texts, every, longest, pad, precision)
-    ends = np.cumsum([len(part) for part in parts])
-    places = np.split(inverse, ends[:-1])
-    return [
-        rank_passages(vectors[places[2 * n]], vectors[places[2 * n + 1]], task.itself)
-        for n, task in enumerate(job.validations)
-    ]
 
 
 def selection(report: dict[str, float], validations: Sequence[Validation]) -> tuple[float, float]:
