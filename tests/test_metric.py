@@ -325,6 +325,7 @@ def test_the_exported_head_gives_a_text_what_the_network_gives(tmp_path: Path) -
     ],
 )
 def test_impossible_options_are_named(changes: dict[str, float], cause: str) -> None:
+    pytest.importorskip("torch")
     from lemmata.train.metric import MetricOptions
 
     with pytest.raises(ConfigError, match=cause):

@@ -9,13 +9,13 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.artefacts import Artefact, dense_index, is_current, learned_metric, making, open_artefact
-from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import LemmataError, WorkspaceError, require
 from lemmata.core.files import create_array
 from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
 from lemmata.core.workspace import Settings, Workspace, read_manifest, vector_set
@@ -36,10 +36,12 @@ from lemmata.graph.metric import (
 )
 from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
 from lemmata.search.paths import PathSearch, Ranking
-from lemmata.train.metric import MetricOptions, TrainedMetric, export_head, train_metric
 from lemmata.train.ranks import from_first, held_by_first, own_device
 from lemmata.vectors.exact import ExactIndex
 from lemmata.vectors.store import open_vectors
+
+if TYPE_CHECKING:
+    from lemmata.train.metric import TrainedMetric
 
 FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
 FEWEST_STEPS = 16  # of an epoch: few links make small batches
@@ -91,6 +93,9 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
     It is trained on the training part, and kept if geodesic search by it finds significantly more references of the
     validation part than by text. The report says what was found in either case. Resumes from the last epoch.
     """
+    require("torch", "train")
+    from lemmata.train.metric import MetricOptions, train_metric
+
     options = workspace.options(MetricStageOptions, "metric", settings)
     vectors = vector_set(workspace, encoder and encoder_id(encoder, workspace.models_folder))
     if vectors is None:
@@ -281,4 +286,6 @@ def _write(item: Artefact, data: _Data, trained: TrainedMetric, content: Mapping
         h = trained.nodes.h.cpu().numpy()
         create_array(folder / "h.npy", h.dtype, h.shape)[:] = h
         np.save(folder / HASHES, data.hashes)
+        from lemmata.train.metric import export_head
+
         export_head(trained.model, folder / HEAD)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from lemmata.core.errors import ConfigError, require
 from lemmata.core.files import writing
@@ -26,7 +27,7 @@ from lemmata.graph.attention import Incoming, Layer, attend, incoming
 from lemmata.train.neighbours import NeighbourSampler
 from lemmata.train.ranks import average, barrier, from_first, gathered, is_first_process, own_items, processes, rank
 
-Tensor = Any  # of torch, which is imported where it is needed
+Tensor = Any  # of torch
 SELF, CITED, CITING = 0, 1, 2  # kinds of messages: from the node itself, from what it refers to, from what refers to it
 START_SHARE = 0.1  # of the neighbours at first, so that the text decides
 TEMPERATURE = 0.05  # of the contrastive loss, at the beginning
@@ -101,8 +102,6 @@ class Messages(NamedTuple):
 
 def messages(links: Tensor, count: int) -> Messages:
     """The messages along links (m, 2); the first m go from what is referred to, the next m the other way."""
-    import torch
-
     citing, cited = links[:, 0], links[:, 1]
     itself = torch.arange(count, device=links.device)
     kinds = torch.cat([torch.full_like(citing, CITED), torch.full_like(citing, CITING), torch.full_like(itself, SELF)])
@@ -149,8 +148,6 @@ class MetricGAT:
         self._add("log_temperature", np.full((), math.log(TEMPERATURE), np.float32))
 
     def _add(self, name: str, values: Floats) -> None:
-        import torch
-
         tensor = torch.tensor(values, device=self.device)
         self.parameters[name] = tensor.requires_grad_()
 
@@ -181,8 +178,6 @@ class MetricGAT:
 
     def locate_all(self, vectors: Floats, received: Incoming) -> Located:
         """All nodes, on the processor and without gradients, in little more memory than the result needs."""
-        import torch
-
         p = {name: tensor.detach().cpu().numpy() for name, tensor in self.parameters.items()}
         hidden = vectors @ p["input"]
         for number in range(self.options.layers):
@@ -198,8 +193,6 @@ class MetricGAT:
 
     def _attend(self, layer: int, hidden: Tensor, sent: Messages, count: int) -> Tensor:
         """One layer of graph attention (Veličković and others 2018), with a bias per kind of message."""
-        import torch
-
         values = self._values(layer, hidden)  # (own nodes, heads, width)
         every = gathered(values, count)  # (n, heads, width)
         p = self.parameters
@@ -211,15 +204,11 @@ class MetricGAT:
         return self._updated(layer, hidden, torch.zeros_like(values).index_add(0, sent.targets, weighted))
 
     def _updated(self, layer: int, hidden: Tensor, values: Tensor) -> Tensor:
-        import torch
-
         values = values.mean(1) if self._is_last(layer) else torch.nn.functional.elu(values.flatten(1))
         return hidden + self.parameters[f"gate{layer}"] * values
 
     def _embed(self, hidden: Tensor) -> Tensor:
         """LayerNorm(h + MLP(h)), scaled so that a vector has about length 1."""
-        import torch
-
         p = self.parameters
         inner = torch.nn.functional.gelu(hidden @ p["embed1"] + p["embed1_bias"])
         total = hidden + inner @ p["embed2"] + p["embed2_bias"]
@@ -228,8 +217,6 @@ class MetricGAT:
 
     def factors(self, hidden: Tensor) -> Tensor:
         """L (n, dimension, rank) of some nodes."""
-        import torch
-
         p = self.parameters
         inner = torch.nn.functional.gelu(hidden @ p["metric1"] + p["metric1_bias"])
         return (inner @ p["metric2"] + p["metric2_bias"]).unflatten(1, (self.options.dimension, self.options.rank))
@@ -241,8 +228,6 @@ class MetricGAT:
 
         Memory is b · c · rank; callers cut it into blocks.
         """
-        import torch
-
         inner = origins.h @ goals.h.T
         squared = (origins.h.square().sum(1)[:, None] + goals.h.square().sum(1) - 2 * inner).clamp_min(0)
         if not self.options.rank:
@@ -256,8 +241,6 @@ class MetricGAT:
 
     def along(self, sources: Located, targets: Located) -> Tensor:
         """The distance (b, m) from each node (b, dimension) to its own partners (b, m, dimension)."""
-        import torch
-
         squared = (targets.h - sources.h[:, None]).square().sum(-1)
         if not self.options.rank:
             return (squared + _TINY).sqrt()
@@ -267,8 +250,6 @@ class MetricGAT:
 
     def search_distances(self, queries: Located, nodes: Located) -> Tensor:
         """`distances` to all nodes, in blocks, without gradients (queries, nodes)."""
-        import torch
-
         step = max(1, _NUMBERS // (max(self.options.rank, 1) * len(nodes.h)))
         with torch.no_grad():
             blocks = [
@@ -293,8 +274,6 @@ def _principal_map(vectors: Floats, dimension: int, generator: np.random.Generat
 
 def _softmax_by_target(scores: Tensor, targets: Tensor, count: int) -> Tensor:
     """Softmax of scores (e, heads) over the messages with the same target."""
-    import torch
-
     with torch.no_grad():
         index = targets[:, None].expand_as(scores)
         highest = scores.new_full((count, scores.shape[1]), -torch.inf).scatter_reduce(0, index, scores, "amax")
@@ -331,31 +310,30 @@ class _Run:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-class _Links(NamedTuple):
-    """Links by source, and all linked pairs as sorted keys."""
+class _Links:
+    """Links (m, 2) between `count` nodes, sorted by source; which nodes they join."""
 
-    indptr: Tensor  # (n + 1,)
-    targets: Tensor  # (m,)
-    keys: Tensor  # (2 m,) source · n + target in both directions, sorted
-    nodes: int
+    def __init__(self, pairs: Tensor, count: int) -> None:
+        self._indptr = torch.zeros(count + 1, dtype=torch.long, device=pairs.device)
+        self._indptr[1:] = torch.bincount(pairs[:, 0], minlength=count).cumsum(0)
+        one, other = pairs[:, 0], pairs[:, 1]
+        self._targets = other.contiguous()
+        self._keys: Tensor = torch.unique(torch.cat([one * count + other, other * count + one]))  # sorted
+        self._count = count
 
     def draw(self, rows: Tensor, generator: Any) -> Tensor:
         """What a random link of each row leads to; -1 where it has none."""
-        import torch
-
-        begin = self.indptr[rows]
-        number = self.indptr[rows + 1] - begin
+        begin = self._indptr[rows]
+        number = self._indptr[rows + 1] - begin
         chosen = (torch.rand(len(rows), generator=generator, device=rows.device) * number).long()
         place = begin + torch.minimum(chosen, (number - 1).clamp_min(0))
-        return torch.where(number > 0, self.targets[place.clamp_max(len(self.targets) - 1)], -1)
+        return torch.where(number > 0, self._targets[place.clamp_max(len(self._targets) - 1)], -1)
 
     def joined(self, one: Tensor, other: Tensor) -> Tensor:
         """Whether two nodes are the same or linked, in any direction."""
-        import torch
-
-        keys = one * self.nodes + other
-        place = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
-        return (self.keys[place] == keys) | (one == other)
+        keys = one * self._count + other
+        place = torch.searchsorted(self._keys, keys).clamp_max(len(self._keys) - 1)
+        return (self._keys[place] == keys) | (one == other)
 
 
 class _Batch(NamedTuple):
@@ -368,8 +346,6 @@ class _Batch(NamedTuple):
 
     def rows(self) -> Tensor:
         """All nodes that the losses read."""
-        import torch
-
         parts = (self.anchors, self.positives, self.second.clamp_min(0), self.hard.reshape(-1), self.random)
         return torch.cat(parts)
 
@@ -398,8 +374,6 @@ class _Graph:
 
     def locate(self, model: MetricGAT, batch: _Batch, generator: Any) -> _Nodes:
         """The nodes that a step reads, by the messages that are kept."""
-        import torch
-
         x, sent, rows = self._x, self._sent, batch.rows()
         if not self._fan_out:
             wanted = torch.zeros(len(x), dtype=torch.bool, device=x.device)
@@ -443,7 +417,6 @@ def train_metric(
     one end the training. The file `checkpoint` is written after each epoch; the same call after a kill resumes from
     it, on the same kind of device. Several processes train one network, the same as one process would.
     """
-    torch = require("torch", "train")
     begin = time.perf_counter()
     device = torch.zeros((), device=device).device  # with its number, which a generator needs
     count = len(vectors)
@@ -456,7 +429,7 @@ def train_metric(
     sources, targets, kinds = (part.cpu().numpy() for part in sent)
     received = incoming(sources, targets, kinds, count)
     graph = _Graph(x, sent, options.fan_out)
-    linked = _linked(pairs, count)
+    linked = _Links(pairs, count)
     allowed = torch.ones(count, dtype=torch.bool, device=device)
     if candidates is not None:
         allowed = torch.tensor(candidates, device=device)
@@ -523,8 +496,6 @@ def train_metric(
 
 
 def _write_checkpoint(file: Path, model: MetricGAT, optimizer: Any, generator: Any, run: _Run) -> None:
-    import torch
-
     if is_first_process():
         state = {
             "device": generator.device.type,
@@ -540,8 +511,6 @@ def _write_checkpoint(file: Path, model: MetricGAT, optimizer: Any, generator: A
 
 def _read_checkpoint(file: Path, model: MetricGAT, optimizer: Any, generator: Any) -> _Run | None:
     """Set model, optimizer and generator to the last epoch; None, and nothing is set, for another kind of device."""
-    import torch
-
     state = torch.load(file, map_location="cpu", weights_only=True)
     if state["device"] != generator.device.type:  # whose generator draws other numbers
         return None
@@ -560,11 +529,10 @@ def export_head(model: MetricGAT, file: Path) -> None:
 
     The factors are (n, dimension, rank), the metric itself is not: see `geometry.metric`.
     """
-    torch = require("torch", "train")
     require("onnx", "train")
     parameters = {name: tensor.detach().cpu() for name, tensor in model.parameters.items()}
 
-    class Head(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Head(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = object.__new__(MetricGAT)
@@ -606,20 +574,8 @@ def _copy(model: MetricGAT) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in model.parameters.items()}
 
 
-def _linked(pairs: Tensor, count: int) -> _Links:
-    import torch
-
-    indptr = torch.zeros(count + 1, dtype=torch.long, device=pairs.device)
-    indptr[1:] = torch.bincount(pairs[:, 0], minlength=count).cumsum(0)
-    one, other = pairs[:, 0], pairs[:, 1]
-    keys: Tensor = torch.unique(torch.cat([one * count + other, other * count + one]))
-    return _Links(indptr, other.contiguous(), keys, count)
-
-
 def _similar(x: Tensor, anchors: Tensor, pool: Tensor, linked: _Links) -> Tensor:
     """The nearest candidates of each anchor that are not linked to it (anchors, at most _SIMILAR)."""
-    import torch
-
     parts = []
     goals = x[pool]
     wide = min(2 * _SIMILAR, len(pool))
@@ -645,18 +601,15 @@ def _draw(
     generator: Any,
 ) -> _Batch:
     """Some links as anchors and positives, their negatives, and the messages that they may see."""
-    import torch
-
     rows, positives = pairs[places].T
 
     def uniform(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=generator, device=rows.device)
 
-    count = linked.nodes
     links = len(pairs)
     second = linked.draw(positives, generator)
     second = torch.where((second >= 0) & ~linked.joined(rows, second.clamp_min(0)), second, -1)
-    hidden = torch.zeros(count, dtype=torch.bool, device=rows.device)
+    hidden = torch.zeros(len(place_of), dtype=torch.bool, device=rows.device)
     hidden[rows[uniform(len(rows)) < HIDDEN]] = True
     kept = ~(hidden[sent.sources] | hidden[sent.targets])
     kept[places] = False
@@ -670,8 +623,6 @@ def _draw(
 
 
 def _dropped(x: Tensor, generator: Any) -> Tensor:
-    import torch
-
     kept = torch.rand(x.shape, generator=generator, device=x.device) >= DROPOUT
     return x * kept / (1 - DROPOUT)
 
@@ -681,8 +632,6 @@ def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, batch: _Batch) -> Ten
 
     Of several processes, each measures from its own anchors: the mean of their losses is that of all anchors.
     """
-    import torch
-
     options = model.options
     shared = torch.cat([batch.positives, batch.random])
     own, hard = torch.arange(len(batch.anchors), device=shared.device)[own_items()], batch.hard[own_items()]
@@ -713,7 +662,6 @@ def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, batch: _Batch) -> Ten
 
 def _by_hops(nodes: _Nodes, batch: _Batch) -> Tensor:
     """A node is more similar to what is one link away than to what is two, and to that more than to a random one."""
-    import torch
 
     def directions(rows: Tensor) -> Tensor:
         return torch.nn.functional.normalize(nodes.take(rows).h, dim=1)
@@ -732,8 +680,6 @@ def _validate(
     model: MetricGAT, x: Tensor, nodes: Located, validation: tuple[Integers, Sequence[set[int]]], allowed: Tensor
 ) -> float:
     """R@20 of texts without links."""
-    import torch
-
     rows = torch.tensor(validation[0], device=x.device)
 
     def measure() -> float:
