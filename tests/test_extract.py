@@ -451,7 +451,7 @@ def test_entries_of_a_wrong_shape_are_skipped_and_the_others_kept(tmp_path: Path
     assert (extraction.complete, calls) == (True, 1)
     assert [concept.name for concept in extraction.concepts] == ["Bailey pair", "Bailey's lemma"]
     causes = " ".join(skip.cause for skip in extraction.skips)
-    for cause in ("concepts[1] lacks 'name'", "concepts[2] must be of type object"):
+    for cause in ("concepts[1] lacks 'name'", "concepts[2] = 'Slater' should be an object"):
         assert cause in causes, cause
     assert len(extraction.skips) == 2
 

@@ -1,6 +1,7 @@
 """JSON in what models write: located among other text, read with its LaTeX intact, fitted to a schema.
 
-What is unambiguous is tolerated, what is valid is kept, and the rest is noted.
+What is unambiguous is tolerated, what is valid is kept, and the rest is noted. By hand, because json_repair reads the
+`\\beta` of LaTeX as a backspace and letters.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from lemmata.core.errors import InputError
+from lemmata.core.records import Checker, Schema, Unfit, has_type
 from lemmata.core.words import singular
 
 _DEEPEST = 100
@@ -277,17 +279,6 @@ def _is_command(string: str, position: int, letters: str, style: str) -> bool:
 
 # ---------------------------------------------------------------- schemas
 
-_TYPES: Mapping[str, Any] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "null": type(None),
-    "integer": int,
-    "number": (int, float),
-}
-
-
 _INTEGER = re.compile(r"[\s\[(#]*([+-]?[0-9]{1,15})(?:\.0*)?[\s\]).:]*")  # of [3] is 3 the number, too
 _LEAST_ALIKE = 0.8  # of a misspelt word and the one that was meant, by difflib
 
@@ -303,7 +294,7 @@ class Fitted(NamedTuple):
 
 def read_answer(
     text: str,
-    schema: Mapping[str, Any],
+    schema: Schema,
     defaults: Mapping[str, Any] | None = None,
     check: Callable[[Any], str] | None = None,
     *,
@@ -319,7 +310,7 @@ def read_answer(
     return Fitted(None, complaint, fitted.notes, truncated) if complaint else fitted
 
 
-def fit(value: Any, schema: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> Fitted:
+def fit(value: Any, schema: Schema, defaults: Mapping[str, Any] | None = None) -> Fitted:
     """The part of a value that satisfies the schema, where its meaning is beyond doubt.
 
     Numbers may be written as text, keys and choices in another case, a list of one as its only item, an object with
@@ -334,59 +325,45 @@ def fit(value: Any, schema: Mapping[str, Any], defaults: Mapping[str, Any] | Non
     notes: list[str] = []
     try:
         fitted = _Fit(defaults or {}, notes).value(value, schema, "the answer")
-    except _Unfit as unfit:
-        return Fitted(None, "; ".join(unfit.complaints[:5]))
+    except Unfit as unfit:
+        return Fitted(None, str(unfit))
     lists = [member for member in fitted.values() if isinstance(member, list)] if isinstance(fitted, dict) else []
     if notes and lists and not any(lists):
         return Fitted(None, "; ".join(notes[:5]))
     return Fitted(fitted, notes=tuple(notes))
 
 
-class _Unfit(Exception):  # noqa: N818 - of one value, which may be left out
-    def __init__(self, *complaints: str) -> None:
-        self.complaints = complaints
+class _Fit(Checker):
+    """The fitting of one answer: what is meant beyond doubt is taken, what does not fit is left out and noted."""
 
+    def __init__(self, defaults: Mapping[str, Any], notes: list[str]) -> None:
+        self.defaults, self.notes = defaults, notes
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """The fitting of one answer."""
+    def value(self, value: Any, schema: Schema, place: str) -> Any:
+        fitted = super().value(value, {key: part for key, part in schema.items() if key != "maxItems"}, place)
+        most = schema.get("maxItems", math.inf)
+        if isinstance(fitted, list) and len(fitted) > most:
+            self.notes.append(f"{place} is too large: at most {most} items")
+            return fitted[:most]
+        return fitted
 
-    defaults: Mapping[str, Any]
-    notes: list[str]
+    def converted(self, value: Any, schema: Schema, kinds: Sequence[str]) -> Any:
+        return _as_type(value, kinds[0], schema, self.defaults) if len(kinds) == 1 else value
 
-    def value(self, value: Any, schema: Mapping[str, Any], place: str) -> Any:
-        named = schema.get("type") or []
-        types = [named] if isinstance(named, str) else named
-        if isinstance(named, str) and named:
-            value = _as_type(value, named, schema, self.defaults)
-        if types and not any(_has_type(value, name) for name in types):
-            raise _Unfit(f"{place} must be of type {' or '.join(types)}")
-        if "enum" in schema:
-            value = _choice(value, schema["enum"], place)
-        if isinstance(value, dict):
-            value = self.members(value, schema, place)
-        if isinstance(value, list) and "items" in schema:
-            value = list(self.items(value, schema["items"], place))
-        if isinstance(value, list) and len(value) > schema.get("maxItems", math.inf):
-            self.notes.append(f"{place} must have at most {schema['maxItems']} items, not {len(value)}")
-            value = value[: schema["maxItems"]]
-        if isinstance(value, str | list):
-            unit, suffix = ("characters", "Length") if isinstance(value, str) else ("items", "Items")
-            least, most = schema.get(f"min{suffix}", 0), schema.get(f"max{suffix}", math.inf)
-            if len(value) < least:
-                raise _Unfit(f"{place} must have at least {least} {unit}, not {len(value)}")
-            if len(value) > most:
-                raise _Unfit(f"{place} must have at most {most} {unit}, not {len(value)}")
-        return value
+    def choice(self, value: Any, choices: Sequence[Any], place: str) -> Any:
+        alike = [choice for choice in choices if isinstance(value, str) and _folded(str(choice)) == _folded(value)]
+        return alike[0] if len(alike) == 1 and value not in choices else super().choice(value, choices, place)
 
-    def items(self, values: Sequence[Any], schema: Mapping[str, Any], place: str) -> Iterator[Any]:
+    def items(self, values: Sequence[Any], schema: Schema, place: str) -> list[Any]:
+        fitting: list[Any] = []
         for number, item in enumerate(values):
             try:
-                yield self.value(item, schema, f"{place}[{number}]")
-            except _Unfit as unfit:
+                fitting.append(self.value(item, schema, f"{place}[{number}]"))
+            except Unfit as unfit:
                 self.notes.extend(unfit.complaints)
+        return fitting
 
-    def members(self, value: Mapping[str, Any], schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    def members(self, value: Mapping[str, Any], schema: Schema, place: str) -> dict[str, Any]:
         properties, required = schema.get("properties", {}), schema.get("required", ())
         written = _by_property(value, properties)
         fitted = {} if schema.get("additionalProperties") is False else dict(value)
@@ -398,17 +375,17 @@ class _Fit:
                 elif name in self.defaults:
                     fitted[name] = self.defaults[name]
                 elif name in required and inner.get("type") != "array":
-                    raise _Unfit(f"{place} lacks {name!r}")
+                    raise Unfit(f"{place} lacks {name!r}")
                 elif name in required:
                     self.notes.append(f"{place} lacks {name!r}")
                     fitted[name] = []
-            except _Unfit as unfit:
+            except Unfit as unfit:
                 complaints += unfit.complaints
         if complaints:
-            raise _Unfit(*complaints)
+            raise Unfit(*complaints)
         return fitted
 
-    def member(self, value: Any, schema: Mapping[str, Any], place: str, name: str) -> Any:
+    def member(self, value: Any, schema: Schema, place: str, name: str) -> Any:
         """The value of a property, or its default."""
         if name not in self.defaults:
             return self.value(value, schema, place)
@@ -416,24 +393,24 @@ class _Fit:
             return self.defaults[name]
         try:
             return self.value(value, schema, place)
-        except _Unfit as unfit:
+        except Unfit as unfit:
             if "enum" in schema and (nearest := _nearest(value, schema["enum"])):
                 return nearest
             self.notes.append(f"{unfit.complaints[0]}; {self.defaults[name]!r} is used")
             return self.defaults[name]
 
 
-def _as_type(value: Any, name: str, schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+def _as_type(value: Any, name: str, schema: Schema, defaults: Mapping[str, Any]) -> Any:
     """A value of another type that can mean only one value of this one; else the value unchanged."""
     if name == "object":
         return _as_object(value, schema.get("properties", {}), defaults)
-    if _has_type(value, name):
+    if has_type(value, name):
         return value
     if name == "array":
         inner = schema.get("items", {}).get("type")
         if inner in ("object", "string") and (numbered := _numbered(value, inner)):
             return [_with_number(item, number, schema["items"]) for number, item in numbered]
-        return [value] if inner in ("object", "string") and _has_type(value, inner) else value
+        return [value] if inner in ("object", "string") and has_type(value, inner) else value
     if name == "integer":
         match = _INTEGER.fullmatch(value) if isinstance(value, str) else None
         return int(match[1]) if match else int(value) if isinstance(value, float) and value.is_integer() else value
@@ -442,18 +419,18 @@ def _as_type(value: Any, name: str, schema: Mapping[str, Any], defaults: Mapping
             parsed = json.loads(value.strip().lower())
         except ValueError:
             return value
-        return parsed if _has_type(parsed, name) else value
+        return parsed if has_type(parsed, name) else value
     return value
 
 
 def _numbered(value: Any, item_type: str) -> list[tuple[int, Any]]:
     """The members of an object by number, in order; empty where a key is no number or a member of another type."""
     members = [(_INTEGER.fullmatch(key), item) for key, item in value.items()] if isinstance(value, dict) else []
-    numbered = [(int(match[1]), item) for match, item in members if match and _has_type(item, item_type)]
+    numbered = [(int(match[1]), item) for match, item in members if match and has_type(item, item_type)]
     return sorted(numbered, key=lambda member: member[0]) if len(numbered) == len(members) else []
 
 
-def _with_number(item: Any, number: int, schema: Mapping[str, Any]) -> Any:
+def _with_number(item: Any, number: int, schema: Schema) -> Any:
     """An item with its number in the one integer property that it may lack."""
     properties = schema.get("properties", {})
     integers = [name for name, inner in properties.items() if inner.get("type") == "integer"]
@@ -512,22 +489,9 @@ def _folded(text: str) -> str:
     return re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
 
 
-def _choice(value: Any, choices: Sequence[Any], place: str) -> Any:
-    if value in choices:
-        return value
-    alike = [choice for choice in choices if isinstance(value, str) and _folded(str(choice)) == _folded(value)]
-    if len(alike) == 1:
-        return alike[0]
-    raise _Unfit(f"{place} must be one of {to_json_text(choices)}, not {to_json_text(value)[:60]}")
-
-
 def _nearest(value: Any, choices: Sequence[Any]) -> Any:
     """The one choice that a text names among other words, in the plural or misspelt; None where it is not clear."""
     words = [singular(word) for word in _folded(value[:200]).split("_")] if isinstance(value, str) else []
     named = [choice for choice in choices if choice in words]
     alike = named or [match for word in words[:9] for match in get_close_matches(word, choices, 2, _LEAST_ALIKE)]
     return alike[0] if len(set(alike)) == 1 else None
-
-
-def _has_type(value: Any, name: str) -> bool:
-    return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
