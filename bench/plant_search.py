@@ -3,8 +3,8 @@
     python -m bench.plant_search [--seeds 21,22,23,24] [--logs 3000] [--out FILE]
 
 Each plant is generated, read, linked and indexed twice: logs as written, and with the descriptions of their locations
-(`lemmata index --expand`). Both packaged encoders and BM25 answer its questions, German and English apart. Read as
-English, BM25 takes every word for English, as before lemmata knew German. Nothing was chosen on the seeds 21 and up;
+(`lemmata index -o expand=true`). Both packaged encoders and BM25 answer its questions, German and English apart. Read
+as English, BM25 takes every word for English, as before lemmata knew German. Nothing was chosen on the seeds 21 and up;
 plants share the wording of their questions.
 """
 

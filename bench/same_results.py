@@ -53,7 +53,7 @@ def qseries(folder: Path, encoder: str = "") -> dict[str, Any]:
         "evaluate": lemmata("evaluate", "--beir", notes, *there),
         "search": lemmata("search", "partitions into distinct odd parts", *there),
         "similar": lemmata("similar", "hook-length#thm:hook-formula", *there),
-        "split": lemmata("split", "--method", "stratified", *there),
+        "split": lemmata("split", "-o", "method=stratified", *there),
         "references": lemmata("evaluate", "--task", "references", "--part", "test", *there),
         "concepts": lemmata("evaluate", "--task", "concepts", "--part", "validation", *there),
         "pairs": lemmata("mine", "pairs", *there),
@@ -75,7 +75,7 @@ def plant(folder: Path) -> dict[str, Any]:
         "link": lemmata("graph", "link", "--withheld", data / "withheld.tsv", *there),
         "index": lemmata("index", *there),
         "evaluate": lemmata("evaluate", "--beir", data, *there),
-        "split": lemmata("split", "--method", "time", *there),
+        "split": lemmata("split", "-o", "method=time", *there),
         "pairs": lemmata("mine", "pairs", *there),
     }
 

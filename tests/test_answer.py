@@ -449,7 +449,7 @@ def run(workspace: Path, *arguments: str, code: int = 0) -> subprocess.Completed
 
 def test_the_command_prints_the_answer_its_doubts_and_what_it_cites(server: Server, workspace: Path) -> None:
     server.script(streams=True, answer="Blue widgets have an even number of handles [1]. Dogs bark.")
-    done = run(workspace, "how many handles has a blue widget", "--url", server.url, "--model", "tiny")
+    done = run(workspace, "how many handles has a blue widget", "-o", f"llm.url={server.url}", "--model", "tiny")
     assert done.stdout.startswith("Blue widgets have an even number of handles [1]. Dogs bark.\n")
     assert "doubtful  Dogs bark.  (cites no passage)" in done.stdout
     assert "[1] theorem widgets#even" in done.stdout
@@ -458,7 +458,9 @@ def test_the_command_prints_the_answer_its_doubts_and_what_it_cites(server: Serv
 
 def test_the_command_gives_one_json_document(server: Server, workspace: Path) -> None:
     server.script(streams=True, answer="A red widget has no lid [1].")
-    done = run(workspace, "which widget has no lid", "--url", server.url, "--model", "tiny", "--json", "-k", "1")
+    done = run(
+        workspace, "which widget has no lid", "-o", f"llm.url={server.url}", "--model", "tiny", "--json", "-k", "1"
+    )
     record = json.loads(done.stdout)
     assert [passage["id"] for passage in record["passages"]] == ["widgets#odd"]
     assert record["sentences"][0]["citations"][0]["id"] == "widgets#odd"
@@ -469,18 +471,18 @@ def test_the_command_prints_the_passages_where_no_model_is_configured(workspace:
     done = run(workspace, "how many handles has a blue widget")
     assert "[1] theorem widgets#even  widgets.tex:" in done.stdout
     assert "no language model is configured" in done.stderr
-    assert "or with --url and --model" in done.stderr
+    assert "or with --model and -o llm.url=URL" in done.stderr
     assert json.loads(run(workspace, "handles", "--json").stdout)["error"]["code"] == "no_model"
 
 
 def test_the_command_refuses_what_nothing_is_found_for(workspace: Path) -> None:
-    done = run(workspace, "??", "--url", "http://127.0.0.1:9/v1", "--model", "tiny")
+    done = run(workspace, "??", "-o", "llm.url=http://127.0.0.1:9/v1", "--model", "tiny")
     assert "no passage of the corpus fits" in done.stderr
     assert "empty" in run(workspace, " ", code=1).stderr
 
 
 def test_the_command_fails_with_one_sentence_where_the_server_is_not_there(workspace: Path) -> None:
-    done = run(workspace, "how many handles", "--url", "http://127.0.0.1:9/v1", "--model", "tiny", code=1)
+    done = run(workspace, "how many handles", "-o", "llm.url=http://127.0.0.1:9/v1", "--model", "tiny", code=1)
     assert "cannot be reached" in done.stderr
     assert "Traceback" not in done.stderr
 

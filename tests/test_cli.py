@@ -122,7 +122,7 @@ def test_a_table_without_a_text_column_is_an_error_that_lists_its_columns(tmp_pa
     error = lemmata("ingest", tmp_path / "t.csv", "-w", tmp_path / "w", "--json", code=1)
     assert "short" in error
     assert error.startswith(f"lemmata: {tmp_path / 't.csv'}: no column 'text'")
-    columns = "--id nr --text short --date when".split()
+    columns = "-o columns.id=nr -o columns.text=short -o columns.date=when".split()
     again = lemmata("ingest", tmp_path / "t.csv", "-w", tmp_path / "w", "--json", *columns)
     assert json.loads(again)["passages"] == 1
 
@@ -403,7 +403,7 @@ def test_a_second_split_or_index_without_options_keeps_those_of_the_first(tmp_pa
     (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)))
     lemmata("ingest", tmp_path / "notes.jsonl", "-w", tmp_path)
     lemmata("index", "--encoder", "hashing", "-w", tmp_path)
-    lemmata("split", "--seed", "5", "--test", "0.3", "-w", tmp_path)
+    lemmata("split", "--seed", "5", "-o", "test=0.3", "-w", tmp_path)
     before = json.loads((tmp_path / "split" / "manifest.json").read_text())
     again = json.loads(lemmata("split", "-w", tmp_path, "--json"))
     assert again["counts"] == before["counts"]

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import pytest
 from tests.make import lemmata
 
-from lemmata.core.config import Option, all_options, build, merged, options_of, read_toml
+from lemmata.core.config import Option, all_options, build, merged, options_of, read_assignments, read_toml
 from lemmata.core.errors import ConfigError, near, suggest
 from lemmata.core.records import FLAT
 from lemmata.project import Project
@@ -135,3 +135,30 @@ def test_an_unknown_word_is_compared_in_no_time_with_very_many() -> None:
     assert near("a" * 10_000, many) == ""
     assert suggest("b" * 10_000, many[:2]) == " (there are: passage-0, passage-1)"
     assert time.process_time() - begin < 5
+
+
+def test_assignments_of_a_command_line_are_checked_like_the_file() -> None:
+    words = ["pairs.seed=7", "gate = none", "llm.url=http://host:1/v1#x", "finetune.tuned.sets={pairs = 2.0}"]
+    own, others = read_assignments(words, "mine")
+    assert own == {"pairs": {"seed": 7}, "gate": "none"}
+    assert others == {"llm": {"url": "http://host:1/v1#x"}, "finetune": {"tuned": {"sets": {"pairs": 2.0}}}}
+    assert read_assignments(["epochs=2", "sets.pairs=1.5"], "finetune.tuned")[0] == {
+        "epochs": 2,
+        "sets": {"pairs": 1.5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("gat=none", "did you mean 'gate'"),
+        ("pairs.sed=7", "did you mean 'seed'"),
+        ("pairs.seed=x", "'x' should be an int"),
+        ("lm.url=x", "did you mean 'llm'"),
+        ("gate", "'gate'"),
+        ("=3", "'=3'"),
+    ],
+)
+def test_a_wrong_assignment_is_refused_with_what_was_meant(word: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        read_assignments([word], "mine")

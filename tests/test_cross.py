@@ -216,9 +216,8 @@ def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever
     project: Project, exported: Path, tmp_path: Path
 ) -> None:
     folder = project.root
-    shown = lemmata("search", "a1 a2 a3", "-w", folder, "--rerank", "4", "--reranker", exported, "--json")
+    shown = lemmata("search", "a1 a2 a3", "-w", folder, "--retriever", f"auto+rerank4:{exported}", "--json")
     assert len(json.loads(shown)) == 10
-    assert "--reranker needs --rerank N" in lemmata("search", "a1", "-w", folder, "--reranker", exported, code=1)
     (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "a3 a21"}\n')
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\tp3\t1\n")
     files: list[str | Path] = ["--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv"]

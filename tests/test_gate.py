@@ -134,7 +134,7 @@ def test_a_mined_set_says_what_the_gate_did(mined: Path, gate: Path) -> None:
     workspace = mined / "w"
     plain = json.loads(lemmata("mine", "pairs", "-w", workspace, "--json"))
     assert "gate" not in plain
-    report = json.loads(lemmata("mine", "pairs", "--name", "gated", "--gate", gate, "-w", workspace, "--json"))
+    report = json.loads(lemmata("mine", "pairs", "--name", "gated", "-o", f"gate={gate}", "-w", workspace, "--json"))
     told = report["gate"]
     assert told["model"].startswith("tiny-fp32-")
     assert told["offered"] == plain["records"]
@@ -143,7 +143,7 @@ def test_a_mined_set_says_what_the_gate_did(mined: Path, gate: Path) -> None:
     manifest = read_manifest(workspace / "training" / "gated" / "manifest.json") or {}
     assert manifest["report"]["gate"] == told
     assert manifest["options"]["gate"] == str(gate)
-    assert manifest["command"].endswith(f"--gate {gate}")
+    assert manifest["command"].endswith(f"-o gate={gate}")
 
 
 def test_the_gate_of_the_settings_counts_and_can_be_left_out(mined: Path, gate: Path) -> None:

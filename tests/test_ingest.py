@@ -190,12 +190,12 @@ def test_a_failed_source_is_not_added_and_the_exit_code_tells(project: Project, 
         assert code == 1
         assert "1 failed" in output
         assert "no column 'text'; the columns are 'number', 'short text'" in output
-        assert "--text COLUMN" in output
+        assert "-o columns.text=COLUMN" in output
         assert ids(project) == ["good@1"]
     assert "could not be read: no column" in skips(project)["work_orders.csv"]
     report = project.ingest([tmp_path / "work_orders.csv", tmp_path / "good.md"])
     assert (report.added, report.changed, report.unchanged, report.removed, report.failed) == (0, 0, 1, 0, 1)
-    code, output = run(project, tmp_path / "work_orders.csv", "--text", "short text")
+    code, output = run(project, tmp_path / "work_orders.csv", "-o", "columns.text=short text")
     assert code == 0, output
     assert "1 added" in output
     assert "work_orders.csv" not in skips(project)
@@ -249,7 +249,9 @@ def test_naming_a_column_does_not_turn_passages_into_logs(project: Project, tmp_
     assert {passage.id: passage.kind for passage in corpus} == {"p": "passage", "l": "log", "c": "log"}
     corpus.close()
     assert report.failed == 0
-    assert skips(project) == {"beir.jsonl": "it has no column 'note' (--text): it was read as passages, not as logs"}
+    assert skips(project) == {
+        "beir.jsonl": "it has no column 'note' (columns.text): it was read as passages, not as logs"
+    }
 
 
 @pytest.mark.parametrize(
@@ -290,7 +292,7 @@ def test_a_note_in_tex_does_not_remove_the_pdfs_around_it(project: Project, tmp_
 # ---------------------------------------------------------------- columns
 
 ORDERS = "id;Short text;Start;Place\n1;pump leaks;2024-05-01;A1-P-01\n"
-NAMED = ("--text", "Short text", "--date", "Start", "--location", "Place")
+NAMED = ("-o", "columns.text=Short text", "-o", "columns.date=Start", "-o", "columns.location=Place")
 
 
 def logs(project: Project) -> list[tuple[str, str, str | None, tuple[str, ...]]]:
@@ -318,9 +320,11 @@ def test_a_source_keeps_the_columns_that_were_named_for_it(project: Project, tmp
 def test_a_call_that_names_fewer_columns_says_which_are_no_longer_read(project: Project, tmp_path: Path) -> None:
     folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
     run(project, folder, *NAMED)
-    code, output = run(project, folder, "--text", "Short text", "--id", "id")
+    code, output = run(project, folder, "-o", "columns.text=Short text", "-o", "columns.id=id")
     assert logs(project) == [("1", "pump leaks", None, ())]
-    cure = "the columns of dates and locations are no longer read: name them again with --date Start --location Place"
+    cure = (
+        "dates and locations are no longer read: name them again with -o columns.date=Start -o columns.location=Place"
+    )
     assert (code, cure in output) == (0, True), output
     code, output = run(project, folder, "--json")
     assert (code, json.loads(output)["unchanged"], json.loads(output)["no_longer_read"]) == (0, 1, {})
@@ -329,7 +333,7 @@ def test_a_call_that_names_fewer_columns_says_which_are_no_longer_read(project: 
 def test_columns_that_no_table_has_are_not_kept(project: Project, tmp_path: Path) -> None:
     folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
     run(project, folder, *NAMED)
-    code, _ = run(project, folder, "--text", "Shrt text")
+    code, _ = run(project, folder, "-o", "columns.text=Shrt text")
     report = project.ingest([folder])
     assert (code, report.unchanged, report.failed) == (1, 1, 0)
 
@@ -360,9 +364,9 @@ def test_columns_of_lemmata_toml_count_more_than_those_of_before(project: Projec
     code, output = run(project, file)
     assert (code, logs(project)[0][1]) == (0, "A1-P-01"), output
     assert "no longer read" not in output  # dates and locations are
-    _, output = run(project, file, "--text", "Short text")
+    _, output = run(project, file, "-o", "columns.text=Short text")
     assert logs(project)[0][1] == "pump leaks"
-    assert "name them again with --date Start --location Place" in output
+    assert "name them again with -o columns.date=Start -o columns.location=Place" in output
 
 
 def test_json_lines_that_are_logs_by_their_columns_stay_logs(project: Project, tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> No
     with pytest.raises(InputError) as caught:
         read("id,Kurztext\n1,a\n")
     assert str(caught.value) == (
-        "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'; name the column of the text with --text COLUMN"
-        "; did you mean Kurztext?"
+        "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'; name the column of the text"
+        " with -o columns.text=COLUMN; did you mean Kurztext?"
     )
 
 

@@ -330,7 +330,7 @@ def test_several_encoders_and_summaries_have_collections_of_their_own(in_milvus:
 def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project, command: Callable[..., str]) -> None:  # noqa: F811
     before = hits(in_milvus, retriever="dense:hashing")
     assert "not_moved" not in in_milvus.index(settings={"encoder": "lemmata-nano"})
-    shown = command("index", "--encoder", "lemmata-nano", "--milvus", "none", "-w", in_milvus.root)
+    shown = command("index", "--encoder", "lemmata-nano", "-o", "milvus=none", "-w", in_milvus.root)
     assert "the vectors of hashing are searched exactly now: 'lemmata index --encoder hashing' moves them too" in shown
     assert hits(in_milvus, retriever="dense:hashing")[:-1] == before[:-1]  # the last is of the default encoder
     in_milvus.index(settings={"encoder": "hashing", "milvus": "vectors.db"})
@@ -345,14 +345,14 @@ def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project, comman
 def test_the_commands_say_where_the_vectors_are(project: Project, command: Callable[..., str]) -> None:  # noqa: F811
     root = project.root
     assert "Milvus at vectors.db searches them: 60 vectors sent" in command(
-        "index", "--milvus", "vectors.db", "-w", root
+        "index", "-o", "milvus=vectors.db", "-w", root
     )
     assert "Milvus at vectors.db" in command("info", "-w", root)
     content = json.loads(command("info", "-w", root, "--json"))
     assert content["vectors"][0]["milvus"] == "vectors.db"
     assert content["indexes"] == ["lexical", "dense", "milvus"]
     assert "60 of 60 vectors at vectors.db" in command("doctor", "-w", root)
-    assert "leave out --no-dense" in command("index", "--milvus", "x.db", "--no-dense", "-w", root, code=1)
+    assert "leave out --no-dense" in command("index", "-o", "milvus=x.db", "--no-dense", "-w", root, code=1)
 
 
 def test_the_setting_may_stand_in_the_file(project: Project) -> None:
@@ -379,7 +379,7 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
             opened.search(QUERIES[0], 3, retriever="dense")
     message = command("search", "topic", "-w", root, code=1)
     assert f"Milvus at {uri} cannot be used" in message
-    assert "start it, check $MILVUS_TOKEN, or take the vectors back with 'lemmata index --milvus none'" in message
+    assert "start it, check $MILVUS_TOKEN, or take the vectors back with 'lemmata index -o milvus=none'" in message
     assert "cannot be used" in command("doctor", "-w", root)
     left = project.index(settings={"milvus": "none"})["left_in_milvus"]
     assert left.startswith("the collections lemmata_")

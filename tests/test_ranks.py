@@ -127,8 +127,8 @@ def test_a_process_without_a_text_of_its_own_encodes_one_for_nothing(static: Pat
 
 
 def train_command(base: Path, job: Job, out: Path) -> list[object]:
-    options = ["--batch", "25", "--epochs", "6", "--rate", "1e-4", "--json"]
-    return ["-m", "lemmata", "train", "finetune", "--job", job.folder, "--out", out, "--base", base, *options]
+    options = ["-o", "batch=25", "-o", "epochs=6", "-o", "rate=1e-4", "--json"]
+    return ["-m", "lemmata", "train", "finetune", "--job", job.folder, "--out", out, "-o", f"base={base}", *options]
 
 
 def ranks_of(launcher: int) -> dict[int, int]:

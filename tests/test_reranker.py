@@ -131,7 +131,7 @@ def test_held_out_pairs_are_not_trained_on(trained: Path) -> None:
 
 def test_the_same_call_trains_nothing_again_and_search_uses_the_model(trained: Path, say: Say) -> None:  # noqa: F811
     workspace = trained / "notes"
-    told = ["--base", trained / "tiny", "--records", "640"]
+    told = ["-o", f"base={trained / 'tiny'}", "-o", "records=640"]
     project = Project(workspace)
     settings = {"base": str(trained / "tiny"), "records": 640, "rate": 3e-3}
     assert project.train_reranker(settings=settings)["done_before"]

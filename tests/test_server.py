@@ -399,7 +399,7 @@ def test_ask_without_a_model_gives_the_passages_and_says_so(client: httpx.Client
     assert "a#sponge" in {passage["id"] for passage in passages["passages"]}
     assert error["code"] == "no_model"
     assert "[llm] of lemmata.toml; the server needs no restart" in error["cure"]
-    assert "--url" not in error["cure"]
+    assert "llm.url" not in error["cure"]
 
 
 def test_ask_streams_what_the_model_writes_with_its_citations_checked(tmp_path: Path) -> None:

@@ -294,8 +294,8 @@ def outside(project: Project) -> set[str]:
 
 def test_the_command_has_the_option_and_the_parts_stay_the_same(built: Project) -> None:
     before = outside(built)
-    for more in ([], ["--answers"]):
-        done = run_command("split", "--method", "stratified", *more, "-w", built.root)
+    for more in ([], ["-o", "answers=true"]):
+        done = run_command("split", "-o", "method=stratified", *more, "-w", built.root)
         assert done.returncode == 0, done.stderr
         content = json.loads(built.manifest(built.split_folder).read_bytes())
         assert content["answers"] is content["options"]["answers"] is bool(more)
@@ -311,7 +311,7 @@ def test_what_the_command_does_not_say_is_as_configured(tmp_path: Path) -> None:
     project.ingest(sorted(tmp_path.glob("*.md")))
     with project.config_file.open("a", encoding="utf-8") as stream:
         stream.write("\n[split]\nvalidation = 0.2\ntest = 0.3\nseed = 5\n")
-    for more, test in (([], 0.3), (["--test", "0.4"], 0.4)):
+    for more, test in (([], 0.3), (["-o", "test=0.4"], 0.4)):
         done = run_command("split", "-w", project.root, *more)
         assert done.returncode == 0, done.stderr
         options = json.loads(project.manifest(project.split_folder).read_bytes())["options"]

@@ -94,10 +94,10 @@ def test_the_command_line_overrides_the_configured_use_of_metadata(project: Proj
             return bool(records.sources()["text"]["options"]["metadata"])
 
     assert uses_metadata()
-    assert not uses_metadata("--no-metadata")
+    assert not uses_metadata("-o", "concepts.metadata=false")
     (project.root / "lemmata.toml").write_text("[graph.concepts]\nmetadata = false\n", "utf-8")
     assert not uses_metadata()
-    assert uses_metadata("--metadata")
+    assert uses_metadata("-o", "concepts.metadata=true")
 
 
 def test_a_missing_graph_is_reported_with_the_command_that_builds_it(project: Project) -> None:
@@ -139,7 +139,17 @@ def asked(server: Server) -> list[str]:
 
 def start(project: Project, server: Server, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", "from lemmata.cli.main import main; main()", "graph", "extract"]
-    where = ["-w", str(project.root), "--url", server.url, "--model", "tiny", "--json", "--concurrency", "2"]
+    where = [
+        "-w",
+        str(project.root),
+        "-o",
+        f"llm.url={server.url}",
+        "--model",
+        "tiny",
+        "--json",
+        "-o",
+        "llm.concurrency=2",
+    ]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([*command, *where, *arguments], text=True, **pipes)
 
@@ -202,7 +212,7 @@ def test_limits_count_over_all_runs(project: Project, server: Server) -> None:
 
 def test_an_unreachable_endpoint_is_one_sentence(project: Project) -> None:
     done = lemmata(
-        project, "graph", "extract", "--url", "http://127.0.0.1:9/v1", "--model", "tiny", "--unlimited"
+        project, "graph", "extract", "-o", "llm.url=http://127.0.0.1:9/v1", "--model", "tiny", "--unlimited"
     )  # fmt: skip
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]

@@ -117,9 +117,9 @@ def test_the_same_options_give_the_same_file(built: Project) -> None:
     [
         "mine pairs --name by-command --seed 7",
         "mine queries --name by-command --part all --seed 7 --found-within 5",
-        "mine triplets --from citations --name by-command --relations refers_to,proof_uses --seed 7",
+        "mine triplets --from citations --name by-command -o citations.relations=refers_to,proof_uses --seed 7",
         "mine triplets --from embedding --name by-command --seed 7",
-        "mine negatives seven --name by-command --number 2",
+        "mine negatives seven --name by-command -o negatives.number=2",
     ],
 )
 def test_the_stored_command_makes_the_set_again(built: Project, command: str) -> None:
@@ -351,7 +351,7 @@ def test_a_model_writes_queries_within_its_limits(built: Project, server: Server
     assert report["records"] > 0
     assert report["unanswered"] > 0
     assert report["limit"] == "the limit of 5 calls was reached; raise it (--calls) to go on"
-    command = f"lemmata mine queries --model tiny --url {server.url} --calls 5 --name written"
+    command = f"lemmata mine queries --model tiny -o llm.url={server.url} --calls 5 --name written"
     assert built.training_sets()["written"]["command"] == command
     again = run_command(*shlex.split(command)[1:], "-w", built.root)
     assert "no answer yet: the limit of 5 calls was reached; raise it (--calls) to go on" in " ".join(

@@ -458,7 +458,7 @@ def test_pretraining_that_wrecks_the_model_is_refused(copied: Path, base: Path, 
     assert names(project.models_folder) == ["adapted"]
     assert project.pretrain("adapted")["done_before"]
     assert "not kept" in " ".join(say("train", "models", "-w", copied)[1].split())  # lines may break
-    told = refused(say("train", "finetune", "--base", "adapted", "-w", copied))
+    told = refused(say("train", "finetune", "-o", "base=adapted", "-w", copied))
     assert told == "lemmata: the model 'adapted' was not kept: fine-tuned, it did worse on validation than its base"
     assert "the model 'adapted' was not kept" in refused(say("index", "--encoder", "adapted", "-w", copied))
 
@@ -608,7 +608,7 @@ def test_a_prepared_job_is_trained_where_there_is_no_workspace(
     shutil.rmtree(copied)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    arguments = ("train", "finetune", "--job", tmp_path / "job", "--out", "model", "--base", base)
+    arguments = ("train", "finetune", "--job", tmp_path / "job", "--out", "model", "-o", f"base={base}")
     code, out, _ = say(*arguments)
     assert code == 0
     assert "references/MRR@10" in out
@@ -624,7 +624,7 @@ def test_a_prepared_job_is_trained_where_there_is_no_workspace(
     before = times(Path())
     assert json.loads(say(*arguments, "--json")[1])["done_before"]
     assert times(Path()) == before
-    report = json.loads(say(*arguments, "--epochs", "0.3", "--json")[1])
+    report = json.loads(say(*arguments, "-o", "epochs=0.3", "--json")[1])
     assert "done_before" not in report
     assert names(Path()) == ["model"]
 
@@ -634,13 +634,13 @@ def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, t
     full = tmp_path / "full"
     full.mkdir()
     (full / "thesis.tex").write_text("mine")
-    job = ("train", "finetune", "--job", tmp_path / "job", "--base", base)
+    job = ("train", "finetune", "--job", tmp_path / "job", "-o", f"base={base}")
     assert "exists and is no model, so it is not replaced" in refused(say(*job, "--out", full))
     assert names(full) == ["thesis.tex"]
     assert "--job and --out go together" in refused(say(*job))
     assert "--job and --out go together" in refused(say("train", "finetune", "-w", mined, "--out", full))
     assert "holds no training job" in refused(say("train", "finetune", "--job", full, "--out", tmp_path / "out"))
-    nowhere = ("--out", tmp_path / "out", "--base", "nothing")
+    nowhere = ("--out", tmp_path / "out", "-o", "base=nothing")
     assert "there is no base model 'nothing'; possible are " in refused(say(*job[:-2], *nowhere))
     assert names(tmp_path) == ["full", "job"]
     assert open_job(tmp_path / "job").facts["base"] == "tiny"
@@ -695,8 +695,8 @@ def test_missing_things_are_reported_in_one_sentence(
 def test_the_commands_report_missing_models(mined: Path, say: Say) -> None:
     assert "no models yet" in say("train", "models", "-w", mined)[1]
     assert "there is no encoder 'tuned'; possible are" in refused(say("index", "--encoder", "tuned", "-w", mined))
-    assert "no base model 'dream'" in refused(say("train", "finetune", "--base", "dream", "-w", mined))
-    assert "no base model 'dream'" in refused(say("train", "pretrain", "--base", "dream", "-w", mined))
+    assert "no base model 'dream'" in refused(say("train", "finetune", "-o", "base=dream", "-w", mined))
+    assert "no base model 'dream'" in refused(say("train", "pretrain", "-o", "base=dream", "-w", mined))
     assert "no table [finetune.dream]" in refused(say("train", "prepare", "dream", "job", "-w", mined))
 
 

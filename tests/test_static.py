@@ -350,7 +350,7 @@ def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tm
     shutil.copytree(trained, tmp_path / "notes")
     config = tmp_path / "notes" / "lemmata.toml"
     config.write_text(config.read_text() + "[static.taken]\nvalidation = { references = 'MRR@10' }\n")
-    code, out, error = say("train", "static", "taken", "--base", base, "-w", tmp_path / "notes")
+    code, out, error = say("train", "static", "taken", "-o", f"base={base}", "-w", tmp_path / "notes")
     assert code == 0, error
     assert "next: lemmata index --encoder taken" in out
     assert is_static(tmp_path / "notes" / "models" / "taken")
@@ -366,7 +366,9 @@ def test_what_needs_layers_refuses_a_static_base(trained: Path, say: Say) -> Non
         assert "has no layers" in refused(say("train", "finetune", "tuned", "-w", trained))
         config.write_text(f'{before}[finetune.tuned]\nbase = "{base}"\nfreeze = 1\n')
         assert "freeze" in refused(say("train", "finetune", "tuned", "-w", trained))
-        assert "is no sentence-transformers model" in refused(say("train", "pretrain", "--base", base, "-w", trained))
+        assert "is no sentence-transformers model" in refused(
+            say("train", "pretrain", "-o", f"base={base}", "-w", trained)
+        )
     finally:
         config.write_text(before)
 

@@ -267,15 +267,15 @@ def main() -> None:
     if arguments.train:
         first, larger, learned = (work / name for name in ("first", "larger", "learned"))
         tuned(work, first, original_weights())
-        tuned(work, larger, work / "gte-small", "--epochs", "1.75")
+        tuned(work, larger, work / "gte-small", "-o", "epochs=1.75")
         averaged({larger: 0.85, work / "gte-small": 0.15}, work / "teacher")
-        tuned(work, learned, first, "--teacher", f"{first},{work / 'teacher'}")
+        tuned(work, learned, first, "-o", f"teacher={first},{work / 'teacher'}")
         averaged({learned: 0.35, first: 0.35, restored(arguments.before, work / "before"): 0.3}, work / "lemmata-mini")
 
 
 def tuned(work: Path, out: Path, base: Path, *more: str) -> None:
     if not is_newer(out / "README.md", work / "job" / "manifest.json"):
-        lemmata("train", "finetune", "--job", work / "job", "--base", base, "--out", out, *more)
+        lemmata("train", "finetune", "--job", work / "job", "-o", f"base={base}", "--out", out, *more)
 
 
 def restored(model: Path, out: Path) -> Path:

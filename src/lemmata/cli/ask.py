@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, Model, Price, Url, WorkspaceDir, endpoint, open_console, print_json, styled
+from lemmata.cli.output import (
+    Assigned,
+    Model,
+    assigned,
+    invocation,
+    line,
+    open_console,
+    opened,
+    print_json,
+    styled,
+)
 from lemmata.core.errors import LemmataError, require
 
 if TYPE_CHECKING:
@@ -26,35 +36,28 @@ _FLAGS = {
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question.", metavar="QUESTION")],
-    workspace: WorkspaceDir = HERE,
     k: Annotated[int, typer.Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
-    url: Url = "",
     model: Model = "",
     cost: Annotated[float, typer.Option(help="Maximum cost; 0: as configured.", min=0)] = 0.0,
-    price: Price = (0.0, 0.0),
-    as_json: AsJson = False,
+    o: Assigned = None,
 ) -> None:
     """Answer a question from the corpus, with citations.
 
     A language model writes the answer from the passages that search finds. Every sentence must cite passages, and the
     citations are checked. Without a language model, the passages are printed.
     """
-    from lemmata.project import Project
-
     if not question.strip():
         raise LemmataError("the question is empty: write what you want to know")
-    settings = {name: value for name, value in (("passages", k), ("cost", cost)) if value}
-    events = map(
-        _with_options, Project(workspace).ask(question, settings=settings, model=endpoint(url, model, price, 0))
-    )
-    if as_json:
+    settings, others = assigned(o, "ask", passages=k or None, cost=cost or None)
+    endpoint = {"model": model} if model else {}
+    events = map(_with_options, opened(others).ask(question, settings=settings, model=endpoint))
+    if invocation.is_json:
         _print_record(events)
     else:
         _print_answer(events)
 
 
 def mcp(
-    workspace: WorkspaceDir = HERE,
     http: Annotated[
         int | None,
         typer.Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535),
@@ -68,15 +71,15 @@ def mcp(
     from lemmata.server.mcp import run_http, run_stdio
 
     if http is None:
-        run_stdio(workspace)
+        run_stdio(invocation.folder)
     else:
-        run_http(workspace, http)
+        run_http(invocation.folder, http)
 
 
 def _with_options(event: Event) -> Event:
     """The event; where there is no model, the cure names the options too."""
     if event.name == "error" and event.data["code"] == "no_model":
-        return event._replace(data={**event.data, "cure": f"{event.data['cure']}, or with --url and --model"})
+        return event._replace(data={**event.data, "cure": f"{event.data['cure']}, or with --model and -o llm.url=URL"})
     return event
 
 
@@ -116,11 +119,8 @@ def _print_answer(events: Iterator[Event]) -> None:
             cited = {citation["number"] for sentence in sentences for citation in sentence["citations"]}
             _print_passages([passage for passage in passages if passage["number"] in cited])
             counts = event.data
-            console.print(
-                f"{counts['supported']} of {counts['sentences']} sentences supported by what they cite,"
-                f" by {counts['model']}{' (cached)' if counts['cached'] else ''}",
-                style="dim",
-            )
+            supported = f"{counts['supported']} of {counts['sentences']} sentences supported by what they cite"
+            line(f"{supported}, by {counts['model']}{' (cached)' if counts['cached'] else ''}", style="dim")
         else:
             if sentences:
                 console.print("\n")
@@ -134,13 +134,12 @@ def _print_answer(events: Iterator[Event]) -> None:
 
 
 def _print_doubts(sentences: list[dict[str, Any]]) -> None:
-    console = open_console()
     doubtful = [sentence for sentence in sentences if sentence["flags"]]
     for sentence in doubtful:
         reasons = ", ".join(_FLAGS[flag] for flag in sentence["flags"])
-        console.print(styled(("doubtful  ", "yellow"), sentence["text"], (f"  ({reasons})", "yellow")), soft_wrap=True)
+        line(("doubtful  ", "yellow"), sentence["text"], (f"  ({reasons})", "yellow"))
     if doubtful:
-        console.print()
+        line()
 
 
 def _print_passages(passages: list[dict[str, Any]]) -> None:
@@ -153,6 +152,5 @@ def _print_passages(passages: list[dict[str, Any]]) -> None:
     for passage in passages:
         place = ":".join(str(part) for part in (passage["file"], passage["line"]) if part)
         source = " · ".join(filter(None, (place, passage["section"])))
-        heading = (f"[{passage['number']}] {passage['kind']} ", "bold"), (passage["id"], "cyan"), (f"  {source}", "dim")
-        console.print(styled(*heading), soft_wrap=True)
+        line((f"[{passage['number']}] {passage['kind']} ", "bold"), (passage["id"], "cyan"), (f"  {source}", "dim"))
         console.print(Padding(styled(readable(short_text(passage["text"], 300))), (0, 0, 1, 4)))

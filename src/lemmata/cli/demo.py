@@ -16,7 +16,7 @@ from lemmata.cli.content import show
 from lemmata.cli.evaluate import evaluate
 from lemmata.cli.graph import build as build_graph
 from lemmata.cli.map import map_
-from lemmata.cli.output import open_console, showing_progress, styled
+from lemmata.cli.output import invocation, line, showing_progress
 from lemmata.cli.search import bridge, index, search
 from lemmata.cli.train import run
 from lemmata.cli.workspace import info
@@ -30,60 +30,60 @@ def demo(
     """Run the whole chain on the bundled example, offline."""
     from lemmata.project import Project
 
-    console = open_console()
+    invocation.folder = folder
     notes = example("qseries")
     question = "in how many ways can one fill a Young diagram so that rows and columns increase"
 
     def step(text: str, command: str) -> None:
-        console.print(styled("\n", (text, "bold"), "\n", (f"$ lemmata {command}", "dim")))
+        line("\n", (text, "bold"), "\n", (f"$ lemmata {command}", "dim"))
 
     step("Create a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
     project = Project.init(folder)
     with showing_progress(project):
         report = project.ingest([notes])
-    console.print(
+    line(
         f"{report.passages:,} passages in {report.documents:,} documents, {report.resolved:,} of {report.links:,}"
         f" links resolved, in {report.seconds:.1f} s"
     )
     step("What is in it?", f"info -w {folder}")
-    info(folder)
+    info()
     corpus = project.corpus
     chosen = max(corpus, key=lambda p: (bool(p.title and p.proof), len(p.links) + len(corpus.referring(p.id))))
     step("One statement with its proof and its links.", f"show '{chosen.id}' -w {folder}")
     corpus.close()
-    show(chosen.id, folder)
+    show(chosen.id)
     step("The graph: concepts, relations and where they are mentioned; by rules, without a language model.",
          f"graph build -w {folder}")  # fmt: skip
-    build_graph(folder)
+    build_graph()
     step("One concept with its relations and their evidence.", f"show concept:bailey-pair -w {folder}")
-    show("concept:bailey-pair", folder)
+    show("concept:bailey-pair")
     step("Index it: BM25 that reads formulas, and vectors from the packaged encoder.", f"index -w {folder}")
-    index(folder)
+    index()
     step("Ask in your own words.", f'search "{question}" -w {folder} -k 3')
-    search(question, folder, k=3)
+    search(question, k=3)
     step("How does a theorem hang together with the question? By its path through the graph, from what is nearest.",
          f'search "{question}" -w {folder} -k 2 --kind theorem --paths')  # fmt: skip
-    search(question, folder, k=2, kinds=["theorem"], paths=True)
+    search(question, k=2, kinds=["theorem"], paths=True)
     step("How do two distant ideas hang together?", f"bridge concept:bailey-pair concept:hook -w {folder} -k 2")
-    bridge("concept:bailey-pair", "concept:hook", folder, k=2)
+    bridge("concept:bailey-pair", "concept:hook", k=2)
     step("How good is it? 64 questions with known answers, used for nothing else.",
          f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")  # fmt: skip
-    evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
+    evaluate(beir=notes, o=["measures=MRR@10,nDCG@10,R@20"], html=folder / "report.html")
     step("Let a passage also be found by what is said about it: a sentence and a question, by a language model.",
          f"index --summaries examples/qseries/summaries.jsonl -w {folder}")  # fmt: skip
-    index(folder, summaries=str(notes / "summaries.jsonl"))
+    index(summaries=str(notes / "summaries.jsonl"))
     step("Weigh words, vectors and citations by 553 other queries.",
          f"evaluate --queries examples/qseries/queries-train.jsonl --tune -w {folder}")  # fmt: skip
-    evaluate(folder, queries=notes / "queries-train.jsonl", tune=True)
+    evaluate(queries=notes / "queries-train.jsonl", tune=True)
     step("The same 64 questions again.", f"evaluate --beir examples/qseries -w {folder} --html {folder}/report.html")
-    evaluate(folder, beir=notes, measures="MRR@10,nDCG@10,R@20", html=folder / "report.html")
+    evaluate(beir=notes, o=["measures=MRR@10,nDCG@10,R@20"], html=folder / "report.html")
     if training:
         _learn(folder, notes, step)
     step("A map of all passages, for the web page.", f"map -w {folder}")
-    map_(folder)
+    map_()
     command = "lemmata" if shutil.which("lemmata") else sys.argv[0]
-    console.print(f"\nResults per query: {folder}/report.html. Your own corpus takes the same few commands.")
-    console.print(styled("Now look at it in a browser: ", (f"{command} serve -w {folder}", "bold")))
+    line(f"\nResults per query: {folder}/report.html. Your own corpus takes the same few commands.")
+    line("Now look at it in a browser: ", (f"{command} serve -w {folder}", "bold"))
 
 
 _TRAINING = """
@@ -111,7 +111,7 @@ def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
 
     missing = [name for name in ("pyarrow", "torch", "sentence_transformers") if importlib.util.find_spec(name) is None]
     if missing:
-        open_console().print("\nTraining needs more libraries: pip install 'lemmata[train]'")
+        line("\nTraining needs more libraries: pip install 'lemmata[train]'")
         return
     step("Adapt the encoder: split the corpus, train on one part and on 553 queries, measure before and after.",
          f"run -w {folder}")  # fmt: skip
@@ -121,7 +121,7 @@ def _learn(folder: Path, notes: Path, step: Callable[[str, str], None]) -> None:
         paths = {"notes": notes.resolve(), "asked": (notes / "queries-train.jsonl").resolve()}
         tables = _TRAINING.format(**{name: json.dumps(str(path)) for name, path in paths.items()})
         write_atomically(config, (text + tables).encode())
-    run(folder)
+    run()
 
 
 def example(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Commands: evaluate, mteb, export-encoder."""
+"""Commands: evaluate, judge, mteb, export-encoder."""
 
 from __future__ import annotations
 
@@ -9,51 +9,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lemmata.cli.output import (
-    HERE,
-    AsJson,
+    Assigned,
     Calls,
-    Concurrency,
     Cost,
     Model,
     MostCost,
     MostTokens,
-    Price,
     Seconds,
     Seed,
-    TokenPrice,
     Tokens,
     Unlimited,
-    Url,
-    WorkspaceDir,
+    assigned,
     confirm_limits,
     counted,
-    endpoint,
-    given,
+    line,
     open_console,
-    print_json,
+    opened,
+    print_report,
     say,
     showing_progress,
+    table,
+    working,
 )
 from lemmata.core.errors import InputError, LemmataError
 
 if TYPE_CHECKING:
     from lemmata.corpus.leakage import Example
+    from lemmata.evaluate.pooling import Thresholds
     from lemmata.evaluate.tasks import Task
     from lemmata.project import Project
 
 
 # which task is asked; also the options of `export beir`
 TaskName = Annotated[
-    str, typer.Option(help="Task from the corpus: references, documents, concepts or descriptions.", metavar="NAME")
+    str,
+    typer.Option(
+        help="Task from the corpus: references, documents, descriptions, concepts or concepts:seed.", metavar="NAME"
+    ),
 ]
-Part = Annotated[str, typer.Option(help="With --task: part of the split, validation or test.", metavar="PART")]
-Share = Annotated[float, typer.Option(help="With --task and no part: share of the corpus to query from.", min=0, max=1)]
-Protocol = Annotated[str, typer.Option(help="With --task concepts: passage or seed.", metavar="NAME")]
+Part = Annotated[
+    str,
+    typer.Option(
+        help="With --task: queries of validation or test, or of a share of the corpus, 0.2 by default.", metavar="PART"
+    ),
+]
 Limit = Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)]
 
 
 def evaluate(
-    workspace: WorkspaceDir = HERE,
     queries: Annotated[
         Path | None,
         typer.Option(
@@ -70,8 +73,6 @@ def evaluate(
     ] = None,
     task: TaskName = "",
     part: Part = "",
-    share: Share = 0.2,
-    protocol: Protocol = "passage",
     limit: Limit = 0,
     retriever: Annotated[
         str,
@@ -82,8 +83,7 @@ def evaluate(
             show_default="lexical,dense,hybrid,auto",
         ),
     ] = "",
-    measures: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "",
-    level: Annotated[str, typer.Option(help="passage, document or whole-document.", metavar="LEVEL")] = "",
+    o: Assigned = None,
     train_queries: Annotated[Path | None, typer.Option(help="Queries used for training.", metavar="FILE")] = None,
     train_qrels: Annotated[Path | None, typer.Option(help="Judgments used for training.", metavar="FILE")] = None,
     allow_leakage: Annotated[
@@ -108,71 +108,34 @@ def evaluate(
     ] = None,
     tokens: MostTokens = 0,
     cost: MostCost = 0.0,
-    price: TokenPrice = 0.0,
     seed: Seed = None,
-    as_json: AsJson = False,
 ) -> None:
     """Measure retrievers on queries with known answers.
 
-    dense:ENCODER, auto:ENCODER and so on compare encoders; their vectors are made where they are missing.
+    dense:ENCODER, auto:ENCODER and so on compare encoders; their vectors are made where they are missing. By -o:
+    measures, comma-separated, and level: passage, document or whole-document.
     """
     from lemmata.core.files import write_atomically
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
-    from lemmata.project import Project
 
-    project = Project(workspace)
-    options = project.evaluate_options(given(measures=measures or None, level=level or None, seed=seed))
-    chosen = chosen_task(project, queries, qrels, beir, task, part, share, limit, options.seed, protocol)
-    retrievers = _names(retriever) if retriever else ["auto"] if tune else _default_retrievers(project)
+    settings, others = assigned(o, "evaluate", seed=seed)
+    project = opened(others)
+    options = project.evaluate_options(settings)
+    chosen = chosen_task(project, options.seed, queries, qrels, beir, task, part, limit)
+    names = _names(retriever)
+    allowance = project.allowance(tokens=tokens, cost=cost)
     if tune:
-        ignored = {"html": html, "trec": trec, "level": level, "allow_leakage": allow_leakage}
-        ignored |= {"train_queries": train_queries, "train_qrels": train_qrels}
-        _check_tuned(_names(retriever) if retriever else [], beir, ignored)
-    allowance = project.allowance(tokens=tokens, cost=cost, price=price)
+        ignored = {"--html": html, "--trec": trec, "-o level": "level" in settings, "--allow-leakage": allow_leakage}
+        ignored |= {"--train-queries": train_queries, "--train-qrels": train_qrels}
+        _check_tuned(names, beir, ignored)
+        fit = {"measure": options.measures.split(",")[0], "allow_missing": allow_missing, "allowance": allowance}
+        _tune(project, chosen, names, fit)
+        return
     with showing_progress(project):
-        if tune:
-            measure = options.measures.split(",")[0]
-            reranking = [name for name in retrievers if "+rerank" in name]
-            if reranking:
-                _print_weights(
-                    [
-                        project.tune_rerank(
-                            chosen,
-                            name,
-                            measure=measure,
-                            allow_missing=allow_missing,
-                            allowance=allowance,
-                        )
-                        for name in reranking
-                    ],
-                    as_json,
-                )
-                return
-            result = project.tune(
-                chosen,
-                measure=measure,
-                encoder=_tuned_encoder(retrievers),
-                allow_missing=allow_missing,
-                allowance=allowance,
-            )
-            if as_json:
-                print_json(result)
-            else:
-                from lemmata.search.fusion import Fusion
-
-                values = result["values"]
-                open_console().print(
-                    f"auto now ranks by {Fusion(**result['fusion']).formula}: {measure} {values['auto']:.3f} on"
-                    f" {counted(result['queries'], 'query')}; with the default weights {values['default']:.3f}, equal"
-                    f" weights {values['equal']:.3f}, dense alone {values['dense']:.3f}, lexical alone"
-                    f" {values['lexical']:.3f}",
-                    markup=False,
-                )
-            return
         report = project.evaluate(
             chosen,
-            retrievers=retrievers,
+            retrievers=names or _default_retrievers(project),
             options=options,
             train=_examples(train_queries, train_qrels),
             allow_leakage=allow_leakage,
@@ -184,10 +147,31 @@ def evaluate(
     if html is not None:
         write_atomically(html, as_html(report).encode())
         typer.echo(f"report: {html}", err=True)
-    if as_json:
-        print_json(report_as_json(report))
-    else:
-        open_console().print(terminal_table(report))
+    print_report(report, lambda _: open_console().print(terminal_table(report)), record=report_as_json(report))
+
+
+def _tune(project: Project, task: Task, names: list[str], fit: dict[str, Any]) -> None:
+    """Fit the weights of the rerankers among the retrievers, or else of the fusion of their encoder."""
+    if reranking := [name for name in names if "+rerank" in name]:
+        with showing_progress(project):
+            weights = [project.tune_rerank(task, name, **fit) for name in reranking]
+        print_report(weights, _print_weights)
+        return
+    encoder = _tuned_encoder(names)
+    with showing_progress(project):
+        result = project.tune(task, encoder=encoder, **fit)
+    print_report(result, lambda _: _print_tuned(result, fit["measure"]))
+
+
+def _print_tuned(result: dict[str, Any], measure: str) -> None:
+    from lemmata.search.fusion import Fusion
+
+    values = result["values"]
+    line(
+        f"auto now ranks by {Fusion(**result['fusion']).formula}: {measure} {values['auto']:.3f} on"
+        f" {counted(result['queries'], 'query')}; with the default weights {values['default']:.3f}, equal weights"
+        f" {values['equal']:.3f}, dense alone {values['dense']:.3f}, lexical alone {values['lexical']:.3f}"
+    )
 
 
 def _default_retrievers(project: Project) -> list[str]:
@@ -205,7 +189,7 @@ def _default_retrievers(project: Project) -> list[str]:
 
 def _names(text: str) -> list[str]:
     """Comma-separated retrievers, each once."""
-    names = [name.strip() for name in text.split(",")]
+    names = [name.strip() for name in text.split(",")] if text else []
     for name in names:
         if names.count(name) > 1:
             raise LemmataError(f"the retriever {name!r} is named twice")
@@ -221,7 +205,7 @@ def _check_tuned(named: list[str], beir: Path | None, ignored: dict[str, Any]) -
         raise LemmataError(f"--tune would fit weights to test judgments: name {beir}#train or {beir}#dev, or --queries")
     for option, value in ignored.items():
         if value:
-            raise LemmataError(f"--tune measures nothing but its choices: leave out --{option.replace('_', '-')}")
+            raise LemmataError(f"--tune measures nothing but its choices: leave out {option}")
     reranking = [name for name in named if "+rerank" in name]
     for name in named:
         kind, encoder = parse_retriever(name)
@@ -240,31 +224,25 @@ def _tuned_encoder(retrievers: list[str]) -> str:
     return next(iter(encoders), "")
 
 
-def _print_weights(reports: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        print_json(reports)
-        return
+def _print_weights(reports: list[dict[str, Any]]) -> None:
     for report in reports:
         values = {row["weight"]: row[report["measure"]] for row in report["tried"]}
-        open_console().print(
+        line(
             f"{report['reranker']} now has weight {report['weight']} in reranking: {report['measure']}"
             f" {values[report['weight']]:.3f}, with equal weights {values[0.5]:.3f}, alone {values[1.0]:.3f},"
-            f" without it {values[0.0]:.3f}",
-            markup=False,
+            f" without it {values[0.0]:.3f}"
         )
 
 
 def chosen_task(
     project: Project,
+    seed: int,
     queries: Path | None,
     qrels: Path | None,
     beir: Path | None,
     name: str,
     part: str,
-    share: float,
     limit: int,
-    seed: int,
-    protocol: str,
 ) -> Task:
     """The task that the options of a command describe: made from the corpus, or from files."""
     import numpy as np
@@ -276,7 +254,8 @@ def chosen_task(
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:
         raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
     if name:
-        return project.task(name, part=part, share=share, limit=limit, seed=seed, protocol=protocol)
+        kind, _, protocol = name.partition(":")
+        return project.task(kind, protocol=protocol or "passage", limit=limit, seed=seed, **_part_or_share(part))
     if part:
         raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
@@ -296,6 +275,17 @@ def chosen_task(
     return sampled(chosen, limit, np.random.default_rng(seed)) if limit else chosen
 
 
+def _part_or_share(part: str) -> dict[str, Any]:
+    """A part of the split by its name, or a share of the corpus by its number."""
+    try:
+        share = float(part)
+    except ValueError:
+        return {"part": part}
+    if not 0 <= share <= 1:
+        raise LemmataError(f"--part {part}: a share of the corpus is a number from 0 to 1")
+    return {"share": share}
+
+
 def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
     from lemmata.corpus.leakage import examples
     from lemmata.ingest.beir import read_qrels, read_queries
@@ -311,35 +301,24 @@ def mteb(
     tasks: Annotated[
         list[str], typer.Argument(help="Names of mteb tasks, BEIR folders, or NAME=DIR.", metavar="TASKS...")
     ],
-    workspace: WorkspaceDir = HERE,
     encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
     retriever: Annotated[str, typer.Option(help="dense, lexical or both.", metavar="NAMES")] = "dense",
-    as_json: AsJson = False,
 ) -> None:
     """Run tasks of mteb on an encoder and on BM25."""
-    from lemmata.project import Project
+    with working() as project:
+        records = project.mteb(tasks, encoder=encoder, retrievers=[name.strip() for name in retriever.split(",")])
+    print_report(records, _print_mteb)
 
-    names = [name.strip() for name in retriever.split(",")]
-    with showing_progress(Project(workspace)) as project:
-        records = project.mteb(tasks, encoder=encoder, retrievers=names)
-    if as_json:
-        print_json(records)
-        return
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("task", "part", "measure", "retriever", "value"):
-        table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
-    for record in records:
-        cells = (str(record[name]) for name in ("task", "part", "measure", "retriever"))
-        table.add_row(*cells, f"{record['value']:.4f}")
-    open_console().print(table)
+def _print_mteb(records: list[dict[str, Any]]) -> None:
+    names = ("task", "part", "measure", "retriever")
+    rows = [(*(str(record[name]) for name in names), f"{record['value']:.4f}") for record in records]
+    open_console().print(table((*names, ">value"), rows))
 
 
 def judge(
     out: Annotated[Path, typer.Argument(help="Output folder, as BEIR has them.", metavar="OUT")],
     by: Annotated[str, typer.Option("--by", help="A cross-encoder: model, folder or hub name.", metavar="MODEL")],
-    workspace: WorkspaceDir = HERE,
     part: Annotated[
         str, typer.Option(help="Where queries come from: test or validation.", show_default="test", metavar="PART")
     ] = "",
@@ -358,101 +337,86 @@ def judge(
             metavar="A,B",
         ),
     ] = "",
-    url: Url = "",
     model: Model = "",
+    o: Assigned = None,
     calls: Calls = 0,
     tokens: Tokens = 0,
     cost: Cost = 0.0,
     seconds: Seconds = 0.0,
     unlimited: Unlimited = False,
-    price: Price = (0.0, 0.0),
-    concurrency: Concurrency = 0,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    as_json: AsJson = False,
 ) -> None:
     """Make a test collection: queries by rules or a --model, judged by a cross-encoder."""
-    from lemmata.evaluate.pooling import Thresholds
     from lemmata.llm.endpoint import Limits
-    from lemmata.project import Project
 
-    if queries is not None and model:
-        raise LemmataError("--queries are judged as they are: leave out --model")
-    if queries is not None and limit is not None:
-        raise LemmataError("all --queries are judged: leave out --limit")
-    if queries is not None and part:
-        raise LemmataError("--queries are of no part: leave out --part")
-    limit, part = 200 if limit is None else limit, part or "test"
-    project = Project(workspace)
-    chosen = None
-    if thresholds:
-        try:
-            chosen = Thresholds(*map(float, thresholds.split(",")))
-        except (TypeError, ValueError):
-            raise LemmataError(f"--thresholds needs two numbers such as 3,5, not {thresholds!r}") from None
-    limits, settings = None, None
-    if model:
-        limits = Limits(calls, tokens, cost, seconds)
-        settings = endpoint(url, model, price, concurrency)
-        preview = project.preview_judged_queries(part=part, limit=limit, model=settings)
-        if not confirm_limits(preview, any(limits) or unlimited, as_json):
+    if queries is not None:
+        _refuse_with_queries(model, limit, part)
+    pool: dict[str, Any] = {"part": part or "test", "limit": 200 if limit is None else limit}
+    settings, others = assigned(o, "mine")
+    project = opened({**others, "mine": settings})
+    limits = Limits(calls, tokens, cost, seconds) if model else None
+    endpoint = {"model": model}
+    if limits is not None:
+        preview = project.preview_judged_queries(**pool, model=endpoint)
+        if not confirm_limits(preview, any(limits) or unlimited):
             return
+    pool |= {"depth": depth, "retrievers": tuple(_names(retriever)), "thresholds": _thresholds(thresholds)}
     with showing_progress(project):
-        report = project.judge(
-            out,
-            by,
-            queries=queries,
-            model=settings,
-            limits=limits,
-            part=part,
-            limit=limit,
-            depth=depth,
-            retrievers=tuple(name.strip() for name in retriever.split(",")),
-            thresholds=chosen,
-            seed=seed,
-        )
-    if as_json:
-        print_json(report)
-        return
-    console = open_console()
-    grades, limits_shown = report["grades"], report["thresholds"]
-    console.print(
+        report = project.judge(out, by, queries=queries, model=endpoint, limits=limits, seed=seed, **pool)
+    print_report(report, lambda _: _print_judged(out, report))
+
+
+def _refuse_with_queries(model: str, limit: int | None, part: str) -> None:
+    if model:
+        raise LemmataError("--queries are judged as they are: leave out --model")
+    if limit is not None:
+        raise LemmataError("all --queries are judged: leave out --limit")
+    if part:
+        raise LemmataError("--queries are of no part: leave out --part")
+
+
+def _thresholds(text: str) -> Thresholds | None:
+    from lemmata.evaluate.pooling import Thresholds
+
+    try:
+        return Thresholds(*map(float, text.split(","))) if text else None
+    except (TypeError, ValueError):
+        raise LemmataError(f"--thresholds needs two numbers such as 3,5, not {text!r}") from None
+
+
+def _print_judged(out: Path, report: dict[str, Any]) -> None:
+    grades, thresholds = report["grades"], report["thresholds"]
+    line(
         f"{out}: {counted(report['queries'], 'query')}, {counted(report['judged'], 'candidate')}"
         f" judged by {report['judge']}: {grades['2']:,} highly relevant, {grades['1']:,} relevant"
-        f" (from {limits_shown['relevant']:.2f} and {limits_shown['highly']:.2f} on)"
+        f" (from {thresholds['relevant']:.2f} and {thresholds['highly']:.2f} on)"
     )
     for name, numbers in report["retrievers"].items():
-        console.print(
+        line(
             f"  {name}: {numbers['relevant']:,} relevant of {numbers['candidates']:,},"
             f" {numbers['relevant_alone']:,} that no other found"
         )
     if sources := report["sources"]["passages"]:
         agreed = report["sources"]["relevant_by_judge"]
-        console.print(f"  the judge finds {agreed:,} of {sources + report['sources']['repeats']:,} sources relevant")
-    console.print(report["note"], style="dim")
+        line(f"  the judge finds {agreed:,} of {sources + report['sources']['repeats']:,} sources relevant")
+    line(report["note"], style="dim")
 
 
 def export_encoder(
     source: Annotated[str, typer.Argument(help="A sentence-transformers folder.", metavar="MODEL")],
     out: Annotated[Path, typer.Argument(help="Output folder.", metavar="OUT")],
     precision: Annotated[str, typer.Option(help="fp32 or int8.", metavar="NAME")] = "fp32",
-    workspace: WorkspaceDir = HERE,
     force: Annotated[bool, typer.Option("--force", help="Write it even if its vectors drift.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Export a model to ONNX and measure its drift."""
+    from contextlib import closing
     from itertools import islice
 
     from lemmata.encode.export import export_encoder as export
-    from lemmata.project import Project
 
-    corpus = Project(workspace).corpus
-    texts = list(islice(corpus.contents(), 2000))
-    corpus.close()
+    with closing(opened().corpus) as corpus:
+        texts = list(islice(corpus.contents(), 2000))
     drift = export(source, out, precision, texts=texts, force=force)
-    if as_json:
-        print_json(drift._asdict())
-    else:
-        open_console().print(
-            f"{out}: mean cosine {drift.mean_cosine:.5f}, smallest {drift.least_cosine:.5f},"
-            f" top-10 overlap {drift.overlap:.3f}"
-        )
+    cosines = f"mean cosine {drift.mean_cosine:.5f}, smallest {drift.least_cosine:.5f}"
+    shown = f"{out}: {cosines}, top-10 overlap {drift.overlap:.3f}"
+    print_report(drift, lambda _: line(shown), record=drift._asdict())

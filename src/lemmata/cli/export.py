@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.evaluate import Limit, Part, Protocol, Share, TaskName, chosen_task
-from lemmata.cli.output import (
-    HERE,
-    AsJson,
-    Seed,
-    WorkspaceDir,
-    counted,
-    given,
-    open_console,
-    print_json,
-    showing_progress,
-)
+from lemmata.cli.evaluate import Limit, Part, TaskName, chosen_task
+from lemmata.cli.output import Seed, counted, given, line, opened, print_report, showing_progress, working
 
 _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
@@ -27,52 +17,37 @@ def corpus(
     path: Annotated[
         str, typer.Argument(help="File to write, .jsonl; or a URL such as s3://bucket/corpus.jsonl.", metavar="FILE")
     ],
-    workspace: WorkspaceDir = HERE,
-    as_json: AsJson = False,
 ) -> None:
     """Write the cleaned passages as JSON lines, which `ingest` reads back."""
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    with working() as project:
         report = project.export_corpus(path)
-    if as_json:
-        print_json(report)
-    else:
-        open_console().print(
-            f"{path}: {counted(report['passages'], 'passage')} of {counted(report['documents'], 'document')}"
-        )
+    counts = f"{counted(report['passages'], 'passage')} of {counted(report['documents'], 'document')}"
+    print_report(report, lambda _: line(f"{path}: {counts}"))
 
 
 def beir(
     folder: Annotated[Path, typer.Argument(help="Folder to write.", metavar="DIR")],
-    workspace: WorkspaceDir = HERE,
     task: TaskName = "",
     part: Part = "",
-    share: Share = 0.2,
-    protocol: Protocol = "passage",
     queries: Annotated[
         Path | None, typer.Option(help="Instead of --task: JSON lines, or a .tsv table with ids.", metavar="FILE")
     ] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgments of these queries.", metavar="FILE")] = None,
     limit: Limit = 0,
     seed: Seed = None,
-    as_json: AsJson = False,
 ) -> None:
     """Write a task as a BEIR folder: corpus, queries, judgments."""
-    from lemmata.project import Project
-
-    project = Project(workspace)
-    seed = project.evaluate_options(given(seed=seed)).seed
-    chosen = chosen_task(project, queries, qrels, None, task, part, share, limit, seed, protocol)
+    project = opened()
+    options = project.evaluate_options(given(seed=seed))
+    chosen = chosen_task(project, options.seed, queries, qrels, None, task, part, limit)
     with showing_progress(project):
         report = project.export_beir(chosen, folder)
-    if as_json:
-        print_json(report)
-        return
-    console = open_console()
-    counts = ", ".join(counted(report[name], one) for name, one in _COUNTED.items())
-    console.print(f"{folder}: {counts}")
+    print_report(report, lambda _: _print_task(folder, report))
+
+
+def _print_task(folder: Path, report: dict[str, Any]) -> None:
+    line(f"{folder}: {', '.join(counted(report[name], noun) for name, noun in _COUNTED.items())}")
     if "missing" in report:
-        console.print(f"{report['missing']:,} judgments name passages that are no candidates", style="yellow")
+        line(f"{report['missing']:,} judgments name passages that are no candidates", style="yellow")
     for note in report["notes"]:
-        console.print(note, style="dim")
+        line(note, style="dim")

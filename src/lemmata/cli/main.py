@@ -7,7 +7,10 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +30,7 @@ from lemmata.cli import (
     train,
     workspace,
 )
-from lemmata.cli.output import fail, log, say
+from lemmata.cli.output import fail, invocation, log, say
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceBusy
 from lemmata.train.ranks import refuse_several
 
@@ -124,6 +127,15 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         (train.pretrain, train.finetune, train.reranker, train.static, train.metric, train.prepare, train.models),
     ),
 }
+# options of every command, and the commands that have no use for them
+SHARED = {
+    "workspace": Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")],
+    "as_json": Annotated[bool, typer.Option("--json", help="Print one JSON document.")],
+}
+_WITHOUT: dict[str, Commands] = {
+    "workspace": (demo.demo, publish.pull),
+    "as_json": (demo.demo, mine.export, serve.serve, ask.mcp),
+}
 
 
 def make_app(*names: str) -> typer.Typer:
@@ -142,17 +154,36 @@ def make_app(*names: str) -> typer.Typer:
     app.callback()(_options)
     for command in COMMANDS:
         name = _name(command)
-        app.command(name)(command if not names or name in names else _listed(command))
+        app.command(name)(_with_shared(command) if not names or name in names else _listed(command))
     for name, (help_text, commands) in GROUPS.items():
         group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
         for command in commands if not names or name in names else commands[:1]:
-            group.command(_name(command))(command if not names or name in names else _listed(command))
+            group.command(_name(command))(_with_shared(command) if not names or name in names else _listed(command))
         app.add_typer(group, name=name)
     return app
 
 
 def _name(command: Callable[..., None]) -> str:
     return command.__name__.rstrip("_").replace("_", "-")
+
+
+def _with_shared(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that every command has."""
+
+    @wraps(command)
+    def call(*, workspace: Path = Path(), as_json: bool = False, **arguments: Any) -> None:
+        invocation.folder, invocation.is_json = workspace, as_json
+        command(**arguments)
+
+    own = signature(command, eval_str=True)
+    defaults = {"workspace": Path(), "as_json": False}
+    shared = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=option)
+        for name, option in SHARED.items()
+        if command not in _WITHOUT[name]
+    ]
+    call.__signature__ = own.replace(parameters=[*own.parameters.values(), *shared])  # type: ignore[attr-defined]
+    return call
 
 
 def _listed(command: Callable[..., None]) -> Callable[[], None]:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.output import HERE, AsJson, WorkspaceDir, counted, open_console, print_json, showing_progress
+from lemmata.cli.output import counted, line, print_report, working
 
 
-def map_(
-    workspace: WorkspaceDir = HERE,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    as_json: AsJson = False,
-) -> None:
+def map_(seed: Annotated[int, typer.Option(help="Random seed.")] = 0) -> None:
     """Place all passages in the plane, for the map of the web page."""
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    with working() as project:
         report = project.map(seed=seed)
-    if as_json:
-        print_json(report)
-        return
-    console = open_console()
+    print_report(report, _print_map)
+
+
+def _print_map(report: dict[str, Any]) -> None:
     number = counted(report["passages"], "passage")
     if not report["placed"]:
-        console.print(f"the map of {number} is up to date")
+        line(f"the map of {number} is up to date")
         return
-    console.print(f"{number} placed by the vectors of {report['encoder']}, in {report['seconds']:.1f} s")
+    line(f"{number} placed by the vectors of {report['encoder']}, in {report['seconds']:.1f} s")
     if report["method"] == "pca":
-        console.print("by their two main directions only: pip install 'lemmata[geometry]' for a better map")
+        line("by their two main directions only: pip install 'lemmata[geometry]' for a better map")

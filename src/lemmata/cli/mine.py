@@ -3,93 +3,75 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lemmata.cli.output import (
-    HERE,
-    AsJson,
+    Assigned,
     Calls,
-    Concurrency,
     Cost,
     Model,
     On,
-    Price,
     Seconds,
     Seed,
     Tokens,
     Unlimited,
-    Url,
-    WorkspaceDir,
+    assigned,
     confirm_limits,
     counted,
-    endpoint,
     given,
+    line,
     open_console,
-    print_json,
+    opened,
+    print_report,
     showing_progress,
-    styled,
+    table,
+    working,
 )
 from lemmata.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lemmata.corpus.leakage import Audit
 
 Name = Annotated[str, typer.Option(help="Name of the training set.", metavar="NAME")]
 FoundWithin = Annotated[
     int, typer.Option(help="Keep only queries that find their passage among so many hits; 0: keep all.", min=0)
 ]
-Gate = Annotated[
-    str, typer.Option(help="Cross-encoder that positives and negatives have to pass, or none.", metavar="MODEL")
-]
 
 
-def split(
-    workspace: WorkspaceDir = HERE,
-    method: Annotated[str, typer.Option(help="document, concept, time or stratified.", metavar="NAME")] = "",
-    validation: Annotated[
-        float | None, typer.Option(help="Share for validation.", show_default="0.1", min=0, max=1)
-    ] = None,
-    test: Annotated[float | None, typer.Option(help="Share for test.", show_default="0.1", min=0, max=1)] = None,
-    answers: Annotated[
-        bool, typer.Option("--answers", help="Held-out passages may be positives in training, never queries.")
-    ] = False,
-    seed: Seed = None,
-    as_json: AsJson = False,
-) -> None:
-    """Split the corpus into train, validation and test."""
-    from lemmata.project import Project
+def split(o: Assigned = None, seed: Seed = None) -> None:
+    """Split the corpus into train, validation and test.
 
-    settings = given(method=method or None, validation=validation, test=test, answers=answers or None, seed=seed)
-    with showing_progress(Project(workspace)) as project:
+    By -o: method (document, concept, time or stratified), the shares validation and test, and answers.
+    """
+    settings, others = assigned(o, "split", seed=seed)
+    with working(others) as project:
         report = project.split(settings=settings)
-    if as_json:
-        print_json(report)
-        return
-    console = open_console()
+    print_report(report, _print_split)
+
+
+def _print_split(report: dict[str, Any]) -> None:
     for part, counts in report["counts"].items():
         summary = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-        console.print(styled((f"{part:10}", "bold"), f" {summary}"))
+        line((f"{part:10}", "bold"), f" {summary}")
     for note in report["notes"]:
-        console.print(note, style="dim")
+        line(note, style="dim")
 
 
-def pairs(
-    workspace: WorkspaceDir = HERE,
-    name: Name = "pairs",
-    gate: Gate = "",
-    seed: Seed = None,
-    as_json: AsJson = False,
-) -> None:
+def pairs(name: Name = "pairs", o: Assigned = None, seed: Seed = None) -> None:
     """Mine pairs from concepts, structure and citations."""
-    from lemmata.project import Project
+    _mine("pairs", o, {"pairs": given(seed=seed)}, name=name)
 
-    settings = {"pairs": given(seed=seed), **given(gate=gate or None)}
-    with showing_progress(Project(workspace)) as project:
-        report = project.mine("pairs", name=name, settings=settings)
-    _print_report(report, as_json)
+
+def _mine(what: str, o: list[str] | None, flags: dict[str, Any], *, on: str = "", **arguments: Any) -> None:
+    settings, others = assigned(o, "mine", **flags)
+    with working(others, on) as project:
+        report = project.mine(what, settings=settings, **arguments)
+    print_report(report, _print_set)
 
 
 def queries(
-    workspace: WorkspaceDir = HERE,
     name: Annotated[
         str, typer.Option(help="Name of the training set; default: queries, or written.", metavar="NAME")
     ] = "",
@@ -97,55 +79,42 @@ def queries(
     part: Annotated[
         str, typer.Option(help="train, or all: about held-out passages too, for search only.", metavar="PART")
     ] = "train",
-    gate: Gate = "",
-    url: Url = "",
     model: Model = "",
+    o: Assigned = None,
     calls: Calls = 0,
     tokens: Tokens = 0,
     cost: Cost = 0.0,
     seconds: Seconds = 0.0,
     unlimited: Unlimited = False,
-    price: Price = (0.0, 0.0),
-    concurrency: Concurrency = 0,
     on: On = "",
     seed: Seed = None,
-    as_json: AsJson = False,
 ) -> None:
     """Write queries by rules, or by a --model."""
-    from lemmata.core.workers import computing_on
     from lemmata.llm.endpoint import Limits
-    from lemmata.project import Project
 
-    if model and on:
+    if not model:
+        flags = {"queries": given(seed=seed)}
+        _mine("queries", o, flags, on=on, name=name, found_within=found_within, part=part)
+        return
+    if on:
         raise ConfigError("a --model writes on its own server: leave out --on")
-    if model and seed is not None:
+    if seed is not None:
         raise ConfigError("nothing is drawn for a --model: leave out --seed")
-    project = Project(workspace)
-    if model:
-        limits = Limits(calls, tokens, cost, seconds)
-        endpoint_settings = endpoint(url, model, price, concurrency)
-        preview = project.preview_queries(model=endpoint_settings, part=part)
-        if not confirm_limits(preview, any(limits) or unlimited, as_json):
-            return
-        with showing_progress(project):
-            report = project.write_queries(
-                limits,
-                name=name or "written",
-                model=endpoint_settings,
-                found_within=found_within,
-                gate=gate,
-                part=part,
-            )
-    else:
-        settings = {"queries": given(seed=seed), **given(gate=gate or None)}
-        with showing_progress(project), computing_on(on, project.progress):
-            report = project.mine("queries", name=name, found_within=found_within, part=part, settings=settings)
-    _print_report(report, as_json)
+    settings, others = assigned(o, "mine")
+    limits = Limits(calls, tokens, cost, seconds)
+    project = opened({**others, "mine": settings})
+    preview = project.preview_queries(model={"model": model}, part=part)
+    if not confirm_limits(preview, any(limits) or unlimited):
+        return
+    with showing_progress(project):
+        report = project.write_queries(
+            limits, name=name or "written", model={"model": model}, found_within=found_within, part=part
+        )
+    print_report(report, _print_set)
 
 
 def import_(
     path: Annotated[Path | None, typer.Argument(help="JSON lines with id and text.", metavar="FILE")] = None,
-    workspace: WorkspaceDir = HERE,
     name: Name = "imported",
     queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
     qrels: Annotated[
@@ -153,172 +122,120 @@ def import_(
     ] = None,
     complete: Annotated[bool, typer.Option("--complete", help="Drop queries that do not end in punctuation.")] = False,
     found_within: FoundWithin = 0,
-    gate: Gate = "",
-    as_json: AsJson = False,
+    o: Assigned = None,
 ) -> None:
     """Import existing queries for passages."""
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    settings, others = assigned(o, "mine")
+    with working({**others, "mine": settings}) as project:
         report = project.import_queries(
-            path,
-            queries=queries,
-            qrels=qrels,
-            name=name,
-            complete=complete,
-            found_within=found_within,
-            gate=gate,
+            path, queries=queries, qrels=qrels, name=name, complete=complete, found_within=found_within
         )
-    _print_report(report, as_json)
+    print_report(report, _print_set)
 
 
 def triplets(
-    workspace: WorkspaceDir = HERE,
     name: Name = "triplets",
     kind: Annotated[
         str, typer.Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
     ] = "embedding",
     of: Annotated[str, typer.Option(help="With --from queries: the set of queries.", metavar="NAME")] = "",
-    relations: Annotated[
-        str,
-        typer.Option(help="With --from citations: comma-separated relations.", metavar="NAMES"),
-    ] = "",
-    gate: Gate = "",
+    o: Assigned = None,
     seed: Seed = None,
-    as_json: AsJson = False,
 ) -> None:
     """Mine triplets from embeddings, citations or queries."""
-    from lemmata.project import Project
-
-    seeds = given(seed=seed)
-    settings = {"triplets": seeds, "citations": seeds | ({"relations": relations} if relations else {})}
-    settings |= given(gate=gate or None)
-    with showing_progress(Project(workspace)) as project:
-        report = project.mine("triplets", name=name, kind=kind, of=of, settings=settings)
-    _print_report(report, as_json)
+    flags = {"triplets": given(seed=seed), "citations": given(seed=seed)}
+    _mine("triplets", o, flags, name=name, kind=kind, of=of)
 
 
 def negatives(
     of: Annotated[str, typer.Argument(help="Training set to add them to.", metavar="SET")] = "pairs",
-    workspace: WorkspaceDir = HERE,
     name: Annotated[str, typer.Option(help="Name of the result; default: SET-hard.", metavar="NAME")] = "",
-    number: Annotated[int, typer.Option(help="Negatives per pair; 0: as configured.", min=0)] = 0,
-    gate: Gate = "",
-    as_json: AsJson = False,
+    o: Assigned = None,
 ) -> None:
     """Add hard negatives to the pairs of a set."""
-    from lemmata.project import Project
-
-    settings: dict[str, Any] = {"negatives": {"number": number}} if number else {}
-    settings |= given(gate=gate or None)
-    with showing_progress(Project(workspace)) as project:
-        report = project.mine("negatives", name=name or f"{of}-hard", of=of, settings=settings)
-    _print_report(report, as_json)
+    _mine("negatives", o, {}, name=name or f"{of}-hard", of=of)
 
 
 def domain(
     general: Annotated[Path, typer.Argument(help="A general corpus, JSON lines.", metavar="GENERAL")],
     out: Annotated[Path, typer.Argument(help="Output file, JSON lines.", metavar="OUT")],
-    workspace: WorkspaceDir = HERE,
     share: Annotated[float, typer.Option(help="Share of the general corpus to select.", min=0, max=1)] = 0.1,
     encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    as_json: AsJson = False,
 ) -> None:
     """Select passages of this field from a general corpus."""
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    with working() as project:
         report = project.select_domain(general, out, share=share, encoder=encoder, seed=seed)
-    if as_json:
-        print_json(report)
-        return
-    console = open_console()
-    console.print(
-        f"{out}: {report['selected']:,} of {counted(report['read'], 'passage')},"
-        f" with a score from {report['threshold']:.3f} on"
-    )
-    for number, cause in (
-        (report["skipped"], "lines without a text were skipped"),
-        (report["nearly_held_out"], "passages were dropped: nearly equal to held-out text"),
-    ):
-        if number:
-            console.print(f"  {number:,} {cause}")
+    print_report(report, lambda selection: _print_domain(out, selection))
+
+
+def _print_domain(out: Path, report: dict[str, Any]) -> None:
+    passages = f"{report['selected']:,} of {counted(report['read'], 'passage')}"
+    line(f"{out}: {passages}, with a score from {report['threshold']:.3f} on")
+    if report["skipped"]:
+        line(f"  {report['skipped']:,} lines without a text were skipped")
+    if report["nearly_held_out"]:
+        line(f"  {report['nearly_held_out']:,} passages were dropped: nearly equal to held-out text")
 
 
 def mix(
     mixture: Annotated[str, typer.Argument(help="A table [mixtures.NAME] of lemmata.toml.", metavar="NAME")],
-    workspace: WorkspaceDir = HERE,
     name: Annotated[str, typer.Option(help="Name of the result; default: that of the mixture.", metavar="NAME")] = "",
-    as_json: AsJson = False,
 ) -> None:
     """Mix several training sets into one."""
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    with working() as project:
         report = project.mix(mixture, name=name)
-    if not as_json:
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False)
-        for column in ("source", "offered", "duplicates", "capped", "kept"):
-            table.add_column(column, justify="left" if column == "source" else "right")
-        for row in report["table"]:
-            table.add_row(row["source"], *(f"{row[key]:,}" for key in ("offered", "duplicates", "capped", "kept")))
-        open_console().print(table)
-    _print_report(report, as_json)
+    print_report(report, _print_mix)
 
 
-def sets(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
+def _print_mix(report: dict[str, Any]) -> None:
+    numbers = ("offered", "duplicates", "capped", "kept")
+    rows = [(row["source"], *(f"{row[number]:,}" for number in numbers)) for row in report["table"]]
+    open_console().print(table(("source", *(f">{number}" for number in numbers)), rows))
+    _print_set(report)
+
+
+def sets() -> None:
     """List the training sets."""
-    from lemmata.project import Project
+    print_report(opened().training_sets(), _print_sets)
 
-    manifests = Project(workspace).training_sets()
-    if as_json:
-        print_json(manifests)
-        return
-    console = open_console()
+
+def _print_sets(manifests: dict[str, dict[str, Any]]) -> None:
     for name, manifest in manifests.items():
-        console.print(styled((name, "bold"), f"  {counted(manifest['report']['records'], 'record')}"))
+        line((name, "bold"), f"  {counted(manifest['report']['records'], 'record')}")
         if manifest["out_of_date"]:
-            console.print(f"  out of date: {manifest['out_of_date']}", style="yellow")
+            line(f"  out of date: {manifest['out_of_date']}", style="yellow")
     if not manifests:
-        console.print("no training sets yet: lemmata mine pairs")
+        line("no training sets yet: lemmata mine pairs")
 
 
 def export(
     name: Annotated[str, typer.Argument(help="A training set.", metavar="SET")],
     path: Annotated[Path, typer.Argument(help="Output file.", metavar="PATH")],
-    workspace: WorkspaceDir = HERE,
     format: Annotated[  # noqa: A002 - the word that users know
         str, typer.Option("--format", help="parquet, tevatron, flagembedding or tsv.", metavar="NAME")
     ] = "parquet",
 ) -> None:
     """Export a training set for other trainers."""
-    from lemmata.project import Project
-
-    project = Project(workspace)
+    project = opened()
     number = project.export_training(name, path, file_format=format)
-    open_console().print(f"{path}: {counted(number, 'record')}")
+    line(f"{path}: {counted(number, 'record')}")
     if older := project.training_sets()[name]["out_of_date"]:
-        open_console().print(f"out of date: {older}", style="yellow")
+        line(f"out of date: {older}", style="yellow")
 
 
 def audit(
     names: Annotated[list[str] | None, typer.Argument(help="Training sets; default: all.", metavar="SETS")] = None,
-    workspace: WorkspaceDir = HERE,
-    as_json: AsJson = False,
 ) -> None:
     """Check training sets for held-out data."""
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    with working() as project:
         result = project.audit(names or ())
-    if as_json:
-        summary = {"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()}
-        print_json({"sets": result.sets, **summary})
-    else:
-        open_console().print(f"{', '.join(result.sets) or 'no training sets'}: {result.sentence()}", markup=False)
+    summary = {"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()}
+    print_report(result, _print_audit, record={"sets": result.sets, **summary})
+
+
+def _print_audit(result: Audit) -> None:
+    line(f"{', '.join(result.sets) or 'no training sets'}: {result.sentence()}")
 
 
 _CAUSES = {
@@ -331,39 +248,35 @@ _CAUSES = {
 }
 
 
-def _print_report(report: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(report)
-        return
-    console = open_console()
+def _print_set(report: dict[str, Any]) -> None:
     seconds = report["seconds"]
-    console.print(
-        styled(
-            (report["name"], "bold"),
-            f": {counted(report['records'], 'record')} in {seconds['mining']:.1f} s;"
-            f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}",
-        )
+    line(
+        (report["name"], "bold"),
+        f": {counted(report['records'], 'record')} in {seconds['mining']:.1f} s;"
+        f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}",
     )
     if report["replaced"]:
-        console.print("  replaced the set of this name")
+        line("  replaced the set of this name")
     for note in report["notes"]:
-        console.print(f"  out of date: {note}", style="yellow")
-    for source, number in sorted(report["by_source"].items(), key=lambda item: -item[1]):
-        console.print(f"  {number:>9,}  {source}")
+        line(f"  out of date: {note}", style="yellow")
+    _print_counts(report["by_source"], "")
     for style, share in report.get("round_trip", {}).items():
-        console.print(f"  {share['kept']:,} of {share['asked']:,} queries find their passage {style and f'({style})'}")
+        line(f"  {share['kept']:,} of {share['asked']:,} queries find their passage {style and f'({style})'}")
     imported = report.get("imported", {"left_out": {}})
     for cause, number in imported["left_out"].items():
         example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
-        console.print(f"  {number:>9,}  skipped: {_CAUSES.get(cause, cause)}{example}")
+        line(f"  {number:>9,}  skipped: {_CAUSES.get(cause, cause)}{example}")
     if report.get("unanswered"):
         how = f": {report['limit']}" if report["limit"] else "; the same command continues"
-        console.print(f"  {report['unanswered']:,} passages have no answer yet{how}", markup=False)
+        line(f"  {report['unanswered']:,} passages have no answer yet{how}")
     if report.get("json_mode", "json_schema") != "json_schema":
-        console.print(f"  answers were asked for with json_mode {report['json_mode']}")
-    for rule, number in sorted(report.get("dropped", {}).items(), key=lambda item: -item[1]):
-        console.print(f"  {number:>9,}  dropped: {rule}")
+        line(f"  answers were asked for with json_mode {report['json_mode']}")
+    _print_counts(report.get("dropped", {}), "dropped: ")
     if gate := report.get("gate"):
-        console.print(f"  gate {gate['model']}: {gate['kept']:,} of {gate['offered']:,} records kept", markup=False)
-        for rule, number in sorted(gate["dropped"].items(), key=lambda item: -item[1]):
-            console.print(f"  {number:>9,}  dropped by the gate: {rule}")
+        line(f"  gate {gate['model']}: {gate['kept']:,} of {gate['offered']:,} records kept")
+        _print_counts(gate["dropped"], "dropped by the gate: ")
+
+
+def _print_counts(counts: dict[str, int], prefix: str) -> None:
+    for name, number in sorted(counts.items(), key=lambda item: -item[1]):
+        line(f"  {number:>9,}  {prefix}{name}")

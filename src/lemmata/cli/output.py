@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,47 +16,53 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from lemmata.core.errors import LemmataError
 from lemmata.train.ranks import is_first_process, is_first_to_fail
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
     from lemmata.core.types import Progress
-    from lemmata.corpus.corpus import Corpus
+    from lemmata.core.workspace import Settings
     from lemmata.llm.chat import Preview
     from lemmata.project import Project
 
 
-WorkspaceDir = Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed; default: as configured.")]
+Assigned = Annotated[
+    list[str] | None,
+    typer.Option("-o", help="A setting for this call: its key in lemmata.toml, or table.key.", metavar="KEY=VALUE"),
+]
 On = Annotated[
     str,
     typer.Option(
         "--on", help="Compute on a Ray cluster: ray://HOST:PORT; local: one on this machine.", metavar="CLUSTER"
     ),
 ]
-HERE = Path()
-_UNWRAPPED = 100_000  # columns
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-Url = Annotated[str, typer.Option(help="URL of an OpenAI-compatible server.", metavar="URL")]
-Model = Annotated[str, typer.Option(help="Name of the model on that server.", metavar="NAME")]
+Model = Annotated[str, typer.Option(help="Name of the language model; its server: -o llm.url=URL.", metavar="NAME")]
 Calls = Annotated[int, typer.Option(help="Maximum number of calls, over all runs.", min=0)]
 Tokens = Annotated[int, typer.Option(help="Maximum number of tokens, over all runs.", min=0)]
 Cost = Annotated[float, typer.Option(help="Maximum cost, over all runs.", min=0)]
-MostTokens = Annotated[int, typer.Option("--tokens", help="Maximum number of tokens of remote encoders.", min=0)]
-MostCost = Annotated[float, typer.Option("--cost", help="Maximum cost of remote encoders; needs --price.", min=0)]
-TokenPrice = Annotated[
-    float, typer.Option("--price", help="Price of a million tokens of a remote encoder; default: as configured.", min=0)
-]
 Seconds = Annotated[float, typer.Option(help="Maximum time of this run.", min=0)]
 Unlimited = Annotated[bool, typer.Option("--unlimited", help="Run without a limit.")]
-Price = Annotated[
-    tuple[float, float], typer.Option(help="Price of a million input and output tokens.", metavar="IN OUT")
+MostTokens = Annotated[int, typer.Option("--tokens", help="Maximum number of tokens of remote encoders.", min=0)]
+MostCost = Annotated[
+    float, typer.Option("--cost", help="Maximum cost of remote encoders, by the price in [index].", min=0)
 ]
-Concurrency = Annotated[int, typer.Option(help="Number of concurrent calls.", min=0)]
+_UNWRAPPED = 100_000  # columns
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What the options say that every command has."""
+
+    folder: Path = Path()  # -w: the workspace
+    is_json: bool = False  # --json
+
+
+invocation = Invocation()
 
 
 def _printable(text: str) -> str:
@@ -131,6 +137,33 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts)
 
 
+def line(*parts: str | tuple[str, str], style: str = "") -> None:
+    """Print a line of texts and of (text, style) pairs."""
+    open_console().print(styled(*parts), style=style, soft_wrap=True)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]], **layout: Any) -> Table:
+    """A table without lines; a column whose head begins with > is aligned to the right."""
+    from rich.table import Table
+
+    result = Table(box=None, pad_edge=False, header_style="bold", show_header=any(heads), **layout)
+    for head in heads:
+        result.add_column(head.removeprefix(">"), justify="right" if head.startswith(">") else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def print_report(report: Any, show: Callable[[Any], None], *, record: Any = None) -> None:
+    """Print what a verb returned: with --json as it is, or its `record`; else by `show`."""
+    if not is_first_process():
+        return
+    if invocation.is_json:
+        print_json(report if record is None else record)
+    else:
+        show(report)
+
+
 def _log_progress() -> Progress:
     """Log what begins, and how far it is every second."""
     written: dict[str, float] = {}
@@ -155,10 +188,30 @@ def _rate(done: int, seconds: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
 
 
+def opened(settings: Settings | None = None) -> Project:
+    """The workspace of -w; `settings` override tables of its `lemmata.toml`."""
+    from lemmata.core.config import merged
+    from lemmata.project import Project
+
+    project = Project(invocation.folder)
+    project.config = merged(project.config, {table: keys for table, keys in (settings or {}).items() if keys})
+    return project
+
+
 @contextmanager
-def showing_progress(project: Project) -> Iterator[Project]:
-    """Show on standard error how far the verbs of a workspace are."""
-    with progress_display() as progress, project.reporting_to(progress):
+def showing_progress(project: Project, on: str = "") -> Iterator[None]:
+    """Show on standard error how far the verbs of a workspace are; they compute on a cluster if `on` names one."""
+    from lemmata.core.workers import computing_on
+
+    with progress_display() as progress, project.reporting_to(progress), computing_on(on, progress):
+        yield
+
+
+@contextmanager
+def working(settings: Settings | None = None, on: str = "") -> Iterator[Project]:
+    """The workspace of -w, for one verb that shows its progress."""
+    project = opened(settings)
+    with showing_progress(project, on):
         yield project
 
 
@@ -218,19 +271,17 @@ def progress_display() -> Iterator[Progress]:
         yield show
 
 
-def row_of(corpus: Corpus, identity: str) -> int:
-    try:
-        return corpus.row(identity)
-    except KeyError:
-        from lemmata.core.errors import near
+def assigned(words: Sequence[str] | None, table: str, **flags: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of a verb's own table that -o and flags name, and the other tables that -o names.
 
-        raise LemmataError(f"there is no passage {identity!r}{near(identity, corpus.ids())}") from None
+    A flag that is None was not given.
+    """
+    if not words:
+        return given(**flags), {}
+    from lemmata.core.config import merged, read_assignments
 
-
-def endpoint(url: str, model: str, price: tuple[float, float], concurrency: int) -> dict[str, Any]:
-    """The settings of a language model that were given on the command line."""
-    settings = {"url": url, "model": model, "concurrency": concurrency, "price_in": price[0], "price_out": price[1]}
-    return {key: value for key, value in settings.items() if value}
+    own, others = read_assignments(words, table)
+    return merged(own, given(**flags)), others
 
 
 def counted(number: int, noun: str) -> str:
@@ -249,7 +300,7 @@ def given(**settings: Any) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def confirm_limits(preview: Preview, limited: bool, as_json: bool) -> bool:
+def confirm_limits(preview: Preview, limited: bool) -> bool:
     """Print what a run of a language model would cost; True where a limit allows it to start."""
     summary = (
         f"{counted(preview.calls, 'call')} ({preview.cached:,} already answered),"
@@ -260,10 +311,9 @@ def confirm_limits(preview: Preview, limited: bool, as_json: bool) -> bool:
         log.write(summary)
     elif limited:
         print(summary, file=sys.stderr)  # noqa: T201
-    elif as_json:
+    elif invocation.is_json:
         print_json({"preview": preview._asdict()})
     else:
-        console = open_console()
-        console.print(summary)
-        console.print("nothing was sent: set a limit (--calls, --tokens, --cost, --seconds) or --unlimited to start")
+        line(summary)
+        line("nothing was sent: set a limit (--calls, --tokens, --cost, --seconds) or --unlimited to start")
     return limited

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lemmata.cli.output import megabytes
+from lemmata.cli.output import megabytes, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,13 +68,9 @@ def _peak_bytes() -> int:
 
 def profile_table(stages: Sequence[StageProfile]) -> Table:
     """The profile for a terminal, with its sum."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("stage", "seconds", "CPU seconds", "peak memory"):
-        table.add_column(name, justify="left" if name == "stage" else "right")
-    for stage in stages:
-        table.add_row(stage.stage, f"{stage.seconds:,.1f}", f"{stage.cpu_seconds:,.1f}", megabytes(stage.peak_bytes))
     seconds, cpu = (sum(values) for values in zip(*((s.seconds, s.cpu_seconds) for s in stages), strict=True))
-    table.add_row("all", f"{seconds:,.1f}", f"{cpu:,.1f}", megabytes(max(stage.peak_bytes for stage in stages)))
-    return table
+    rows = [*stages, StageProfile("all", seconds, cpu, max(stage.peak_bytes for stage in stages))]
+    return table(
+        ("stage", ">seconds", ">CPU seconds", ">peak memory"),
+        [(row.stage, f"{row.seconds:,.1f}", f"{row.cpu_seconds:,.1f}", megabytes(row.peak_bytes)) for row in rows],
+    )

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lemmata.cli.output import (
-    HERE,
-    AsJson,
+    Assigned,
     MostCost,
     MostTokens,
     On,
-    TokenPrice,
-    WorkspaceDir,
+    assigned,
     counted,
+    line,
     megabytes,
     open_console,
-    print_json,
-    row_of,
+    opened,
+    print_report,
     showing_progress,
+    styled,
+    table,
 )
-from lemmata.core.errors import LemmataError
+from lemmata.core.errors import LemmataError, near
 from lemmata.core.records import Member, members_of, schema_of
 from lemmata.search.filter import Filter
 
@@ -32,16 +33,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lemmata.core.types import Hit, Step
-    from lemmata.corpus.corpus import Corpus
-    from lemmata.project import Project
-    from lemmata.search.tokens import Tokenizer
+    from lemmata.search.bridge import Bridge
+    from lemmata.search.retriever import Retriever
 
 
 _LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
 
 
 def index(
-    workspace: WorkspaceDir = HERE,
     encoder: Annotated[
         str,
         typer.Option(
@@ -49,20 +48,6 @@ def index(
             metavar="ENCODER",
         ),
     ] = "",
-    language: Annotated[
-        str, typer.Option(help="Of the corpus: auto (detected), en, de or de+en.", metavar="LANGUAGE")
-    ] = "",
-    dimension: Annotated[int, typer.Option(help="Truncate vectors to this length; 0: full length.", min=0)] = 0,
-    expand: Annotated[
-        bool, typer.Option("--expand", help="Index logs with the descriptions of their locations.")
-    ] = False,
-    dense: Annotated[
-        bool, typer.Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")
-    ] = True,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Rebuild the lexical index, and the copy in Milvus.")
-    ] = False,
-    remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
     summaries: Annotated[
         str,
         typer.Option(
@@ -70,99 +55,85 @@ def index(
             metavar="NAMES",
         ),
     ] = "",
-    milvus: Annotated[
-        str,
-        typer.Option(
-            help="Let Milvus search the vectors: a server, or NAME.db for a file in the workspace; none: no more.",
-            metavar="URI",
-        ),
-    ] = "",
+    o: Assigned = None,
+    dense: Annotated[
+        bool, typer.Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")
+    ] = True,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Rebuild the lexical index, and the copy in Milvus.")
+    ] = False,
+    remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
     tokens: MostTokens = 0,
     cost: MostCost = 0.0,
-    price: TokenPrice = 0.0,
     on: On = "",
-    as_json: AsJson = False,
 ) -> None:
     """Build or update the indexes.
 
     Vectors of several encoders stay side by side; search uses those of the encoder that was indexed last.
     """
-    from lemmata.core.workers import computing_on
-    from lemmata.project import Project
-
     if remove:
-        if any((encoder, language, dimension, expand, rebuild, summaries, milvus, on)) or not dense:
+        if any((encoder, summaries, o, rebuild, on)) or not dense:
             raise LemmataError("--remove only deletes: give the other options in a second call")
-        _remove_encoder(Project(workspace), remove, as_json)
+        print_report(opened().remove_encoder(remove), _print_removed)
         return
-    settings: dict[str, Any] = {"encoder": encoder} if encoder else {}
-    if language:
-        settings["language"] = language
-    if dimension:
-        settings["dimension"] = dimension
-    if expand:
-        settings["expand"] = True
-    needing = {"encoder": encoder, "dimension": dimension, "summaries": summaries, "milvus": milvus}
-    if not dense and (given := [name for name, value in needing.items() if value]):
-        raise LemmataError(f"--{given[0]} needs vectors: leave out --no-dense")
-    if summaries:
-        settings["summaries"] = summaries
-    if milvus:
-        settings["milvus"] = milvus
-    project = Project(workspace)
+    settings, others = assigned(o, "index", encoder=encoder or None, summaries=summaries or None)
+    if not dense and (needing := [name for name in settings if name in _OF_VECTORS]):
+        raise LemmataError(f"{needing[0]} needs vectors: leave out --no-dense")
+    project = opened(others)
     estimate = project.estimate_index(settings=settings) if dense else None
-    allowance = project.allowance(tokens=tokens, cost=cost, price=price)
+    allowance = project.allowance(tokens=tokens, cost=cost, price=settings.get("price", 0.0))
     if estimate is not None:
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {counted(estimate.tokens, 'token')} in {counted(estimate.calls, 'call')}{expected}"
         typer.echo(f"{summary}; encoded already: {counted(estimate.cached, 'passage')}", err=True)
-    with showing_progress(project), computing_on(on, project.progress):
+    with showing_progress(project, on):
         report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance)
-    if as_json:
-        print_json(report)
-        return
+    print_report(report, _print_indexed)
+
+
+_OF_VECTORS = ("encoder", "dimension", "summaries", "milvus")
+
+
+def _print_indexed(report: dict[str, Any]) -> None:
     parts = [f"{report['tokenised']:,} tokenised"]
     if "encoded" in report:
         parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
-    console = open_console()
-    console.print(f"{counted(report['passages'], 'passage')}: {', '.join(parts)}, in {report['seconds']:.1f} s")
+    line(f"{counted(report['passages'], 'passage')}: {', '.join(parts)}, in {report['seconds']:.1f} s")
     if report["language"] != "en":
-        console.print(f"words are stemmed and compounds split as in {_LANGUAGE_NAMES[report['language']]}")
+        line(f"words are stemmed and compounds split as in {_LANGUAGE_NAMES[report['language']]}")
     if report.get("encoder_choice"):
-        console.print(report["encoder_choice"])
+        line(report["encoder_choice"])
     if "replaced_encoder" in report:
-        console.print(f"the vectors of {report['replaced_encoder']} are replaced")
+        line(f"the vectors of {report['replaced_encoder']} are replaced")
     if "default_before" in report:
-        console.print(f"search now uses them; the vectors of {report['default_before']} are kept", soft_wrap=True)
+        line(f"search now uses them; the vectors of {report['default_before']} are kept")
     if report.get("neighbours") == "milvus":
-        console.print(f"Milvus at {report['milvus']['uri']} searches them: {report['milvus']['sent']:,} vectors sent")
+        line(f"Milvus at {report['milvus']['uri']} searches them: {report['milvus']['sent']:,} vectors sent")
     if "left_in_milvus" in report:
-        console.print(report["left_in_milvus"], style="yellow", soft_wrap=True)
+        line(report["left_in_milvus"], style="yellow")
     for encoder in report.get("not_moved", ()):
         advice = f"'lemmata index --encoder {encoder}' moves them too"
-        console.print(f"the vectors of {encoder} are searched exactly now: {advice}", style="yellow", soft_wrap=True)
-    _print_summaries(report)
+        line(f"the vectors of {encoder} are searched exactly now: {advice}", style="yellow")
+    if summaries := report.get("summaries"):
+        _print_summaries(summaries, report["passages"])
+    if report.get("dropped_summaries"):
+        line("the summaries are dropped")
     if "dropped_fusion" in report:
         dropped = "the weights of auto were fitted to what search used before and are dropped"
-        console.print(f"{dropped}: run 'lemmata evaluate --tune' again", soft_wrap=True)
+        line(f"{dropped}: run 'lemmata evaluate --tune' again")
 
 
-def _print_summaries(report: dict[str, Any]) -> None:
-    console = open_console()
-    if summaries := report.get("summaries"):
-        authors = ", ".join(
-            f"{source['summaries']:,} of {source['name']} ({source['author']})" for source in summaries["sources"]
-        )
-        number = counted(summaries["summaries"], "summary")
-        about = f"{number} of {counted(summaries['passages'], 'passage')}, {summaries['encoded']:,} encoded: {authors}"
-        console.print(about, markup=False, soft_wrap=True)
-        for cause, count in summaries["left_out"].items():
-            console.print(f"  {count:>9,}  left out: {_LEFT_OUT[cause]}")
-        if bare := report["passages"] - summaries["passages"]:
-            ranks = "passage without one ranks" if bare == 1 else "passages without one rank"
-            console.print(f"{bare:,} {ranks} lower than before, relative to the others")
-    if report.get("dropped_summaries"):
-        console.print("the summaries are dropped")
+def _print_summaries(summaries: dict[str, Any], passages: int) -> None:
+    authors = ", ".join(
+        f"{source['summaries']:,} of {source['name']} ({source['author']})" for source in summaries["sources"]
+    )
+    number = counted(summaries["summaries"], "summary")
+    line(f"{number} of {counted(summaries['passages'], 'passage')}, {summaries['encoded']:,} encoded: {authors}")
+    for cause, count in summaries["left_out"].items():
+        line(f"  {count:>9,}  left out: {_LEFT_OUT[cause]}")
+    if bare := passages - summaries["passages"]:
+        ranks = "passage without one ranks" if bare == 1 else "passages without one rank"
+        line(f"{bare:,} {ranks} lower than before, relative to the others")
 
 
 _LEFT_OUT = {
@@ -172,22 +143,13 @@ _LEFT_OUT = {
 }
 
 
-def _remove_encoder(project: Project, encoder: str, as_json: bool) -> None:
-    report = project.remove_encoder(encoder)
-    if as_json:
-        print_json(report)
-        return
-    console = open_console()
-    console.print(f"the vectors of {report['removed']} are deleted, {megabytes(report['bytes'])}", soft_wrap=True)
+def _print_removed(report: dict[str, Any]) -> None:
+    line(f"the vectors of {report['removed']} are deleted, {megabytes(report['bytes'])}")
     if report["was_default"]:
-        console.print("search uses words only until 'lemmata index --encoder NAME' names another encoder")
+        line("search uses words only until 'lemmata index --encoder NAME' names another encoder")
 
 
 Count = Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=10_000)]
-Rerank = Annotated[int, typer.Option(help="Let a cross-encoder rerank this many hits; 0: none.", min=0, max=10_000)]
-Reranker = Annotated[
-    str, typer.Option(help="Cross-encoder for --rerank; default: the one trained last.", metavar="MODEL")
-]
 Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
@@ -233,152 +195,138 @@ def _filter_option(member: Member) -> inspect.Parameter:
 @_with_filter
 def search(
     text: Annotated[str, typer.Argument(help="The query.", metavar="TEXT")],
-    workspace: WorkspaceDir = HERE,
     k: Count = 10,
     retriever: Annotated[
-        str, typer.Option(help="auto, hybrid, dense, lexical, diffusion, geodesic; auto:ENCODER …", metavar="NAME")
+        str,
+        typer.Option(
+            help="auto, hybrid, dense, lexical, diffusion, geodesic; auto:ENCODER, auto+rerank20:MODEL …",
+            metavar="NAME",
+        ),
     ] = "auto",
     diversity: Diversity = 0.0,
-    rerank: Rerank = 0,
-    reranker: Reranker = "",
+    rerank: Annotated[
+        int, typer.Option(help="Let a cross-encoder rerank this many hits; 0: none.", min=0, max=10_000)
+    ] = 0,
     paths: Annotated[bool, typer.Option("--paths", help="Show the path through the graph to each hit.")] = False,
-    as_json: AsJson = False,
     *,
     only: Filter,
 ) -> None:
     """Search the corpus."""
-    from lemmata.project import Project
-
-    if reranker and not rerank:
-        raise LemmataError("--reranker needs --rerank N: the number of hits that it reads")
     if not text.strip():
         raise LemmataError("the query is empty: write what to search for")
-    with Project(workspace).retriever() as opened:
-        hits = opened.search(
-            text, k, retriever=retriever, only=only, diversity=diversity, rerank=rerank, reranker=reranker, paths=paths
-        )
-        if retriever == "auto" and (reason := opened.words_only or opened.missing_part()):
+    with opened().retriever() as searcher:
+        hits = searcher.search(text, k, retriever=retriever, only=only, diversity=diversity, rerank=rerank, paths=paths)
+        if retriever == "auto" and (reason := searcher.words_only or searcher.missing_part()):
             typer.echo(reason, err=True)
-        if hits and (hint := opened.hint(text)):
+        if hits and (hint := searcher.hint(text)):
             typer.echo(hint, err=True)
-        _print_hits(opened.corpus, hits, text, as_json, opened.lexical.tokenizer)
+        _print_hits(searcher, hits, text)
 
 
 @_with_filter
 def similar(
     identity: Annotated[str, typer.Argument(help="Id of a passage.", metavar="ID")],
-    workspace: WorkspaceDir = HERE,
     k: Count = 10,
     diversity: Diversity = 0.0,
-    as_json: AsJson = False,
     *,
     only: Filter,
 ) -> None:
     """Find passages similar to a passage."""
-    from lemmata.project import Project
-
-    with Project(workspace).retriever() as opened:
-        row = row_of(opened.corpus, identity)
-        hits = opened.similar(identity, k, only=only, diversity=diversity)
-        _print_hits(opened.corpus, hits, opened.corpus[row].text, as_json, opened.lexical.tokenizer)
+    with opened().retriever() as searcher:
+        try:
+            passage = searcher.corpus[searcher.corpus.row(identity)]
+        except KeyError:
+            known = near(identity, searcher.corpus.ids())
+            raise LemmataError(f"there is no passage {identity!r}{known}") from None
+        _print_hits(searcher, searcher.similar(identity, k, only=only, diversity=diversity), passage.text)
 
 
 def bridge(
     source: Annotated[str, typer.Argument(help="An id, the name of a concept, or a text.", metavar="A")],
     target: Annotated[str, typer.Argument(help="The same.", metavar="B")],
-    workspace: WorkspaceDir = HERE,
     k: Annotated[int, typer.Option("-k", help="Number of paths.", min=1, max=100)] = 5,
-    as_json: AsJson = False,
 ) -> None:
     """Connect two ideas by paths through the graph."""
-    from lemmata.core.types import Step
-    from lemmata.project import Project
+    connection = opened().bridge(source, target, k=k)
+    print_report(connection, _print_bridge, record=connection.to_json())
 
-    found = Project(workspace).bridge(source, target, k=k)
-    if as_json:
-        print_json(found.to_json())
+
+def _print_bridge(connection: Bridge) -> None:
+    from lemmata.core.types import Step
+
+    if not connection.paths:
+        ends = f"{connection.source!r} to {connection.target!r}"
+        line(f"no path leads from {ends}: they lie in different parts of the graph")
         return
-    console = open_console()
-    if not found.paths:
-        console.print(
-            f"no path leads from {found.source!r} to {found.target!r}: they lie in different parts of the graph",
-            markup=False,
-            soft_wrap=True,
-        )
-        return
-    for number, path in enumerate(found.paths, 1):
+    for number, path in enumerate(connection.paths, 1):
         chance = f"{path.expected:.2g}" if path.expected < 10 else f"{min(path.expected, 1000):,.0f}"
-        console.print(
+        line(
             f"path {number}  length {path.length:.2f}, coherence {path.coherence:.2f},"
             f" such paths by chance: {chance}{' or more' if path.expected > 1000 else ''}",
             style="bold",
-            highlight=False,
         )
         for step in path.steps:
-            line = _path((Step(*step[:4]),))
+            shown = _path((Step(*step[:4]),))
             if others := [passage for passage in step.evidence if passage not in (step.source, step.target)]:
-                line.append(f"  (in {', '.join(others)})", "dim")
-            console.print("  ", line, sep="")
-    if found.passages:
-        console.print("\nbridge passages", style="bold")
-    for passage in found.passages[:10]:
-        paths = ", ".join(map(str, passage.paths))
-        console.print(f"  {passage.score:.3f}  {passage.id}  on path {paths}", markup=False, highlight=False)
+                shown.append(f"  (in {', '.join(others)})", "dim")
+            open_console().print("  ", shown, sep="")
+    if connection.passages:
+        line("\nbridge passages", style="bold")
+    for passage in connection.passages[:10]:
+        line(f"  {passage.score:.3f}  {passage.id}  on path {', '.join(map(str, passage.paths))}")
 
 
-def _print_hits(corpus: Corpus, hits: list[Hit], query: str, as_json: bool, tokenizer: Tokenizer) -> None:
-    """Print the hits, each with its source: file and line, section, date and the locations that a log is about."""
+def _print_hits(searcher: Retriever, hits: list[Hit], query: str) -> None:
     from lemmata.server.records import hit_records
 
-    rows = [(hit, passage) for hit in hits if (passage := hit.passage)]
-    dates = {document: corpus.document(document).date for document in {passage.document for _, passage in rows}}
-    if as_json:
-        print_json(hit_records(hits, dates.__getitem__))
-        return
-    if not hits:
-        open_console().print("nothing found")
-        return
-    from rich.table import Table
+    documents = {hit.passage.document for hit in hits if hit.passage}
+    dates = {document: searcher.corpus.document(document).date for document in documents}
+    print_report(
+        hits,
+        lambda _: _print_table(searcher, hits, query, dates) if hits else line("nothing found"),
+        record=hit_records(hits, dates.__getitem__),
+    )
+
+
+def _print_table(searcher: Retriever, hits: list[Hit], query: str, dates: dict[str, str | None]) -> None:
+    """Each hit with its source: file and line, section, date and the locations that a log is about."""
     from rich.text import Text
 
     from lemmata.search.excerpts import excerpt
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
-    table.add_column("", justify="right", style="dim")
-    table.add_column("score", justify="right")
-    table.add_column("passage", overflow="fold", ratio=1)
-    for rank, (hit, passage) in enumerate(rows, 1):
-        cell = Text()
-        cell.append(passage.kind, "green")
-        cell.append(f"  {passage.title}" if passage.title else "", "bold")
-        cell.append(f"  {hit.id}\n", "cyan")
+    rows = []
+    for rank, hit in enumerate(hits, 1):
+        passage = hit.passage
+        if passage is None:
+            continue
+        title = f"  {passage.title}" if passage.title else ""
+        cell = styled((passage.kind, "green"), (title, "bold"), (f"  {hit.id}\n", "cyan"))
         place = f"{passage.file}:{passage.first_line}" if passage.first_line else passage.file
         date = (passage.date or dates[passage.document] or "")[:10]
         source = " · ".join(filter(None, (place, passage.section, date, ", ".join(passage.locations))))
         cell.append(f"{source}\n" if source else "", "dim")
-        shown, marks = excerpt(passage.text, query, tokenize=tokenizer)
+        shown, marks = excerpt(passage.text, query, tokenize=searcher.lexical.tokenizer)
         body = Text(shown)
         for begin, end in marks:
             body.stylize("bold yellow", begin, end)
         cell += body
         if hit.path:
-            cell.append("\n")
-            cell += _path(hit.path)
+            cell += Text("\n") + _path(hit.path)
         if hit.repeats:
             more = f", and {len(hit.repeats) - 3} more" if len(hit.repeats) > 3 else ""
             cell.append(f"\nalso in: {', '.join(hit.repeats[:3])}{more}", "dim")
-        table.add_row(str(rank), f"{hit.score:.3f}", cell)
-    open_console().print(table)
+        rows.append((styled((str(rank), "dim")), f"{hit.score:.3f}", cell))
+    listed = table((">", ">score", "passage"), rows, padding=(0, 2, 1, 0))
+    listed.columns[2].ratio = 1
+    open_console().print(listed)
 
 
 def _path(path: tuple[Step, ...]) -> Text:
     """A path in one line: where it begins, and each edge with its direction, relation and length."""
-    from rich.text import Text
-
-    line = Text(path[0].source, "dim")
+    shown = styled((path[0].source, "dim"))
     for step in path:
         is_backwards = step.relation.startswith("^")
         relation = f"{step.relation.removeprefix('^')} {step.length:.2f}"
-        line.append(f" ←{relation}— " if is_backwards else f" —{relation}→ ", "magenta")
-        line.append(step.target, "cyan")
-    return line
+        shown.append(f" ←{relation}— " if is_backwards else f" —{relation}→ ", "magenta")
+        shown.append(step.target, "cyan")
+    return shown

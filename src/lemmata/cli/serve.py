@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from lemmata.cli.output import HERE, WorkspaceDir
+from lemmata.cli.output import invocation
 
 
 def serve(
-    workspace: WorkspaceDir = HERE,
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8765,
     token: Annotated[
@@ -36,4 +35,4 @@ def serve(
     token = token or os.environ.get("LEMMATA_TOKEN", "")
     check_binding(host, token)
     access = Access(host, token=token, names=name or (), origins=cors or ())
-    run(workspace, access, Limits(threads=threads, waiting=waiting, seconds=seconds), host=host, port=port)
+    run(invocation.folder, access, Limits(threads=threads, waiting=waiting, seconds=seconds), host=host, port=port)

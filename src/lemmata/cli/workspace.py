@@ -10,23 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lemmata.cli.output import (
-    HERE,
-    AsJson,
+    Assigned,
     On,
-    WorkspaceDir,
+    assigned,
     counted,
     fail,
+    invocation,
+    line,
     megabytes,
     open_console,
-    print_json,
+    opened,
+    print_report,
     say,
-    showing_progress,
-    styled,
+    table,
+    working,
 )
-from lemmata.core.errors import LemmataError
+from lemmata.core.errors import ConfigError, LemmataError, near
 
 if TYPE_CHECKING:
+    from lemmata.core.config import Option
     from lemmata.core.types import Skip
+    from lemmata.ingest.ingest import IngestReport
+    from lemmata.maintain.info import Check
+    from lemmata.maintain.verify import Garbage, Verification
 
 
 _SHOWN_PLACES = 3  # of each kind of note
@@ -39,27 +45,19 @@ _RUN_BY_REPAIR = (
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
 
-def init(
-    folder: Annotated[Path | None, typer.Argument(help="The same as -w.", metavar="DIR")] = None,
-    workspace: WorkspaceDir = HERE,
-    as_json: AsJson = False,
-) -> None:
+def init(folder: Annotated[Path | None, typer.Argument(help="The same as -w.", metavar="DIR")] = None) -> None:
     """Create a workspace."""
     from lemmata.core.workspace import Workspace
-    from lemmata.project import Project
 
-    if folder is not None and workspace != HERE:
+    if folder is not None and invocation.folder != Path():
         raise LemmataError("one folder at a time: DIR or -w DIR")
-    place = workspace if folder is None else folder
-    existing = Workspace(place).exists
-    layout = Project.init(place)
-    if as_json:
-        print_json({"workspace": str(layout.root), "config": str(layout.config_file)})
-    else:
-        state = " exists already and stays as it is" if existing else ""
-        open_console().print(
-            styled("workspace ", (str(layout.root), "bold"), f"{state}, settings in {layout.config_file}")
-        )
+    place = invocation.folder if folder is None else folder
+    state = " exists already and stays as it is" if Workspace(place).exists else ""
+    workspace = Workspace.init(place)
+    print_report(
+        {"workspace": str(workspace.root), "config": str(workspace.config_file)},
+        lambda made: line("workspace ", (made["workspace"], "bold"), f"{state}, settings in {made['config']}"),
+    )
 
 
 def ingest(
@@ -67,32 +65,23 @@ def ingest(
         list[str],
         typer.Argument(help="Files, folders, archives, or URLs such as s3://bucket/papers.", metavar="PATHS..."),
     ],
-    workspace: WorkspaceDir = HERE,
     reader: Annotated[
         str,
         typer.Option("--as", help="auto, papers, logs, hierarchy, passages, text or pdf.", metavar="READER"),
     ] = "",
-    id_column: Annotated[str, typer.Option("--id", help="Column of a table that holds the id.", metavar="COLUMN")] = "",
-    text_column: Annotated[str, typer.Option("--text", help="... the text.", metavar="COLUMN")] = "",
-    title_column: Annotated[str, typer.Option("--title", help="... a title.", metavar="COLUMN")] = "",
-    date_column: Annotated[str, typer.Option("--date", help="... the date.", metavar="COLUMN")] = "",
-    location_column: Annotated[str, typer.Option("--location", help="... the location.", metavar="COLUMN")] = "",
-    related_column: Annotated[
-        str, typer.Option("--related", help="... the id of an earlier log.", metavar="COLUMN")
-    ] = "",
+    o: Assigned = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes; default: one per core.", min=1)] = None,
     on: On = "",
     again: Annotated[bool, typer.Option("--again", help="Read unchanged sources too.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove these sources from the corpus.")] = False,
-    as_json: AsJson = False,
 ) -> None:
-    """Read sources into the corpus: add, update, remove."""
+    """Read sources into the corpus: add, update, remove.
+
+    Columns of a table that have other names: -o columns.id=COLUMN, and so text, title, date, location, related.
+    """
     from dataclasses import asdict
 
-    from lemmata.core.errors import ConfigError, near
-    from lemmata.core.workers import computing_on
     from lemmata.ingest.readers import READERS
-    from lemmata.project import Project
 
     if on and (workers or remove):
         raise ConfigError(
@@ -101,53 +90,41 @@ def ingest(
     if reader and reader not in READERS:
         meant = "; did you mean papers?" if reader.lower() in ("latex", "tex") else near(reader, READERS)
         raise ConfigError(f"--as {reader}: there is no such reader{meant or '.'} The readers are {', '.join(READERS)}")
-    columns = {
-        "id": id_column,
-        "text": text_column,
-        "title": title_column,
-        "date": date_column,
-        "location": location_column,
-        "related": related_column,
-    }
-    settings: dict[str, Any] = {"reader": reader} if reader else {}
-    if any(columns.values()):
-        settings["columns"] = {name: column for name, column in columns.items() if column}
-    project = Project(workspace)
-    with showing_progress(project), computing_on(on, project.progress):
+    settings, others = assigned(o, "ingest", reader=reader or None)
+    with working(others, on) as project:
         if remove:
             report = project.remove(paths)
         else:
             report = project.ingest(paths, settings=settings, workers=workers, again=again)
-    if as_json:
-        content = asdict(report)
-        content["renamed"] = [rename._asdict() for rename in report.renamed]
-        print_json(content)
-        if report.failures:
-            fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
-        return
-    console = open_console()
+    renamed = [rename._asdict() for rename in report.renamed]
+    print_report(report, _print_ingested, record={**asdict(report), "renamed": renamed})
+    if invocation.is_json and report.failures:
+        fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
+    if not invocation.is_json and report.failed:
+        raise typer.Exit(1)
+
+
+def _print_ingested(report: IngestReport) -> None:
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
     failed = f", {report.failed:,} failed" if report.failed else ""
     more = f", {report.unchanged:,} unchanged"
-    console.print(styled((changes, "bold"), more, (failed, "red"), f", in {report.seconds:.1f} s"))
+    line((changes, "bold"), more, (failed, "red"), f", in {report.seconds:.1f} s")
     locations = f" and {counted(report.locations, 'location')}" if report.locations else ""
-    console.print(
+    line(
         f"{counted(report.passages, 'passage')} in {counted(report.documents, 'document')}{locations};"
         f" {report.resolved:,} of {counted(report.links, 'link')} resolved"
     )
-    renamed = [styled(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
-    failures = [styled(("could not be read ", "red"), f"{n}: {cause}") for n, cause in report.failures.items()]
-    before = [styled(("not read ", "yellow"), f"{name}: {cause}") for name, cause in report.read_before.items()]
-    lost = [styled((f"{name}: ", "yellow"), _lost_columns(c)) for name, c in report.no_longer_read.items()]
-    for lines in (renamed, before, lost, failures):
-        for line in lines[:10]:
-            console.print(line, soft_wrap=True)
-        if len(lines) > 10:
-            console.print(f"... and {len(lines) - 10:,} more")
+    renamed = [(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
+    failures = [(("could not be read ", "red"), f"{name}: {cause}") for name, cause in report.failures.items()]
+    before = [(("not read ", "yellow"), f"{name}: {cause}") for name, cause in report.read_before.items()]
+    lost = [((f"{name}: ", "yellow"), _lost_columns(columns)) for name, columns in report.no_longer_read.items()]
+    for notes in (renamed, before, lost, failures):
+        for note in notes[:10]:
+            line(*note)
+        if len(notes) > 10:
+            line(f"... and {len(notes) - 10:,} more")
     if report.skips:
-        console.print(f"{counted(report.skips, 'note')} on the input: lemmata info --skips")
-    if report.failed:
-        raise typer.Exit(1)
+        line(f"{counted(report.skips, 'note')} on the input: lemmata info --skips")
 
 
 def _lost_columns(columns: dict[str, str]) -> str:
@@ -156,7 +133,7 @@ def _lost_columns(columns: dict[str, str]) -> str:
 
     words = {"id": "ids", "text": "texts", "title": "titles", "date": "dates", "location": "locations"}
     what = " and ".join(words.get(option, "related logs") for option in columns)
-    options = " ".join(f"--{option} {shlex.quote(column)}" for option, column in columns.items())
+    options = " ".join(f"-o {shlex.quote(f'columns.{option}={column}')}" for option, column in columns.items())
     them = f"the column of {what} is no longer read: name it"
     if len(columns) > 1:
         them = f"the columns of {what} are no longer read: name them"
@@ -164,86 +141,77 @@ def _lost_columns(columns: dict[str, str]) -> str:
 
 
 def info(
-    workspace: WorkspaceDir = HERE,
     skips: Annotated[bool, typer.Option("--skips", help="List skipped input with its cause.")] = False,
     documents: Annotated[bool, typer.Option("--documents", help="Statistics of each document.")] = False,
     k: Annotated[int, typer.Option("-k", help="With --documents: number of documents to print; 0: all.", min=0)] = 50,
-    as_json: AsJson = False,
 ) -> None:
     """Show what the workspace holds."""
-    from lemmata.project import Project
-
-    project = Project(workspace)
     if documents:
-        with showing_progress(project):
+        with working() as project:
             statistics = project.document_statistics()
-        if as_json:
-            print_json(statistics)
-        else:
-            _print_statistics(statistics["documents"], statistics["summary"], k)
-        return
-    if skips:
-        notes = project.skips()
-        if as_json:
-            print_json([skip._asdict() for skip in notes])
-        else:
-            _print_skips(notes)
-        return
-    content = project.info()
-    if as_json:
-        print_json(content)
-        return
-    from rich.table import Table
-    from rich.text import Text
+        print_report(statistics, lambda report: _print_statistics(report["documents"], report["summary"], k))
+    elif skips:
+        notes = opened().skips()
+        print_report(notes, _print_skips, record=[skip._asdict() for skip in notes])
+    else:
+        print_report(opened().info(), _print_info)
 
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_row("documents", f"{content['documents']:,}")
-    table.add_row("passages", f"{content['passages_in_all']:,}")
+
+def _print_info(content: dict[str, Any]) -> None:
+    rows: list[tuple[str, str]] = []
+
+    def add(name: str, value: str | int) -> None:
+        rows.append((name, f"{value:,}" if isinstance(value, int) else value))
+
+    add("documents", content["documents"])
+    add("passages", content["passages_in_all"])
     for kind, number in content["passages"].items():
-        table.add_row(f"  {kind}", f"{number:,}")
-    table.add_row("links", f"{sum(link['all'] for link in content['links'].values()):,}")
+        add(f"  {kind}", number)
+    add("links", sum(link["all"] for link in content["links"].values()))
     for relation, number in content["links"].items():
-        table.add_row(f"  {relation}", f"{number['resolved']:,} of {number['all']:,} resolved")
+        add(f"  {relation}", f"{number['resolved']:,} of {number['all']:,} resolved")
     if "graph" in content:
-        for title in ("concepts", "edges"):
-            table.add_row(title if title == "concepts" else "edges of the graph", f"{sum(content[title].values()):,}")
-            for name, number in sorted(content[title].items(), key=lambda item: -item[1]):
-                table.add_row(f"  {name}", f"{number:,}")
+        for part, title in (("concepts", "concepts"), ("edges", "edges of the graph")):
+            add(title, sum(content[part].values()))
+            for name, number in sorted(content[part].items(), key=lambda item: -item[1]):
+                add(f"  {name}", number)
     bibliography = content["bibliography"]
-    table.add_row("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
-    table.add_row("skipped", counted(content["skips"], "note"))
+    add("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
+    add("skipped", counted(content["skips"], "note"))
     if content["vectors"]:
-        table.add_row("vectors", megabytes(sum(vectors["bytes"] for vectors in content["vectors"])))
+        add("vectors", megabytes(sum(vectors["bytes"] for vectors in content["vectors"])))
     for vectors in content["vectors"]:
         default = " (default)" if vectors["default"] else ""
         state = "up to date" if vectors["up_to_date"] else "out of date"
-        details = f"{vectors['dimension']} numbers, {megabytes(vectors['bytes'])}, {state}"
-        table.add_row(Text(f"  {vectors['encoder']}{default}", overflow="fold"), details)
+        add(
+            f"  {vectors['encoder']}{default}",
+            f"{vectors['dimension']} numbers, {megabytes(vectors['bytes'])}, {state}",
+        )
         if vectors["milvus"]:
-            table.add_row("    searched by", Text(f"Milvus at {vectors['milvus']}", overflow="fold"))
+            add("    searched by", f"Milvus at {vectors['milvus']}")
         summaries = vectors["summaries"]
-        if summaries["summaries"]:
-            size = megabytes(summaries["bytes"])
-            about = f"{summaries['summaries']:,} of {counted(summaries['passages'], 'passage')}, {size}"
-            table.add_row("    summaries", about)
+        if number := summaries["summaries"]:
+            passages = counted(summaries["passages"], "passage")
+            add("    summaries", f"{number:,} of {passages}, {megabytes(summaries['bytes'])}")
         for source in summaries["sources"]:
-            table.add_row(
-                Text(f"      {source['name']} ({source['author']})", overflow="fold"), f"{source['summaries']:,}"
-            )
+            add(f"      {source['name']} ({source['author']})", source["summaries"])
         fusion = vectors["fusion"]
-        by = "default weights" if fusion["fitted"] is None else _fitted(fusion["fitted"])
-        table.add_row("    auto", Text(f"{fusion['formula']} ({by})", overflow="fold"))
+        add("    auto", f"{fusion['formula']} ({_fitted(fusion['fitted'])})")
         if vectors["metric"]:
-            table.add_row("    learned metric", Text(_metric(vectors["metric"], fusion["weights"]), overflow="fold"))
-    open_console().print(table)
+            add("    learned metric", _metric(vectors["metric"], fusion["weights"]))
+    listed = table(("", ""), ())
+    listed.columns[0].style, listed.columns[1].justify = "bold", "right"
+    for row in rows:
+        listed.add_row(*row)
+    open_console().print(listed)
     for problem in content["problems"]:
-        open_console().print(problem, style="yellow")
+        line(problem, style="yellow")
 
 
-def _fitted(facts: dict[str, Any]) -> str:
+def _fitted(facts: dict[str, Any] | None) -> str:
     """What the weights of `auto` were fitted to."""
+    if facts is None:
+        return "default weights"
     return f"fitted to {counted(facts['queries'], 'query')} of {facts['task']} by {facts['measure']}"
 
 
@@ -263,37 +231,34 @@ def _metric(report: dict[str, Any], weights: dict[str, Any]) -> str:
 
 def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, dict[str, float]], k: int) -> None:
     """Print a row for each document, then the summary of all."""
-    from rich.table import Table
-
-    console = open_console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("document", "date", "passages", "kinds", "characters", "words", "links", "out", "in", "references"):
-        table.add_column(name, justify="left" if name in ("document", "date", "kinds") else "right", overflow="fold")
+    heads = ("document", "date", ">passages", "kinds", ">characters", ">words", ">links", ">out", ">in", ">references")
+    rows = []
     for record in documents[: k or None]:
         links, bibliography = record["links"], record["bibliography"]
-        table.add_row(
-            record["id"],
-            record["date"] or "",
-            f"{record['passages']:,}",
-            ", ".join(f"{number:,} {kind}" for kind, number in record["kinds"].items()),
-            f"{record['characters']:,}",
-            f"{record['words']:,}",
-            f"{links['resolved']:,} of {links['all']:,}",
-            f"{links['out']:,}",
-            f"{links['in']:,}",
-            f"{bibliography['in_corpus']:,} of {bibliography['entries']:,}",
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in record["kinds"].items())
+        rows.append(
+            (
+                record["id"],
+                record["date"] or "",
+                f"{record['passages']:,}",
+                kinds,
+                f"{record['characters']:,}",
+                f"{record['words']:,}",
+                f"{links['resolved']:,} of {links['all']:,}",
+                f"{links['out']:,}",
+                f"{links['in']:,}",
+                f"{bibliography['in_corpus']:,} of {bibliography['entries']:,}",
+            )
         )
-    console.print(table)
+    console = open_console()
+    console.print(table(heads, rows))
     if k and len(documents) > k:
-        console.print(f"and {len(documents) - k:,} more: -k 0 prints all, --json too")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(f"of {counted(len(documents), 'document')}")
-    for name in ("sum", "mean", "median", "largest"):
-        table.add_column(name, justify="right")
-    for name, values in summary.items():
-        table.add_row(name, *(f"{value:,.1f}".removesuffix(".0") for value in values.values()))
+        line(f"and {len(documents) - k:,} more: -k 0 prints all, --json too")
+    numbers = [
+        (name, *(f"{value:,.1f}".removesuffix(".0") for value in values.values())) for name, values in summary.items()
+    ]
     console.print()
-    console.print(table)
+    console.print(table((f"of {counted(len(documents), 'document')}", ">sum", ">mean", ">median", ">largest"), numbers))
 
 
 def _print_skips(notes: Sequence[Skip]) -> None:
@@ -301,38 +266,35 @@ def _print_skips(notes: Sequence[Skip]) -> None:
     groups: dict[str, list[Skip]] = {}
     for note in notes:
         groups.setdefault(_VALUE.sub("…", note.cause), []).append(note)
-    console = open_console()
     if not notes:
-        console.print("nothing was skipped")
+        line("nothing was skipped")
     for group in sorted(groups.values(), key=len, reverse=True):
         cause = group[0].cause if len(group) == 1 else _VALUE.sub("…", group[0].cause)
-        console.print(styled((f"{len(group):,} × ", "bold"), cause))
+        line((f"{len(group):,} × ", "bold"), cause)
         for note in group[:_SHOWN_PLACES]:
             place = f"{note.file}:{note.line}" if note.line else note.file
-            console.print(f"    {place}" + (f": {note.cause}" if note.cause != cause else ""))
+            line(f"    {place}" + (f": {note.cause}" if note.cause != cause else ""))
         if len(group) > _SHOWN_PLACES:
-            console.print(f"    and {len(group) - _SHOWN_PLACES:,} more (--json lists all)", style="dim")
+            line(f"    and {len(group) - _SHOWN_PLACES:,} more (--json lists all)", style="dim")
 
 
 def config(
-    table: Annotated[str, typer.Argument(help="Only this table, for example mine.", metavar="TABLE")] = "",
-    workspace: WorkspaceDir = HERE,
-    as_json: AsJson = False,
+    name: Annotated[str, typer.Argument(help="Only this table, for example mine.", metavar="TABLE")] = "",
 ) -> None:
     """List every setting with its default and its value."""
     from lemmata.core.config import all_options
-    from lemmata.core.errors import near
     from lemmata.core.workspace import Workspace
 
-    tables = Workspace(workspace).config
-    listed = [pair for pair in all_options(tables) if not table or f"{pair[0].table}.".startswith(f"{table}.")]
+    tables = Workspace(invocation.folder).config
+    listed = [pair for pair in all_options(tables) if not name or f"{pair[0].table}.".startswith(f"{name}.")]
     if not listed:
         known = dict.fromkeys(option.table.removesuffix(".*") for option, _ in all_options(tables))
-        hint = near(table, known) or ": 'lemmata config' lists all"
-        raise LemmataError(f"there is no table [{table}]{hint}")
-    if as_json:
-        print_json([{**option._asdict(), "value": value} for option, value in listed])
-        return
+        hint = near(name, known) or ": 'lemmata config' lists all"
+        raise LemmataError(f"there is no table [{name}]{hint}")
+    print_report(listed, _print_config, record=[{**option._asdict(), "value": value} for option, value in listed])
+
+
+def _print_config(listed: Sequence[tuple[Option, Any]]) -> None:
     current = ""
     for option, value in listed:
         if option.table != current:
@@ -352,36 +314,32 @@ def _toml(value: Any) -> str:
 
 
 def doctor(
-    workspace: WorkspaceDir = HERE,
     repair: Annotated[bool, typer.Option("--repair", help="Make damaged artefacts again, except models.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Check the installation and every file of the workspace."""
     from lemmata.maintain.info import doctor as run_checks
 
-    made_again = _repair(workspace) if repair else []
-    checks = run_checks(workspace)
-    if as_json:
-        records = [check._asdict() for check in checks]
-        print_json({"checks": records, "repairs": made_again} if repair else records)
-    else:
-        console = open_console()
-        for check in checks:
-            mark = ("ok", "green") if check.fine else ("!!", "red") if check.damaged else ("--", "yellow")
-            console.print(styled(mark, f"  {check.name}: {check.finding}"))
+    repairs = _repair() if repair else []
+    checks = run_checks(invocation.folder)
+    records = [check._asdict() for check in checks]
+    print_report(checks, _print_checks, record={"checks": records, "repairs": repairs} if repair else records)
     if any(check.damaged for check in checks):
         raise typer.Exit(1)
 
 
-def _repair(workspace: Path) -> list[dict[str, Any]]:
+def _print_checks(checks: Sequence[Check]) -> None:
+    for check in checks:
+        mark = ("ok", "green") if check.fine else ("!!", "red") if check.damaged else ("--", "yellow")
+        line(mark, f"  {check.name}: {check.finding}")
+
+
+def _repair() -> list[dict[str, Any]]:
     """Remove what is damaged and run the commands that make it again, where they need nothing from the user."""
     import shlex
     import subprocess
     import sys
 
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    with working() as project:
         repairs = project.repair()
     for item in repairs:
         say(f"{'removed' if item.removed else 'kept'} the damaged {item.name} ({item.path})")
@@ -389,49 +347,39 @@ def _repair(workspace: Path) -> list[dict[str, Any]]:
     for command in dict.fromkeys(item.command for item in repairs):
         runs = command.startswith(_RUN_BY_REPAIR) and "NAME" not in command
         say(f"running '{command}'" if runs else f"run '{command}' yourself")
-        arguments = [sys.executable, "-m", "lemmata", *shlex.split(command)[1:], "-w", str(workspace)]
+        arguments = [sys.executable, "-m", "lemmata", *shlex.split(command)[1:], "-w", str(invocation.folder)]
         done = runs and not subprocess.run(arguments, stdout=sys.stderr, check=False).returncode  # noqa: S603
         records.append({"command": command, "done": done})
     return records
 
 
-def verify(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
+def verify() -> None:
     """Read every file of the workspace and compare it with its checksum."""
-    from lemmata.project import Project
-
-    with showing_progress(Project(workspace)) as project:
+    with working() as project:
         report = project.verify()
-    if as_json:
-        problems = [{**problem._asdict(), "path": str(problem.path)} for problem in report.problems]
-        print_json({**report._asdict(), "problems": problems})
-    else:
-        console = open_console()
-        for problem in report.problems:
-            style = "yellow" if problem.what == "foreign" else "red"
-            console.print(styled((problem.what, style), f"  {problem.sentence}"), soft_wrap=True)
-        rate = f"{report.bytes / 1e6 / max(report.seconds, 1e-9):,.0f} MB/s"
-        read = f"{counted(report.files, 'file')}, {megabytes(report.bytes)} in {report.seconds:.1f} s ({rate})"
-        state = "all as they were written" if report.is_whole else counted(len(report.damage), "problem")
-        console.print(f"{read}: {state}")
+    problems = [{**problem._asdict(), "path": str(problem.path)} for problem in report.problems]
+    print_report(report, _print_verified, record={**report._asdict(), "problems": problems})
     if not report.is_whole:
         raise typer.Exit(1)
 
 
-def gc(
-    workspace: WorkspaceDir = HERE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Remove what killed commands left and what nothing can use any more."""
-    from lemmata.project import Project
+def _print_verified(report: Verification) -> None:
+    for problem in report.problems:
+        line((problem.what, "yellow" if problem.what == "foreign" else "red"), f"  {problem.sentence}")
+    rate = f"{report.bytes / 1e6 / max(report.seconds, 1e-9):,.0f} MB/s"
+    read = f"{counted(report.files, 'file')}, {megabytes(report.bytes)} in {report.seconds:.1f} s ({rate})"
+    line(f"{read}: {'all as they were written' if report.is_whole else counted(len(report.damage), 'problem')}")
 
-    garbage = Project(workspace).collect_garbage(dry_run=dry_run)
-    if as_json:
-        print_json({"removed": not dry_run, "garbage": [item._asdict() for item in garbage]})
-        return
-    console = open_console()
+
+def gc(dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False) -> None:
+    """Remove what killed commands left and what nothing can use any more."""
+    garbage = opened().collect_garbage(dry_run=dry_run)
+    record = {"removed": not dry_run, "garbage": [item._asdict() for item in garbage]}
+    print_report(garbage, lambda items: _print_garbage(items, "could be" if dry_run else "were"), record=record)
+
+
+def _print_garbage(garbage: Sequence[Garbage], done: str) -> None:
     for item in garbage:
-        console.print(f"{item.path}  {megabytes(item.bytes)}, {item.why}")
+        line(f"{item.path}  {megabytes(item.bytes)}, {item.why}")
     size = megabytes(sum(item.bytes for item in garbage))
-    done = "could be" if dry_run else "were"
-    console.print(f"{size} in {counted(len(garbage), 'place')} {done} removed" if garbage else "nothing to remove")
+    line(f"{size} in {counted(len(garbage), 'place')} {done} removed" if garbage else "nothing to remove")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -68,20 +68,58 @@ def read_toml(path: Path, tables: Mapping[str, str] = TABLES) -> dict[str, Any]:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    _check_tables(config, str(path), tables)
+    return config
+
+
+def read_assignments(words: Iterable[str], table: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of a command line, `KEY=VALUE` each: those of the verb's own table, and other tables of them.
+
+    KEY is a key of `table`, or one of another table: `llm.url`. VALUE is TOML; anything else is a text. They are
+    checked like those of a settings file.
+    """
+    record = load_options(TABLES.get(table) or TABLES[f"{table.partition('.')[0]}.*"])
+    own: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for word in words:
+        key, sign, text = word.partition("=")
+        names = [name.strip() for name in key.split(".")]
+        if not sign or not all(names):
+            raise ConfigError(f"-o needs KEY=VALUE, not {word!r}")
+        value: Any = _value_of(text.strip())
+        for name in reversed(names):
+            value = {name: value}
+        part = getattr(record(), names[0], None)
+        if len(names) == 1 or isinstance(part, dict) or is_dataclass(part):  # `pairs.seed` is a key of [mine]
+            own = merged(own, value)
+        else:
+            others = merged(others, value)
+    build(record, own, f"-o: {table}")
+    _check_tables(others, "-o", TABLES)
+    return own, others
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _check_tables(config: Mapping[str, Any], where: str, tables: Mapping[str, str]) -> None:
     for table, values in config.items():
         repeated = tables.get(f"{table}.*", "")
         if table not in tables and not repeated:
             names = [name.removesuffix(".*") for name in tables]
-            raise ConfigError(f"{path}: there is no table [{table}]{suggest(table, names)}")
+            raise ConfigError(f"{where}: there is no table [{table}]{suggest(table, names)}")
         if not isinstance(values, dict):
-            raise ConfigError(f"{path}: {table} should be a table: [{table}]")
+            raise ConfigError(f"{where}: {table} should be a table: [{table}]")
         contents = {f"{table}.{name}": values[name] for name in values} if repeated else {table: values}
         for name, content in contents.items():
             if not isinstance(content, dict):
-                raise ConfigError(f"{path}: {name} should be a table: [{name}]")
+                raise ConfigError(f"{where}: {name} should be a table: [{name}]")
             if _has_keys(content):
-                build(load_options(repeated or tables[table]), content, f"{path}: {name}")
-    return config
+                build(load_options(repeated or tables[table]), content, f"{where}: {name}")
 
 
 def _has_keys(values: Mapping[str, Any]) -> bool:

@@ -41,7 +41,7 @@ class Allowance:
 
     def __init__(self, *, tokens: int = 0, cost: float = 0.0, price: float = 0.0) -> None:
         if cost and not price:
-            raise ConfigError("a cap on the cost needs the price of a million tokens: --price, or price in [index]")
+            raise ConfigError("a cap on the cost needs the price of a million tokens: price in [index]")
         self.price = price
         self._caps = " and ".join(
             ([f"{tokens:,} tokens"] if tokens else []) + ([f"a cost of {cost:g}"] if cost else [])

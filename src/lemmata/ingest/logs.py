@@ -369,7 +369,7 @@ def _with_columns(
         if head and missing and any(map(_is_value, columns)):
             raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))))
         if head and missing:
-            hint = "; name the column of the text with --text COLUMN" if missing[0] == "text" else ""
+            hint = "; name the column of the text with -o columns.text=COLUMN" if missing[0] == "text" else ""
             hint += "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
             hint += "".join(near(column, columns) for column in missing)
             names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))

@@ -251,7 +251,7 @@ def reader_of_rows(path: Path, name: str, options: IngestOptions, skips: list[Sk
         return "passages"  # reading it fails too, and says why
     keys = set().union(*rows)
     named = named_columns(options.columns)
-    missing = [f"{column!r} (--{option})" for option, column in named.items() if column and column not in keys]
+    missing = [f"{column!r} (columns.{option})" for option, column in named.items() if column and column not in keys]
     if rows and ((named and not missing) or {"location", "related"} & rows[0]):
         return "logs"
     if missing:

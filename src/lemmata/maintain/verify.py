@@ -129,7 +129,7 @@ def _notes(workspace: Workspace) -> Iterator[tuple[Path, str]]:
     yield workspace.rerank, "lemmata evaluate --tune"
     yield from ((vectors.fusion, "lemmata evaluate --tune") for vectors in vector_sets(workspace))
     yield workspace.indexing, "lemmata index"
-    yield workspace.milvus, "lemmata index --milvus URI"
+    yield workspace.milvus, "lemmata index -o milvus=URI"
     yield workspace.graph_records_note, "lemmata graph build"
     for path in sorted((workspace.root / "run").rglob("*.json")):
         if path.name != "report.json":

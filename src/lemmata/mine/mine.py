@@ -113,11 +113,13 @@ def _includes_held_out(part: str) -> bool:
     return part == "all"
 
 
-def _changed(options: Any, *names: str) -> list[str]:
+def _changed(options: Any, *names: str, table: str = "") -> list[str]:
     """The command-line options for those fields of the options that differ from their defaults."""
     defaults = type(options)()
     changed = [name for name in names if getattr(options, name) != getattr(defaults, name)]
-    return [word for name in changed for word in (f"--{name}", str(getattr(options, name)))]
+    values = [(name, getattr(options, name)) for name in changed]
+    words = [("--seed", str(value)) if name == "seed" else ("-o", f"{table}.{name}={value}") for name, value in values]
+    return [word for pair in words for word in pair]
 
 
 # ---------------------------------------------------------------- queries
@@ -245,10 +247,10 @@ def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> list[str]:
     """The options of a command that asks this model within these limits; a key is none of them."""
     address = urlsplit(endpoint.url)
     url = urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment=""))
-    words = ["--model", endpoint.model, "--url", url]
+    words = ["--model", endpoint.model, "-o", f"llm.url={url}"]
     words += [word for name, limit in limits._asdict().items() if limit for word in (f"--{name}", f"{limit:.12g}")]
     if endpoint.price_in or endpoint.price_out:
-        words += ["--price", f"{endpoint.price_in:g}", f"{endpoint.price_out:g}"]
+        words += ["-o", f"llm.price_in={endpoint.price_in:g}", "-o", f"llm.price_out={endpoint.price_out:g}"]
     return words if any(limits) else [*words, "--unlimited"]
 
 
@@ -316,7 +318,7 @@ def _mine_triplets(
             triplets = citation_triplets(part.view, options.citations)
             negatives = max(1, options.citations.hard + options.citations.easy)
             used: Mapping[str, Any] = asdict(options.citations)
-            changed = _changed(options.citations, "relations", "seed")
+            changed = _changed(options.citations, "relations", "seed", table="citations")
         else:
             chosen = replace(SCINCL, seed=options.triplets.seed) if kind == "scincl" else options.triplets
             vectors, texts = training_embedding(part, workspace.options(EmbedStageOptions, "embed"))
@@ -365,7 +367,7 @@ def _mine_negatives(workspace: Workspace, name: str, gate: str, options: Negativ
             name,
             triplets,
             {"of": of, **asdict(options)},
-            command=["negatives", of, "--name", name, *_changed(options, "number")],
+            command=["negatives", of, "--name", name, *_changed(options, "number", table="negatives")],
             gate=gate,
             sources=[of],
             negatives=options.number,

@@ -230,7 +230,7 @@ def write_set(
         # what passed once is not dropped by thresholds that are drawn anew
         gate_report = GateReport(scorer.name, thresholds=thresholds_of(of.get("gate", {}), scorer.name))
         records = gated(records, scorer.score, part.view, gate_report, progress)
-        command, options = [*command, "--gate", gate], {**options, "gate": gate}
+        command, options = [*command, "-o", f"gate={gate}"], {**options, "gate": gate}
 
     def allowed_records() -> Iterator[Record]:
         for number, record in enumerate(records):

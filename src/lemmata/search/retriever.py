@@ -234,8 +234,7 @@ class Retriever:
         names = rerankers(self.workspace.models_folder)
         if not names:
             raise WorkspaceError(
-                "there is no reranker yet: run 'lemmata train reranker', or name a model: dense+rerank:MODEL, or"
-                " 'lemmata search --reranker MODEL'"
+                "there is no reranker yet: run 'lemmata train reranker', or name a model: dense+rerank:MODEL"
             )
         return max(names, key=lambda name: self.workspace.manifest(self.workspace.model(name)).stat().st_mtime_ns)
 

@@ -164,7 +164,7 @@ def _open(workspace: Workspace, encoder: str) -> _Data:
     if len(held_out) < FEWEST:
         raise LemmataError(
             f"{len(held_out)} passages of the validation part refer to others; to tell whether a metric helps,"
-            f" {FEWEST} are needed: ingest more texts, or give validation a larger share ('lemmata split --validation')"
+            f" {FEWEST} are needed: ingest more texts, or give validation a larger share in [split]"
         )
     shuffled = np.random.default_rng(0).permutation(len(held_out))
     task = _Task(held_out[shuffled], [answers[place] for place in shuffled.tolist()])

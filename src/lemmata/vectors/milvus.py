@@ -287,7 +287,7 @@ def _explaining(uri: str) -> Iterator[None]:
         cure = (
             "one process at a time can use it, so end the other one, or give the URI of a server"
             if _is_file(uri)
-            else f"start it, check ${TOKEN}, or take the vectors back with 'lemmata index --milvus none'"
+            else f"start it, check ${TOKEN}, or take the vectors back with 'lemmata index -o milvus=none'"
         )
         cause = (str(error.message).splitlines() or [type(error).__name__])[0][:200]
         raise WorkspaceError(f"Milvus at {uri} cannot be used ({cause}): {cure}") from error
@@ -313,7 +313,7 @@ class Left(NamedTuple):
 
 def _place_of(workspace: Workspace) -> Place | None:
     """Where in Milvus the vectors are; None where they are searched on this machine."""
-    note = open_manifest(workspace.milvus, "delete it and run 'lemmata index --milvus URI' again")
+    note = open_manifest(workspace.milvus, "delete it and run 'lemmata index -o milvus=URI' again")
     return Place(note["uri"], note["name"], note["root"]) if note else None
 
 
