@@ -170,7 +170,7 @@ def test_equal_retrievers_many_queries_and_one_result_can_be_drawn() -> None:
         queries=[str(number) for number in range(n)],
         retrievers=values,
         groups={},
-        comparisons=compare(values, "P@1", None, np.random.default_rng(0)),
+        comparisons=compare(values, "P@1", "lexical", np.random.default_rng(0)),
         recall={name: np.zeros((n, 1)) for name in values},
     )
     charts = re.findall(r"<svg.*?</svg>", as_html(large), re.DOTALL)

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.errors import InputError
 from lemmata.evaluate.significance import bootstrap, compare, randomisation
 
 stats = pytest.importorskip("scipy.stats")
@@ -113,19 +113,6 @@ def test_all_retrievers_are_compared_with_the_baseline_query_by_query() -> None:
     assert dense.low <= dense.difference <= dense.high
     assert (hybrid.wins, hybrid.ties, hybrid.losses) == (2, 1, 1)
     assert hybrid.p_corrected == min(1.0, 2 * hybrid.p)
-
-
-def test_without_a_baseline_all_pairs_are_compared() -> None:
-    pairs = [(pair.first, pair.second) for pair in compare(RESULTS, "MRR@10", None, fresh())]
-    assert pairs == [("lexical", "dense"), ("lexical", "hybrid"), ("dense", "hybrid")]
-    assert compare({"lexical": RESULTS["lexical"]}, "MRR@10", None, fresh()) == []
-
-
-def test_an_unknown_baseline_or_measure_is_named() -> None:
-    with pytest.raises(ConfigError, match="no retriever 'bm25' to compare with; there are lexical, dense, hybrid"):
-        compare(RESULTS, "MRR@10", "bm25", fresh())
-    with pytest.raises(ConfigError, match="R@20 was not measured for lexical, dense, hybrid"):
-        compare(RESULTS, "R@20", None, fresh())
 
 
 def test_intervals_of_differences_are_of_95_percent() -> None:

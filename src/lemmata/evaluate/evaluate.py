@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
-from lemmata.core.types import Floats, Integers, Mask, Progress
+from lemmata.core.types import Floats, Integers, Mask, Passage, Progress
 from lemmata.core.workspace import Settings, VectorSet, Workspace, read_manifest, vector_set, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example, audit, examples, normalise, repeats
@@ -179,7 +179,7 @@ def table_task(
         row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     answers = [identity for grades in qrels.values() for identity in grades]
     missing = _find_missing(qrels, row_of)
-    if missing and not allow_missing:
+    if missing.passages and not allow_missing:
         raise InputError(f"{missing.sentence()}; the corpus is that of {workspace.root}", file=str(file))
     prose_answers = any(is_prose[row_of[identity]] for identity in answers if identity in row_of)
     return replace(task, candidates=None if prose_answers else ~is_prose)
@@ -233,14 +233,11 @@ def _queries_that_are_passages(corpus: Corpus, queries: Mapping[str, str], store
 
 
 class _Missing(NamedTuple):
-    """Judged passages that are not in the corpus; true where there are any."""
+    """Judged passages that are not in the corpus."""
 
     passages: Sequence[str]  # ids, in order
     judgments: int
     queries: int  # all of whose judged passages are missing
-
-    def __bool__(self) -> bool:
-        return bool(self.passages)
 
     def sentence(self) -> str:
         number = len(self.passages)
@@ -252,14 +249,10 @@ class _Missing(NamedTuple):
 
 
 def _find_missing(qrels: Mapping[str, Mapping[str, int]], known: Container[str]) -> _Missing:
-    passages: dict[str, None] = {}
-    judgments = queries = 0
-    for grades in qrels.values():
-        unknown = [identity for identity in grades if identity not in known]
-        passages |= dict.fromkeys(unknown)
-        judgments += len(unknown)
-        queries += bool(unknown) and len(unknown) == len(grades)
-    return _Missing(list(passages), judgments, queries)
+    unknown = {query: [name for name in grades if name not in known] for query, grades in qrels.items()}
+    every = [name for names in unknown.values() for name in names]
+    lost = sum(bool(names) and len(names) == len(qrels[query]) for query, names in unknown.items())
+    return _Missing(list(dict.fromkeys(every)), len(every), lost)
 
 
 def _judged_rows(corpus: Corpus, task: Task, *, allow_missing: bool) -> tuple[_Missing, Judged]:
@@ -272,7 +265,7 @@ def _judged_rows(corpus: Corpus, task: Task, *, allow_missing: bool) -> tuple[_M
         with contextlib.suppress(KeyError):
             rows[identity] = corpus.row(identity)
     missing = _find_missing(task.qrels, rows)
-    if missing and not allow_missing:
+    if missing.passages and not allow_missing:
         raise InputError(f"{missing.sentence()}; --allow-missing goes on and counts them as not found", file=task.name)
     rows |= {identity: len(corpus) + number for number, identity in enumerate(missing.passages)}
     return missing, judged(task.qrels, rows.__getitem__)
@@ -318,7 +311,7 @@ def evaluate(
     with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
         corpus, notes = retriever.corpus, list(task.notes)
         missing, judgments = _judged_rows(corpus, task, allow_missing=allow_missing)
-        if missing:
+        if missing.passages:
             notes.append(f"{missing.sentence()}; they count as relevant and not found")
         if train:
             notes += _audit(corpus, task, train, allow_leakage)
@@ -332,7 +325,7 @@ def evaluate(
         measure_level = _measuring(retriever, task, judgments, measures, options.level)
         depth = max(100, *(each.cutoff for each in measures)) * (10 if options.level == "document" else 1)
         # a query without relevant passages misses nothing
-        relevant = np.array([max(1, sum(grade > 0 for grade in grades.values())) for grades in task.qrels.values()])
+        relevant = np.array([max(1, len(names)) for names in task.relevant()])
         results: dict[str, Any] = {}
         recall: dict[str, Any] = {}
         uses = Counter(used for _, used in parsed.values())
@@ -474,8 +467,9 @@ def _about_summaries(
 ) -> str:
     """A note on the summaries of `rows` that were used for a task, and on those that were not."""
     with_any = np.unique(rows[~hidden])
+    summarised = set(corpus.ids_of(with_any.tolist()))
     authors = ", ".join(dict.fromkeys(str(source["author"]) for source in sources))
-    answered = _count_queries_about(corpus, task, with_any)
+    answered = sum(any(name in summarised for name in relevant) for relevant in task.relevant())
     left_out = f" {int(hidden.sum()):,} more equal or nearly repeat a query of the task and were not used;"
     left_out = left_out if hidden.any() else ""
     note = (
@@ -485,19 +479,6 @@ def _about_summaries(
     if 2 * answered * len(corpus) < len(task.qrels) * len(with_any):
         note = f"WARNING: {note}, fewer than other passages have: the figures may be too low"
     return note
-
-
-def _count_queries_about(corpus: Corpus, task: Task, rows: Integers) -> int:
-    """How many queries have a relevant passage among some rows."""
-    chosen = set(rows.tolist())
-
-    def is_chosen(identity: str) -> bool:
-        try:
-            return corpus.row(identity) in chosen
-        except KeyError:
-            return False
-
-    return sum(any(grade > 0 and is_chosen(name) for name, grade in grades.items()) for grades in task.qrels.values())
 
 
 def _trained_on(workspace: Workspace, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
@@ -523,7 +504,7 @@ def _trained_on(workspace: Workspace, corpus: Corpus, task: Task, encoder: str) 
     asked = _among(list(texts.values()), [record.queries for record in others])
     counts = {
         "queries": sum(texts[query] in asked or task.itself.get(query) in trained for query in task.qrels),
-        "answers": sum(any(grade > 0 and name in trained for name, grade in task.qrels[q].items()) for q in task.qrels),
+        "answers": sum(any(name in trained for name in relevant) for relevant in task.relevant()),
     }
     seeds = ", ".join(sorted({str(record.seed) for record in others}))
     how = f"{encoder} was trained under another split (seed {seeds})"
@@ -542,17 +523,22 @@ def _among(names: Sequence[str], keys: Sequence[Keys]) -> set[str]:
     return {names[place] for place in np.flatnonzero(known).tolist()}
 
 
+def _passage(corpus: Corpus, identity: str) -> Passage | None:
+    """A passage by its id; None where it is not in the corpus."""
+    with contextlib.suppress(KeyError):
+        return corpus[corpus.row(identity)]
+    return None
+
+
 def _audit(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
     def text(identity: str) -> str:
-        try:
-            return corpus[corpus.row(identity)].bare_text
-        except KeyError:  # of a missing passage only its id is known; empty texts would be near-duplicates
-            return identity
+        # of a missing passage only its id is known; empty texts would be near-duplicates
+        passage = _passage(corpus, identity)
+        return passage.bare_text if passage else identity
 
     def neighbours(identity: str) -> list[str]:
-        try:
-            passage = corpus[corpus.row(identity)]
-        except KeyError:
+        passage = _passage(corpus, identity)
+        if passage is None:
             return []
         targets = [link.target for link in passage.links if link.target]
         return targets + [source for source, _ in corpus.referring(identity)]
@@ -565,17 +551,13 @@ def _audit(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: 
 
 
 def _seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> dict[str, Mask]:
-    """Queries by whether a document of their answers occurs in training."""
+    """Queries by whether a document of their answers occurs in training; of a missing passage nobody saw another."""
 
-    def document(identity: str) -> str:
-        try:
-            return corpus[corpus.row(identity)].document
-        except KeyError:  # of a passage that is missing nobody saw another
-            return ""
+    def documents(identities: Iterable[str]) -> set[str]:
+        return {passage.document for identity in identities if (passage := _passage(corpus, identity))}
 
-    trained = {document(passage) for example in train for passage in example.passages} - {""}
-    answers = ([name for name, grade in grades.items() if grade > 0] for grades in task.qrels.values())
-    seen = np.array([any(document(passage) in trained for passage in relevant) for relevant in answers], bool)
+    trained = documents(identity for example in train for identity in example.passages)
+    seen = np.array([not trained.isdisjoint(documents(relevant)) for relevant in task.relevant()], bool)
     return {"seen": seen, "unseen": ~seen}
 
 

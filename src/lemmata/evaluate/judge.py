@@ -216,7 +216,8 @@ def judge_queries(
         generator = np.random.default_rng(options.seed)
         each = -(-_RANDOM_PAIRS // len(queries)) if options.thresholds is None else 0
         drawn = generator.integers(0, len(corpus), (len(queries), each))
-        text_of = _contents(corpus, {*candidates.rows.tolist(), *drawn.ravel().tolist()})
+        rows_read = sorted({*candidates.rows.tolist(), *drawn.ravel().tolist()})
+        text_of = {row: passage.content for row, passage in in_batches(corpus.passages, rows_read)}
         ids = corpus.ids()
         parts = _parts(workspace, corpus)
     pairs = list(zip(candidates.queries.tolist(), candidates.rows.tolist(), strict=True))
@@ -236,9 +237,10 @@ def judge_queries(
     width = len(str(len(queries)))
     names = [query.id or f"q{number:0{width}}" for number, query in enumerate(queries, 1)]
     relevant = np.bincount(candidates.queries[grades > 0], minlength=len(queries))
+    passages = sum(map(len, sources))
     report = {
         "verb": "judge",
-        "part": options.part if any(sources) else "",
+        "part": options.part if passages else "",
         "queries": len(queries),
         "made_by": made_by,
         "without_relevant": int((relevant == 0).sum()),
@@ -250,28 +252,28 @@ def judge_queries(
         "judged": len(pairs),
         "grades": {str(value): int((grades == value).sum()) for value in range(HIGHEST + 1)},
         "sources": {
-            "passages": int(sum(map(len, sources))),
-            "repeats": int(is_source.sum()) - int(sum(map(len, sources))),
+            "passages": passages,
+            "repeats": int(is_source.sum()) - passages,
             "relevant_by_judge": int((scores[is_source] >= thresholds.relevant).sum()),
             "found": int((is_source & candidates.found.any(axis=1)).sum()),
         },
         "relevant_by_part": dict(Counter(parts[row] for row in candidates.rows[grades > 0].tolist())) if parts else {},
         "note": NOTE,
     }
+    finders = [",".join(np.array(candidates.retrievers)[found]) for found in candidates.found]
+    judged = [
+        (names[query], ids[row], *facts)
+        for (query, row), *facts in zip(pairs, scores.tolist(), grades.tolist(), finders, strict=True)
+    ]
+    recipe = {**report, "inputs": corpus.digest, "split": split_key(workspace), "seed": options.seed}
     with writing(out) as folder:
         (folder / "qrels").mkdir(parents=True)
-        _write(folder / "queries.jsonl", _query_lines(names, queries, ids))
-        rows = [(names[query], ids[row]) for query, row in pairs]
-        file = _FILES[options.part] if any(sources) else "test"
-        judged = zip(rows, grades.tolist(), strict=True)
-        judgments = (f"{query}\t{passage}\t{value}\n" for (query, passage), value in judged if value)
-        _write(folder / "qrels" / f"{file}.tsv", ("query-id\tcorpus-id\tscore\n", *judgments))
-        finders = (",".join(np.array(candidates.retrievers)[found]) for found in candidates.found)
-        lines = zip(rows, scores.tolist(), grades.tolist(), finders, strict=True)
-        head = "query-id\tcorpus-id\tscore\tgrade\tretrievers\n"
-        _write(folder / "pool.tsv", (head, *(f"{q}\t{p}\t{s:.4f}\t{g}\t{f}\n" for (q, p), s, g, f in lines)))
-        content = {**report, "inputs": corpus.digest, "split": split_key(workspace), "seed": options.seed}
-        seal(folder, content)
+        _write(folder / "queries.jsonl", "", _query_lines(names, queries, ids))
+        judgments = folder / "qrels" / f"{_FILES[options.part] if passages else 'test'}.tsv"
+        _write(judgments, "query-id\tcorpus-id\tscore\n", (f"{q}\t{p}\t{g}\n" for q, p, _, g, _ in judged if g))
+        pool_head = "query-id\tcorpus-id\tscore\tgrade\tretrievers\n"
+        _write(folder / "pool.tsv", pool_head, (f"{q}\t{p}\t{s:.4f}\t{g}\t{f}\n" for q, p, s, g, f in judged))
+        seal(folder, recipe)
     return report
 
 
@@ -281,10 +283,6 @@ def _rank(retriever: Retriever, texts: Sequence[str], depth: int, name: str, pro
         progress(f"searching ({name})", start, len(texts))
         ranked.append(retriever.search_rows(texts[start : start + _QUERIES_AT_ONCE], depth, name)[0])
     return np.concatenate(ranked)
-
-
-def _contents(corpus: Corpus, rows: Iterable[int]) -> dict[int, str]:
-    return {row: passage.content for row, passage in in_batches(corpus.passages, sorted(rows))}
 
 
 def _parts(workspace: Workspace, corpus: Corpus) -> list[str]:
@@ -302,6 +300,7 @@ def _query_lines(names: Sequence[str], queries: Sequence[JudgedQuery], ids: Sequ
         yield json.dumps(record, ensure_ascii=False) + "\n"
 
 
-def _write(path: Path, lines: Iterable[str]) -> None:
+def _write(path: Path, head: str, lines: Iterable[str]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.write(head)
         stream.writelines(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +23,11 @@ class Task:
     notes: tuple[str, ...] = ()
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # name: queries with separate results
     part: str = ""  # of the split that the queries come from
+
+    def relevant(self) -> Iterator[list[str]]:
+        """The relevant passages of each query."""
+        for grades in self.qrels.values():
+            yield [passage for passage, grade in grades.items() if grade > 0]
 
 
 def task_from(name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]) -> Task:

@@ -125,7 +125,11 @@ class VectorWriter:
         if not note.is_file() or note.read_text() != key:
             shutil.rmtree(self.folder, ignore_errors=True)
             try:
-                self._begin(shape, hashes)
+                with explain_failed_write(self.folder):
+                    self.folder.mkdir(parents=True)
+                    create_array(self.folder / "matrix.npy", np.dtype(np.float32), shape)
+                    create_array(self.folder / "done.npy", np.dtype(np.bool_), (len(hashes),))
+                    np.save(self.folder / "hashes.npy", hashes)
                 note.write_text(key)  # last: its existence means that the folder is complete
             except BaseException:
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -135,13 +139,6 @@ class VectorWriter:
         if not done.is_file():  # killed while it was finished: all rows are written
             create_array(done, np.dtype(np.bool_), (len(hashes),))[:] = True
         self.done = np.lib.format.open_memmap(done, "r+")
-
-    def _begin(self, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> None:
-        with explain_failed_write(self.folder):
-            self.folder.mkdir(parents=True)
-            create_array(self.folder / "matrix.npy", np.dtype(np.float32), shape)
-            create_array(self.folder / "done.npy", np.dtype(np.bool_), (len(hashes),))
-            np.save(self.folder / "hashes.npy", hashes)
 
     def _is_sealed(self, made_by: str, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> bool:
         manifest = read_manifest(self.folder / "manifest.json")
