@@ -115,13 +115,13 @@ def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph:
     LemmataError where both are the same, an id is unknown, or a text is empty. `graph` is for a caller that has it
     open already.
     """
-    layout, side = retriever.workspace, retriever.dense()
+    layout, index = retriever.workspace, retriever.dense()
     graph = graph or open_bridge_graph(layout)
     stored, measured, node_of, _ = graph
     source, target = (_resolved(name.strip(), graph) for name in (source, target))
     if source == target:
         raise LemmataError(f"both ends are {source!r}: a bridge needs two different ones")
-    first, last = (_end(name, side, stored, node_of) for name in (source, target))
+    first, last = (_end(name, index, stored, node_of) for name in (source, target))
     routes = diverse_routes(measured, first, last, k)
     with GraphRecordStore(layout) as records:
         opened = _Opened(stored, measured, records, retriever.corpus)
@@ -150,7 +150,7 @@ def _resolved(name: str, graph: BridgeGraph) -> str:
     return concept if concept in graph.node_of else name
 
 
-def _end(name: str, side: EncoderIndex, stored: StoredGraph, node_of: Mapping[str, int]) -> End:
+def _end(name: str, index: EncoderIndex, stored: StoredGraph, node_of: Mapping[str, int]) -> End:
     """The node of an id, or the passages nearest to a text."""
     if name in node_of:
         return End((node_of[name],))
@@ -159,10 +159,10 @@ def _end(name: str, side: EncoderIndex, stored: StoredGraph, node_of: Mapping[st
             near(name, stored.graph.nodes) or ": 'lemmata list passages' and 'lemmata list concepts' show what there is"
         )
         raise LemmataError(f"there is no {name!r} in the graph{hint}")
-    query = side.encoder.encode([name], role="query")
+    query = index.encoder.encode([name], role="query")
     if not name or not query.any():
         raise LemmataError(f"{name!r} has no words: name a text, a passage or a concept")
-    rows, similarities = (part[0] for part in side.query_index.search(query, SEEDS))
+    rows, similarities = (part[0] for part in index.query_index.search(query, SEEDS))
     rows, similarities = rows[rows >= 0], similarities[rows >= 0]
     nodes = np.flatnonzero(np.isin(stored.rows, rows))
     node_of_row = dict(zip(stored.rows[nodes].tolist(), nodes.tolist(), strict=True))

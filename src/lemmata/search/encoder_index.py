@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import is_writable, read_array
 from lemmata.core.types import Encoder, Floats, Index, Mask
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, vector_set, vector_sets
+from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import repeats
 from lemmata.encode.load import BASELINE, encoder_kind, is_static_encoder, load_encoder
 from lemmata.graph.lengths import open_lengths
@@ -56,23 +57,20 @@ def _drop_blank(queries: Floats, ranking: Ranking) -> Ranking:
 class EncoderIndex:
     """The vectors of one encoder, their neighbour index, their summaries, and the encoder for queries.
 
-    `encoder` is empty for the default one. `given` replaces the encoder that made the vectors. `latex` tells whether
-    the corpus is written in LaTeX.
+    `encoder` is empty for the default one. `given` replaces the encoder that made the vectors.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        corpus: str,
+        corpus: Corpus,
         encoder: str = "",
         *,
         given: Encoder | None = None,
         allowance: Allowance | None = None,
-        latex: Callable[[], bool] = lambda: False,
     ) -> None:
         self._workspace, self._corpus, self._name = workspace, corpus, encoder
         self._given, self._allowance = given, allowance
-        self._latex = latex
 
     @property
     def _set(self) -> VectorSet | None:
@@ -91,7 +89,7 @@ class EncoderIndex:
             except InputError as error:
                 sets = ", ".join(vectors.encoder for vectors in vector_sets(self._workspace)) or "none"
                 raise InputError(f"{error} (vectors there are of: {sets})") from error
-        return open_vectors(self._workspace, self._corpus, self._name)
+        return open_vectors(self._workspace, self._corpus.digest, self._name)
 
     @cached_property
     def hashes(self) -> Hashes | None:
@@ -133,7 +131,7 @@ class EncoderIndex:
     @cached_property
     def summaries(self) -> StoredSummaries | None:
         """Short texts about passages with their vectors; None where none were chosen."""
-        stored = open_summaries(self._workspace, self._corpus, self._name)
+        stored = open_summaries(self._workspace, self._corpus.digest, self._name)
         if stored is None and any(other.summaries.is_dir() for other in vector_sets(self._workspace)):
             name = self.vectors.encoder
             raise WorkspaceError(f"the summaries are not encoded by {name} yet: run 'lemmata index --encoder {name}'")
@@ -206,7 +204,7 @@ class EncoderIndex:
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Vectors of queries (n, dim); 0 for one without words."""
         texts = [text[:LONGEST_QUERY] for text in texts]
-        if not all(map(str.isascii, texts)) and self._latex():  # as its passages write λ and x²
+        if not all(map(str.isascii, texts)) and self._corpus.is_latex:  # as its passages write λ and x²
             texts = [one_form(text) for text in texts]
         blank = np.array([not text.strip() for text in texts], bool)
         return np.where(blank[:, None], 0, self.encoder.encode(texts, role="query"))

@@ -87,8 +87,8 @@ def parse_retriever(name: str) -> tuple[str, str]:
 class Retriever:
     """Search in a workspace; `Retriever.open(folder)` opens one. Use it as a context manager, or call `close`.
 
-    `encoder` replaces the one that made the index, for example to share a loaded one; `key` is the API key of a
-    remote encoder, `allowance` what such encoders may use.
+    `encoder` replaces the one that made the index, for example to share a loaded one; `allowance` is what
+    remote encoders may use.
     """
 
     def __init__(
@@ -132,12 +132,7 @@ class Retriever:
         if encoder not in self._dense:
             given = None if encoder else self._encoder
             self._dense[encoder] = EncoderIndex(
-                self.workspace,
-                self.corpus.digest,
-                encoder,
-                given=given,
-                allowance=self._allowance,
-                latex=lambda: self.corpus.is_latex,
+                self.workspace, self.corpus, encoder, given=given, allowance=self._allowance
             )
         return self._dense[encoder]
 
@@ -170,22 +165,22 @@ class Retriever:
     @property
     def has_vectors(self) -> bool:
         """Whether there are vectors to search with; those of an older corpus are none while new ones are made."""
-        side = self.dense()
-        if not side.exists or not self.workspace.indexing.exists():
-            return side.exists
+        index = self.dense()
+        if not index.exists or not self.workspace.indexing.exists():
+            return index.exists
         try:
-            return side.query_index is not None
+            return index.query_index is not None
         except WorkspaceError:
             return False
 
     def missing_part(self, encoder: str = "") -> str:
         """What the fitted weights of `auto` count on and is not there, in one sentence; empty where all is."""
-        side = self.dense(encoder)
-        if not side.exists:
+        index = self.dense(encoder)
+        if not index.exists:
             return ""
-        if side.fusion.uses_graph and self.citations is None:
+        if index.fusion.uses_graph and self.citations is None:
             return "searched without citations, which the weights of auto count on: run 'lemmata graph build'"
-        if side.fusion.learned and side.metric is None:
+        if index.fusion.learned and index.metric is None:
             return "searched without a learned metric, which the weights of auto count on: run 'lemmata train metric'"
         return ""
 
@@ -213,10 +208,10 @@ class Retriever:
 
     def learned(self, texts: Sequence[str], depth: int, allowed: Mask | None = None, encoder: str = "") -> Rank | None:
         """What ranks passages by the learned metric of each query; None where there is no metric."""
-        side = self.dense(encoder)
-        if side.metric is None:
+        index = self.dense(encoder)
+        if index.metric is None:
             return None
-        return side.learned(side.encode_queries(texts), depth, allowed)
+        return index.learned(index.encode_queries(texts), depth, allowed)
 
     # ------------------------------------------------------------ reranking
 
@@ -289,7 +284,7 @@ class Retriever:
             rows, scores = rerank(rows, scores, cross, self.rerank_weight(base, model))
             return rows[:, :k], scores[:, :k]
         retriever, encoder = parse_retriever(retriever)
-        side = self.dense(encoder)
+        index = self.dense(encoder)
         if retriever == "auto" and not encoder and not self.has_vectors:
             retriever = "lexical"
         texts = [text[:LONGEST_QUERY] for text in texts]
@@ -297,21 +292,22 @@ class Retriever:
             return self.lexical.search(texts, k, allowed, heading_weight=HEADING_WEIGHT)
         if retriever == "diffusion":
             self._check_links()
-        fusion = fusion or {"auto": lambda: side.fusion, "diffusion": lambda: DIFFUSION}.get(retriever, lambda: EQUAL)()
-        queries = side.encode_queries(texts)
+        if fusion is None:
+            fusion = index.fusion if retriever == "auto" else DIFFUSION if retriever == "diffusion" else EQUAL
+        queries = index.encode_queries(texts)
         depth = k if retriever == "dense" else max(k, fusion.depth)
         if retriever == "geodesic":
-            depth = max(k, side.geodesics.seeds + 1)  # one of them may be the query itself
-        dense = side.search(queries, depth, allowed)
+            depth = max(k, index.geodesics.seeds + 1)  # one of them may be the query itself
+        dense = index.search(queries, depth, allowed)
         if retriever == "dense":
             return dense
         if retriever == "geodesic":
-            paths = side.geodesics
-            return paths.nearest(side.starts(paths, queries, dense, allowed), k, allowed, itself)
+            paths = index.geodesics
+            return paths.nearest(index.starts(paths, queries, dense, allowed), k, allowed, itself)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
-        learned = side.learned(queries, fusion.depth, allowed) if fusion.learned else None
+        learned = index.learned(queries, fusion.depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None
-        crowding = side.vectors.crowding if fusion.calibrated else None
+        crowding = index.vectors.crowding if fusion.calibrated else None
         return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned, crowding)
 
     def search(
@@ -336,24 +332,24 @@ class Retriever:
             retriever = f"{retriever}+rerank{rerank}" + (f":{reranker}" if reranker else "")
         allowed = self._allowed(only)
         kind, encoder = parse_retriever(retriever)
-        side = self.dense(encoder)
-        hits = self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, side)
+        index = self.dense(encoder)
+        hits = self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, index)
         if kind == "geodesic":  # its seeds depend on what is allowed
-            return self._with_paths(hits, text, side, allowed, learned=True)
-        return self._with_paths(hits, text, side) if paths else hits
+            return self._with_paths(hits, text, index, allowed, learned=True)
+        return self._with_paths(hits, text, index) if paths else hits
 
     def _with_paths(
-        self, hits: list[Hit], text: str, side: EncoderIndex, allowed: Mask | None = None, *, learned: bool = False
+        self, hits: list[Hit], text: str, index: EncoderIndex, allowed: Mask | None = None, *, learned: bool = False
     ) -> list[Hit]:
         """The hits of a query with their paths; one that the graph does not lead to is one step away."""
-        query = side.encode_queries([text])
+        query = index.encode_queries([text])
         if not hits or not query.any():
             return hits
-        graph = side.geodesics if learned else side.paths
+        graph = index.geodesics if learned else index.paths
         rows = [self.corpus.row(hit.id) for hit in hits]
-        near = side.query_index.search(query, graph.seeds + 1, allowed)
-        paths = graph.paths(side.starts(graph, query, near, allowed), rows)
-        direct = np.asarray(side.vectors.matrix[rows], np.float32) @ query[0]
+        near = index.query_index.search(query, graph.seeds + 1, allowed)
+        paths = graph.paths(index.starts(graph, query, near, allowed), rows)
+        direct = np.asarray(index.vectors.matrix[rows], np.float32) @ query[0]
         return [
             hit._replace(path=path or direct_path(hit.id, similarity))
             for hit, path, similarity in zip(hits, paths, direct.tolist(), strict=True)
@@ -414,9 +410,9 @@ class Retriever:
         return sorted(categories | {category[:end] for category, end in ends})
 
     def _hits(
-        self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, side: EncoderIndex
+        self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, index: EncoderIndex
     ) -> list[Hit]:
-        """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `side` tells them apart.
+        """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `index` tells them apart.
 
         With `diversity` the first _DIVERSIFIED change their order, however many are wanted: pages fit together.
         """
@@ -424,25 +420,25 @@ class Retriever:
         depth = max(50, 2 * wanted)
         while True:
             rows, scores = (part[0] for part in rank(depth))
-            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0], wanted, side)
+            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0], wanted, index)
             if len(distinct) >= wanted or rows[-1] < 0:
                 break
             depth *= 4
-        if diversity > 0 and distinct and side.exists:
+        if diversity > 0 and distinct and index.exists:
             first = distinct[:_DIVERSIFIED]
-            vectors = np.stack([side.vectors.matrix[row] for row, _ in first]).astype(np.float32)
+            vectors = np.stack([index.vectors.matrix[row] for row, _ in first]).astype(np.float32)
             relevance = np.array([hit.score for _, hit in first], dtype=np.float32)
             order = diversify(relevance, vectors, k, min(diversity, 1.0))
             distinct = [first[place] for place in order] + distinct[_DIVERSIFIED:]
         return [hit for _, hit in distinct[:k]]
 
-    def _distinct(self, rows: Integers, scores: Floats, wanted: int, side: EncoderIndex) -> list[tuple[int, Hit]]:
+    def _distinct(self, rows: Integers, scores: Floats, wanted: int, index: EncoderIndex) -> list[tuple[int, Hit]]:
         """The rows and hits of a ranking, each text once, whatever its case and spacing; at least those `wanted`.
 
         Of texts that are equal to the letter, as the hashes beside the vectors tell, only the best is read.
         """
         equal: dict[int, list[int]] = {}
-        keys = rows if side.hashes is None else side.hashes[rows]
+        keys = rows if index.hashes is None else index.hashes[rows]
         for place, key in enumerate(keys.tolist()):
             equal.setdefault(key, []).append(place)
         groups = list(equal.values())
