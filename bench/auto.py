@@ -127,7 +127,7 @@ def systems_of(project: Project, task: Task, fewer: int = 0) -> Measured:
     with contextlib.closing(Retriever(project)) as retriever:
         passages = len(retriever.corpus)
         values, graph = fusion_values(retriever, task, GRADED.get(task.name, "MRR@10"), lambda *_: None)
-        default, static = retriever.fusion, is_static_encoder(retriever.vectors.encoder, project.models_folder)
+        default, static = retriever.dense().fusion, is_static_encoder(retriever.vectors.encoder, project.models_folder)
     auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, default_fusion(static=static))
     plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
     return Measured({name: values(fusion) for name, fusion in plain.items()} | {"auto": auto}, fits, graph, passages)

@@ -99,7 +99,7 @@ def search(name: str, folder: Path) -> dict[str, Any]:
         if name == "dense":
             vectors = retriever.encoder.encode(texts, role="query")
             exact = ExactIndex(retriever.vectors.matrix).search(vectors, 10)[0]
-            rows = retriever.dense_index.search(vectors, 10)[0]
+            rows = retriever.dense().index.search(vectors, 10)[0]
             shared = [np.isin(one, other).mean() for one, other in zip(exact, rows, strict=True)]
             result["recall@10"] = float(np.mean(shared))
     return result

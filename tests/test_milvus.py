@@ -211,7 +211,7 @@ def test_hits_and_scores_are_those_of_the_exact_index(project: Project) -> None:
     report = project.index(settings={"milvus": "vectors.db"})
     assert report["milvus"] == {"uri": "vectors.db", "sent": 60}
     with project.retriever() as opened:
-        assert isinstance(opened.dense_index, MilvusIndex)
+        assert isinstance(opened.dense().index, MilvusIndex)
     assert [hits(project, *each) for each in asked] == exact
 
 
@@ -224,7 +224,7 @@ def test_the_choice_holds_until_it_is_taken_back_and_then_nothing_stays(in_milvu
     assert not layout.milvus.exists()
     assert count_vectors(uri, name) == 0
     with in_milvus.retriever() as opened:
-        assert isinstance(opened.dense_index, ExactIndex)
+        assert isinstance(opened.dense().index, ExactIndex)
     assert "milvus" not in in_milvus.index()
 
 

@@ -309,12 +309,12 @@ def test_other_vectors_of_an_encoder_are_announced_and_drop_the_fusion_that_was_
     write_manifest(places.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     assert "replaced_encoder" not in indexed.index(settings={"encoder": "hashing"})
     with indexed.retriever() as retriever:
-        assert retriever.fusion == Fusion(False, 0.1, crowding=0.0)
+        assert retriever.dense().fusion == Fusion(False, 0.1, crowding=0.0)
     report = indexed.index(settings={"encoder": "hashing", "dimension": 64})
     assert report["replaced_encoder"].startswith("hashing")
     assert report["dropped_fusion"]
     with indexed.retriever() as retriever:
-        assert retriever.fusion == Fusion()
+        assert retriever.dense().fusion == Fusion()
 
 
 def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:

@@ -153,8 +153,8 @@ def test_the_tuned_fusion_is_stored(project: Project) -> None:
     assert {weight for weight, _ in weights} == {step / 10 for step in range(11)}
     assert set(result["values"]) == {"auto", "default", "equal", "dense", "lexical"}
     retriever = project.retriever()
-    assert retriever.fusion.calibrated == result["fusion"]["calibrated"]
-    assert retriever.fusion.weight == result["fusion"]["weight"]
+    assert retriever.dense().fusion.calibrated == result["fusion"]["calibrated"]
+    assert retriever.dense().fusion.weight == result["fusion"]["weight"]
     retriever.close()
 
 

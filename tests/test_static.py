@@ -331,7 +331,7 @@ def test_a_workspace_searches_with_its_static_encoder(trained: Path, say: Say) -
     [vectors] = [each for each in Project(trained).info()["vectors"] if each["encoder"] == "fast"]
     assert vectors["fusion"]["formula"] == "0.4 dense + 0.6 lexical"  # the default of static encoders
     with Retriever.open(trained) as retriever:
-        assert retriever.fusion.formula == vectors["fusion"]["formula"]
+        assert retriever.dense().fusion.formula == vectors["fusion"]["formula"]
     code, out, _ = say("search", "a7 a8 a9", "--retriever", "dense", "-k", "3", "-w", trained, "--json")
     words = {word for hit in json.loads(out) for word in hit["text"].split()}
     assert words & {"b7", "b8", "b9"}  # words that mean the same and are written otherwise

@@ -313,7 +313,7 @@ def test_the_score_of_a_hit_is_the_mean_with_its_best_summary(indexed: Project) 
 
 def test_similar_passages_and_mining_do_not_look_at_summaries(indexed: Project) -> None:
     with indexed.retriever() as retriever:
-        assert isinstance(retriever.dense_index, ExactIndex)
+        assert isinstance(retriever.dense().index, ExactIndex)
         assert isinstance(retriever.dense().query_index, SummaryIndex)
         with_summaries = [(hit.id, hit.score) for hit in retriever.similar("euler")]
     indexed.index(settings={"summaries": "none"})

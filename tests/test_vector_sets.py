@@ -130,10 +130,10 @@ def test_every_encoder_has_its_own_fusion(project: Project) -> None:
     write_manifest(places.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     with project.retriever() as retriever:
         assert retriever.dense(MINI).fusion == Fusion(False, 0.1, crowding=0.0)
-        assert retriever.fusion == Fusion()
+        assert retriever.dense().fusion == Fusion()
     assert "dropped_fusion" not in project.index(settings={"encoder": MINI})
     with project.retriever() as retriever:
-        assert retriever.fusion == Fusion(False, 0.1, crowding=0.0)
+        assert retriever.dense().fusion == Fusion(False, 0.1, crowding=0.0)
 
 
 def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:

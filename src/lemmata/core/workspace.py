@@ -322,9 +322,13 @@ def set_default_encoder(workspace: Workspace, encoder: str) -> None:
 
 def vector_set(workspace: Workspace, encoder: str = "") -> VectorSet | None:
     """The set of an encoder, whether it exists or not; without a name the default one, or None."""
-    default = _default_if_readable(workspace) if encoder else default_encoder(workspace)
-    encoder = encoder or default
-    return _in_folder(workspace.encoder_folder(encoder), encoder, default) if encoder else None
+    name = encoder or default_encoder(workspace)
+    return vectors_of(workspace, name) if name else None
+
+
+def vectors_of(workspace: Workspace, encoder: str) -> VectorSet:
+    """The set of a named encoder, whether it exists or not."""
+    return _in_folder(workspace.encoder_folder(encoder), encoder, _default_if_readable(workspace))
 
 
 def vector_sets(workspace: Workspace) -> list[VectorSet]:

@@ -155,7 +155,7 @@ def _write_queries(
 def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
     """Lexical and dense results interleaved, (n, 2k), so that the first k rows hold the best of both."""
     lexical, _ = retriever.lexical.search(texts, k, allowed)
-    dense, _ = retriever.dense_index.search(retriever.encoder.encode(list(texts), role="query"), k, allowed)
+    dense, _ = retriever.dense().index.search(retriever.encoder.encode(list(texts), role="query"), k, allowed)
     return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
 
 
@@ -343,7 +343,7 @@ def _mine_negatives(workspace: Workspace, name: str, gate: str, options: Negativ
             part.view,
             vectors=retriever.vectors.matrix,
             lexical=retriever.lexical,
-            nearest=retriever.dense_index,
+            nearest=retriever.dense().index,
             encode=partial(retriever.encoder.encode, role="query"),
             answers=known_answers(pairs, part.view),
             options=options,

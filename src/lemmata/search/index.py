@@ -35,6 +35,7 @@ from lemmata.core.workspace import (
     summaries_on_disk,
     vector_set,
     vector_sets,
+    vectors_of,
     write_manifest,
 )
 from lemmata.corpus.corpus import Corpus
@@ -308,9 +309,9 @@ def _labelled(progress: Progress, encoder: str, what: str, done: int, total: int
 
 def _is_up_to_date(workspace: Workspace, corpus: Corpus, options: IndexOptions) -> bool:
     name = encoder_id(options.encoder, workspace.models_folder)
-    vectors = vector_set(workspace, name)
+    vectors = vectors_of(workspace, name)
     killed = (read_manifest(workspace.indexing) or {}).get("encoder") == name  # before it had measured the edges
-    if killed or vectors is None or not vectors.manifest.exists():
+    if killed or not vectors.manifest.exists():
         return False
     encoder, texts = _encoder(workspace, options), _texts(workspace, corpus, options)
     return is_current(dense_index(vectors), _vectors_recipe(texts, encoder, name)) and summaries_are_up_to_date(
@@ -492,8 +493,8 @@ def index_vectors(workspace: Workspace, texts: Texts, encoder: Encoder, name: st
     Vectors of unchanged passages are copied when the same encoder made them. `name` is what `load_encoder` takes,
     `cut` the length to which the encoder truncates its vectors.
     """
-    recipe, vectors = _vectors_recipe(texts, encoder, name), vector_set(workspace, name)
-    if vectors is not None and is_current(dense_index(vectors), recipe):
+    recipe = _vectors_recipe(texts, encoder, name)
+    if is_current(dense_index(vectors_of(workspace, name)), recipe):
         return 0
     hashes = hash_texts(texts.contents(), len(texts), workspace.progress)
     read, old = partial(_of_rows, texts.contents), open_old_vectors(workspace, name)

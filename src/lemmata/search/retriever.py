@@ -19,7 +19,7 @@ import numpy as np
 
 from lemmata.core.artefacts import artefact, open_artefact, read_artefact
 from lemmata.core.errors import LemmataError, WorkspaceError, suggest
-from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Index, Integers, Mask
+from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask
 from lemmata.core.workspace import Workspace, open_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.cross import load_cross_encoder
@@ -147,15 +147,6 @@ class Retriever:
     @property
     def encoder(self) -> Encoder:
         return self.dense().encoder
-
-    @property
-    def dense_index(self) -> Index:
-        return self.dense().index
-
-    @property
-    def fusion(self) -> Fusion:
-        """The fusion that was fitted for the default encoder, or the default."""
-        return self.dense().fusion
 
     @cached_property
     def citations(self) -> Citations | None:
@@ -363,7 +354,9 @@ class Retriever:
         allowed[row] = False
         if self.has_vectors:
             query = np.asarray(self.vectors.matrix[row : row + 1], dtype=np.float32)
-            return self._hits(lambda depth: self.dense_index.search(query, depth, allowed), k, diversity, self.dense())
+            return self._hits(
+                lambda depth: self.dense().index.search(query, depth, allowed), k, diversity, self.dense()
+            )
         texts = list(self.corpus.contents(row, row + 1))
         return self._hits(lambda depth: self.lexical.search(texts, depth, allowed), k, diversity, self.dense())
 

@@ -96,11 +96,6 @@ def fill_vectors(
     return writer, len(missing)
 
 
-def _next_pace(pace: int, encoded: int, seconds: float) -> int:
-    """How many passages to encode until the next report, so that it comes within the second."""
-    return int(np.clip(0.4 * encoded / max(seconds, 1e-6), max(1, pace // 4), min(2 * pace, SHARD)))
-
-
 def _encode_missing(
     writer: VectorWriter,
     missing: Integers,
@@ -145,7 +140,8 @@ def _encode_missing(
             done += len(step)
             progress(what, encoded + start + done, total)
             if not isinstance(encoder, RemoteEncoder):  # that one is paid by call: a step is one
-                pace = _next_pace(pace, len(step), seconds)
+                within_a_second = 0.4 * len(step) / max(seconds, 1e-6)
+                pace = int(np.clip(within_a_second, max(1, pace // 4), min(2 * pace, SHARD)))
         writer.write(rows, vectors)
 
 

@@ -32,8 +32,8 @@ from lemmata.core.workspace import (
     Workspace,
     open_manifest,
     read_manifest,
-    vector_set,
     vector_sets,
+    vectors_of,
     write_manifest,
 )
 from lemmata.corpus.corpus import Corpus
@@ -397,10 +397,9 @@ def kind_numbers(corpus: Corpus) -> Integers:
 
 def send_vectors(workspace: Workspace, place: Place, corpus: Corpus, encoder: str, *, rebuild: bool = False) -> int:
     """Bring the copy of the vectors of an encoder up to date; returns how many were sent."""
-    vectors, stored = vector_set(workspace, encoder), open_vectors(workspace, encoder=encoder)
-    assert vectors is not None
+    item, stored = neighbour_index(vectors_of(workspace, encoder)), open_vectors(workspace, encoder=encoder)
     rows = stored.matrix, np.asarray(stored.hashes), kind_numbers(corpus)
-    return send(workspace, place, neighbour_index(vectors), *rows, rebuild=rebuild)
+    return send(workspace, place, item, *rows, rebuild=rebuild)
 
 
 def send(

@@ -15,7 +15,7 @@ from lemmata.core.artefacts import Artefact, dense_index, read_artefact, read_un
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, explain_failed_write, read_array, replace_folder
 from lemmata.core.types import Crowding, Floats, Integers
-from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets, vectors_of
 
 _CROWDING = "crowding.npy"
 
@@ -62,10 +62,9 @@ def open_vectors(workspace: Workspace, corpus: str | None = None, encoder: str =
 
 def open_old_vectors(workspace: Workspace, encoder: str) -> StoredVectors | None:
     """The vectors of whatever corpus they were made from; None where there are none, or they are damaged."""
-    vectors = vector_set(workspace, encoder)
-    item = dense_index(vectors) if vectors else None
-    manifest = read_undamaged(item) if item else None
-    return None if item is None or manifest is None else _read(item, manifest)
+    item = dense_index(vectors_of(workspace, encoder))
+    manifest = read_undamaged(item)
+    return None if manifest is None else _read(item, manifest)
 
 
 def vectors_manifest(workspace: Workspace, encoder: str = "") -> dict[str, Any] | None:
@@ -79,12 +78,11 @@ def invalidate_vectors(workspace: Workspace, encoder: str) -> None:
 
     Its place as the default stays.
     """
-    vectors = vector_set(workspace, encoder)
-    if vectors is not None:
-        vectors.fusion.unlink(missing_ok=True)
-        vectors.manifest.unlink(missing_ok=True)
-        for name in ("vectors", "summaries"):
-            shutil.rmtree(_partial(workspace, encoder, name), ignore_errors=True)
+    vectors = vectors_of(workspace, encoder)
+    vectors.fusion.unlink(missing_ok=True)
+    vectors.manifest.unlink(missing_ok=True)
+    for name in ("vectors", "summaries"):
+        shutil.rmtree(_partial(workspace, encoder, name), ignore_errors=True)
 
 
 def _partial(workspace: Workspace, encoder: str, name: str) -> Path:

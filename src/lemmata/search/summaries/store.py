@@ -18,7 +18,7 @@ from lemmata.core.artefacts import Artefact, read_artefact, read_undamaged, summ
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import read_array, writing
 from lemmata.core.types import Floats, Integers
-from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets, vectors_of
 
 
 class Summary(NamedTuple):
@@ -69,10 +69,9 @@ def open_summaries(workspace: Workspace, corpus: str | None = None, encoder: str
 
 def open_old_summaries(workspace: Workspace, encoder: str) -> StoredSummaries | None:
     """The summaries of whatever corpus they were made for; None where there are none, or they are damaged."""
-    vectors = vector_set(workspace, encoder)
-    item = summary_index(vectors) if vectors else None
-    manifest = read_undamaged(item) if item else None
-    return None if item is None or manifest is None else _read(item, manifest)
+    item = summary_index(vectors_of(workspace, encoder))
+    manifest = read_undamaged(item)
+    return None if manifest is None else _read(item, manifest)
 
 
 def summaries_manifest(workspace: Workspace, encoder: str = "") -> dict[str, Any] | None:

@@ -21,7 +21,7 @@ from lemmata.core.artefacts import is_current, set_digest, summary_index, summar
 from lemmata.core.errors import InputError
 from lemmata.core.files import sha256_of
 from lemmata.core.types import Encoder, Integers
-from lemmata.core.workspace import Workspace, open_manifest, read_manifest, vector_set, vector_sets
+from lemmata.core.workspace import Workspace, open_manifest, read_manifest, vector_sets, vectors_of
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.training_files import read_batches, set_file, sets
 from lemmata.ingest.beir import read_table
@@ -239,11 +239,9 @@ def texts_to_encode(workspace: Workspace, corpus: Corpus, names: str, encoder: s
 
 def summaries_are_up_to_date(workspace: Workspace, corpus: str, names: str, encoder: str, made_by: str) -> bool:
     """Whether an encoder has the vectors of the summaries in these sources, as they are now; names may be empty."""
-    vectors = vector_set(workspace, encoder)
-    if vectors is None or not vectors.summaries.is_dir():
-        return names in ("", NONE)
+    vectors = vectors_of(workspace, encoder)
     if names in ("", NONE):
-        return False
+        return not vectors.summaries.is_dir()
     recipe = {"corpus": corpus, "made_by": made_by, "sources": sources_of(workspace, names)}
     return is_current(summary_index(vectors), recipe)
 
@@ -290,12 +288,10 @@ def encode_summaries(
                 "left_out": dict(sorted(left_out.items())),
             }
         )
-    vectors, stored = vector_set(workspace, name), open_summaries(workspace, encoder=name)
+    item, stored = summary_neighbours(vectors_of(workspace, name)), open_summaries(workspace, encoder=name)
     manifest = summaries_manifest(workspace, name)
-    assert vectors is not None
     assert stored is not None
     assert manifest is not None
-    item = summary_neighbours(vectors)
     if place is None:
         neighbours = build_neighbours(workspace, item, stored.matrix, more_than=more_than)
     else:  # a summary has the kind of its passage
