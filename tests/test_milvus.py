@@ -287,7 +287,7 @@ def test_where_most_passages_are_new_a_retriever_of_before_still_finds_its_own(
         write_passages(tmp_path / "b.jsonl", range(100, 200))
         in_milvus.ingest([tmp_path / "b.jsonl", tmp_path / "c.jsonl"])
         assert in_milvus.index()["milvus"]["sent"] == 130
-        rows, scores = before.dense_index.search(before.encoder.encode([QUERIES[1]], role="query"), 5)
+        rows, scores = before.dense().index.search(before.encoder.encode([QUERIES[1]], role="query"), 5)
         assert [before.vectors.matrix[row].any() for row in rows[0]] == [True] * 5
         assert scores[0].tolist() == pytest.approx([score for _, score in expected], abs=1e-6)
     with client_of(in_milvus) as client:
