@@ -25,11 +25,12 @@ from lemmata.encode.load import PACKAGED, baseline_folder, model_folder
 from lemmata.encode.restore import restore
 from lemmata.inspect.inspect import InspectOptions, _choose
 from lemmata.inspect.layers import AttentionByLayer, Reading, open_layers, pool_static, read_text, summarise_readings
-from lemmata.inspect.neighbours import compare_neighbours, nearest
 from lemmata.inspect.space import (
     alignment,
+    compare_neighbours,
     effective_rank,
     measure_space,
+    nearest,
     neighbour_purity,
     partition_isotropy,
     random_pairs,

@@ -267,15 +267,11 @@ def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
 
     `precision` is one of PRECISIONS. InputError where `is_bert` is false.
     """
-    _check_precision(precision)
     if not is_bert(model_folder):
         raise InputError("is no BERT with mean or CLS pooling in model.safetensors", file=str(model_folder))
     pooling = read_architecture(model_folder).pooling
     graph, tensors, config = _read_bert(model_folder, precision)
-    try:
-        hidden = _transformer(graph, tensors, config)
-    except KeyError as error:
-        raise InputError(f"the weights have no tensor {error}", file=str(model_folder)) from error
+    hidden = _transformer(graph, tensors, config)
     _normalise(graph, _pool(graph, hidden, pooling))
     dimension = int(config["hidden_size"]) * len(pooling)
     graph.onnx.save(graph.model("embedding", dimension), out_file)
@@ -287,34 +283,34 @@ def build_cross_bert(model_folder: Path, out_file: Path, precision: str) -> None
 
     InputError where `is_cross_bert` is false.
     """
-    _check_precision(precision)
     if not is_cross_bert(model_folder):
         raise InputError("is no BERT with one score for a pair in model.safetensors", file=str(model_folder))
     graph, tensors, config = _read_bert(model_folder, precision)
-    try:
-        hidden = _transformer(graph, tensors, config, typed=True)
-        first = graph.node("Gather", hidden, graph.constant(np.array(0)), axis=1)
-        for part in ("pooler.dense", "classifier"):
-            product = graph.node("MatMul", first, graph.constant(tensors[f"{part}.weight"].T))
-            first = graph.node("Add", product, graph.constant(tensors[f"{part}.bias"]))
-            first = graph.node("Tanh", first) if part == "pooler.dense" else first
-    except KeyError as error:
-        raise InputError(f"the weights have no tensor {error}", file=str(model_folder)) from error
+    hidden = _transformer(graph, tensors, config, typed=True)
+    first = graph.node("Gather", hidden, graph.constant(np.array(0)), axis=1)
+    for part in ("pooler.dense", "classifier"):
+        product = graph.node("MatMul", first, graph.constant(tensors[f"{part}.weight"].T))
+        first = graph.node("Add", product, graph.constant(tensors[f"{part}.bias"]))
+        first = graph.node("Tanh", first) if part == "pooler.dense" else first
     graph.onnx.save(graph.model("score", 1, ("input_ids", "attention_mask", "token_type_ids")), out_file)
 
 
-def _check_precision(precision: str) -> None:
+class _Weights(dict[str, Floats]):
+    """Tensors by the names that BERT gives them; InputError for one that is missing."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        super().__init__({name.removeprefix("bert."): values for name, values in _read_safetensors(file).items()})
+
+    def __missing__(self, name: str) -> Floats:
+        raise InputError(f"the weights have no tensor {name!r}", file=str(self._file))
+
+
+def _read_bert(model_folder: Path, precision: str) -> tuple[_Graph, _Weights, dict[str, Any]]:
+    """An empty graph, the weights and the configuration."""
     if precision not in PRECISIONS:
         raise ConfigError(f"there is no precision {precision!r}; choose from {', '.join(PRECISIONS)}")
-
-
-def _read_bert(model_folder: Path, precision: str) -> tuple[_Graph, dict[str, Floats], dict[str, Any]]:
-    """An empty graph, the weights by the names that BERT gives them, and the configuration."""
-    tensors = {
-        name.removeprefix("bert."): values
-        for name, values in _read_safetensors(model_folder / "model.safetensors").items()
-    }
-    return _Graph(precision), tensors, read_json(model_folder / "config.json")
+    return _Graph(precision), _Weights(model_folder / "model.safetensors"), read_json(model_folder / "config.json")
 
 
 def _transformer(

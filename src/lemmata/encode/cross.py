@@ -6,7 +6,6 @@ from elsewhere. A Hugging Face folder or hub name runs through sentence-transfor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,36 +17,37 @@ from lemmata.core.files import sha256_of
 from lemmata.core.types import CrossEncoder, Floats
 from lemmata.core.workers import available_cores
 from lemmata.encode.bert import read_json
+from lemmata.encode.load import HUB_NAME
 from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, batches, open_session, open_tokenizer, readable
+from lemmata.encode.transformer import open_model
 
 SETTINGS = "reranker.json"  # of a folder that lemmata exported: name, max_tokens, precision, source_sha256
 _PAIRS = 4096  # tokenised at once: enough to sort by length, few enough for memory
 _MOST_TOKENS = 512  # where neither the folder nor its tokenizer says how many the model reads
-_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _POSSIBLE = (
     "a model made by 'lemmata train reranker', a folder with model.onnx and tokenizer.json, a Hugging Face folder of a"
     " cross-encoder, or a hub name such as cross-encoder/ms-marco-MiniLM-L12-v2"
 )
 
 
-def load_cross_encoder(spec: str, *, models: Path | None = None) -> CrossEncoder:
-    """The cross-encoder that `spec` names: a model of the workspace's `models`, a folder or a hub name."""
-    folder = cross_folder(spec, models)
+def load_cross_encoder(name: str, *, models: Path | None = None) -> CrossEncoder:
+    """The cross-encoder that `name` names: a model of the workspace's `models`, a folder or a hub name."""
+    folder = cross_folder(name, models)
     if is_cross_encoder(folder):
         exported = (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file()
         return OnnxCrossEncoder(folder) if exported else _TransformerCrossEncoder(folder)
     if (folder / "encoder.json").is_file() or (folder / "modules.json").is_file():
-        raise InputError(f"{spec!r} is an encoder, not a cross-encoder; possible are {_POSSIBLE}")
-    if _HUB_NAME.fullmatch(spec) and not folder.exists():
-        return _TransformerCrossEncoder(spec)
-    raise InputError(f"there is no cross-encoder {spec!r}; possible are {_POSSIBLE}")
+        raise InputError(f"{name!r} is an encoder, not a cross-encoder; possible are {_POSSIBLE}")
+    if HUB_NAME.fullmatch(name) and not folder.exists():
+        return _TransformerCrossEncoder(name)
+    raise InputError(f"there is no cross-encoder {name!r}; possible are {_POSSIBLE}")
 
 
-def cross_folder(spec: str, models: Path | None = None) -> Path:
+def cross_folder(name: str, models: Path | None = None) -> Path:
     """The folder that a name means, which need not exist; a path is relative to the workspace or to the current one."""
-    path = Path(spec).expanduser()
-    if models is not None and "/" not in spec and (models / spec).is_dir():
-        own = models / spec
+    path = Path(name).expanduser()
+    if models is not None and "/" not in name and (models / name).is_dir():
+        own = models / name
         return own / "onnx" if (own / "onnx" / SETTINGS).is_file() else own
     if models is not None and (models.parent / path).is_dir():
         return models.parent / path
@@ -112,17 +112,8 @@ class _TransformerCrossEncoder:
 
     def __init__(self, source: Path | str) -> None:
         torch = require("torch", "train")
-        library = require("sentence_transformers", "train")
-        require("transformers.utils.logging", "train").disable_progress_bar()
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            weights = {"use_safetensors": True}
-            self._model: Any = library.CrossEncoder(
-                str(source), device=device, trust_remote_code=False, model_kwargs=weights
-            )
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            cause = str(error).strip().split("\n")[0]
-            raise InputError(f"cannot be loaded as a cross-encoder ({cause})", file=str(source)) from error
+        self._model: Any = open_model(source, device, kind="CrossEncoder")
         if int(self._model.num_labels) != 1:
             cause = f"gives {self._model.num_labels} scores for a pair instead of one"
             raise InputError(cause, file=str(source))

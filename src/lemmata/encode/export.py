@@ -65,19 +65,13 @@ def write_encoder(source: Path, folder: Path, precision: str, name: str) -> None
         raise InputError("has no weights in safetensors", file=str(source))
     folder.mkdir()
     build = build_bert if is_bert(source) else _trace
-    dimension = build(source, folder / "model.onnx", precision)
-    shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
-    sha256 = sha256_of(weights)
     settings = {
-        "name": f"{name}-{precision}-{sha256[:8]}",
-        "dimension": dimension,
+        "dimension": build(source, folder / "model.onnx", precision),
         "max_tokens": architecture.max_tokens,
         "pooling": list(architecture.pooling),
         "prompts": dict(architecture.prompts),
-        "precision": precision,
-        "source_sha256": sha256,
     }
-    (folder / "encoder.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    _write_rest(source, folder / "encoder.json", sha256_of(weights), precision, name, settings)
 
 
 def write_cross_encoder(source: Path, folder: Path, precision: str, name: str, max_tokens: int) -> None:
@@ -85,15 +79,15 @@ def write_cross_encoder(source: Path, folder: Path, precision: str, name: str, m
     with writing(folder) as temporary:
         temporary.mkdir()
         build_cross_bert(source, temporary / "model.onnx", precision)
-        shutil.copyfile(source / "tokenizer.json", temporary / "tokenizer.json")
         sha256 = sha256_of([source / "model.safetensors"])
-        settings = {
-            "name": f"{name}-{precision}-{sha256[:8]}",
-            "max_tokens": max_tokens,
-            "precision": precision,
-            "source_sha256": sha256,
-        }
-        (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        _write_rest(source, temporary / SETTINGS, sha256, precision, name, {"max_tokens": max_tokens})
+
+
+def _write_rest(source: Path, file: Path, sha256: str, precision: str, name: str, settings: dict[str, Any]) -> None:
+    """The tokenizer, and the settings beside it."""
+    shutil.copyfile(source / "tokenizer.json", file.with_name("tokenizer.json"))
+    settings = {"name": f"{name}-{precision}-{sha256[:8]}", **settings, "precision": precision, "source_sha256": sha256}
+    file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
 def measure_drift(original: Floats, exported: Floats) -> Drift:
@@ -122,7 +116,7 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
         raise ConfigError(f"{source.name} is no BERT: its precision is fp32, not {precision}")
     torch = require("torch", "train")
     # only eager attention was checked at other shapes than that of the example
-    model = open_model(source, "cpu", model_kwargs={"attn_implementation": "eager"})
+    model = open_model(source, "cpu", attn_implementation="eager")
 
     class Encoder(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:

@@ -23,7 +23,7 @@ BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
 _MODELS = Path(__file__).parent.parent / "models"
 PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == DEFAULT or (_MODELS / name).is_dir()}
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
-_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
     "lemmata-mini, lemmata-plant, lemmata-nano, minilm, hashing, a folder written by export-encoder, a"
     " sentence-transformers folder, a hub name such as intfloat/e5-small-v2, or an address such as"
@@ -32,7 +32,7 @@ _POSSIBLE = (
 
 
 def load_encoder(
-    spec: str,
+    name: str,
     *,
     dimension: int | None = None,
     threads: int | None = None,
@@ -41,12 +41,12 @@ def load_encoder(
     models: Path | None = None,
     allowance: Allowance | None = None,
 ) -> Encoder:
-    """The encoder that `spec` names; `dimension` cuts its vectors.
+    """The encoder that `name` names; `dimension` cuts its vectors.
 
     `threads` applies to a local model, `key`, `cache` (a SQLite file) and `allowance` to one at an address. `models` is
     the folder of a workspace's own models, whose names come first.
     """
-    kind = encoder_kind(spec, models)
+    kind = encoder_kind(name, models)
     if kind == "hashing":
         from lemmata.encode.hashing import HashingEncoder
 
@@ -55,9 +55,9 @@ def load_encoder(
         from lemmata.core.http import Service
         from lemmata.encode.remote import RemoteEncoder
 
-        address, model = spec.rsplit("#", 1)
+        address, model = name.rsplit("#", 1)
         return RemoteEncoder(Service(address, model, key), dimension=dimension, cache=cache, allowance=allowance)
-    folder = model_folder(spec, models)
+    folder = model_folder(name, models)
     if kind == "static":
         from lemmata.encode.static import StaticEncoder
 
@@ -68,7 +68,7 @@ def load_encoder(
         return OnnxEncoder(folder, dimension=dimension, threads=threads)
     from lemmata.encode.transformer import TransformerEncoder
 
-    return TransformerEncoder(folder if folder.exists() else spec, dimension=dimension, threads=threads)
+    return TransformerEncoder(folder if folder.exists() else name, dimension=dimension, threads=threads)
 
 
 def encoder_for(language: str, *, static: bool = False) -> str:
@@ -81,51 +81,51 @@ def encoder_for(language: str, *, static: bool = False) -> str:
     return PLANT if language != "en" and PLANT in PACKAGED else DEFAULT
 
 
-def encoder_kind(spec: str, models: Path | None = None) -> str:
-    """The back-end of the encoder that `spec` names: hashing, onnx, remote, static or transformer.
+def encoder_kind(name: str, models: Path | None = None) -> str:
+    """The back-end of the encoder that `name` names: hashing, onnx, remote, static or transformer.
 
     InputError for none. No model is loaded. A hub name is not checked.
     """
-    if spec == "hashing":
+    if name == "hashing":
         return "hashing"
-    folder = model_folder(spec, models)
+    folder = model_folder(name, models)
     if (folder / "encoder.json").is_file():
         return "static" if (folder / "vectors.npy").is_file() else "onnx"
-    if spec.startswith(("http://", "https://")) and "#" in spec:
+    if name.startswith(("http://", "https://")) and "#" in name:
         return "remote"
-    if (folder / "modules.json").is_file() or (_HUB_NAME.fullmatch(spec) and not folder.exists()):
+    if (folder / "modules.json").is_file() or (HUB_NAME.fullmatch(name) and not folder.exists()):
         return "transformer"
     if (folder / "onnx" / "reranker.json").is_file() or (folder / "reranker.json").is_file():
-        raise InputError(f"{spec!r} is a cross-encoder, which reranks (search --rerank) and does not encode")
+        raise InputError(f"{name!r} is a cross-encoder, which reranks (search --rerank) and does not encode")
     if models is not None and folder.parent == models:
-        raise InputError(f"the model {spec!r} was not kept: it scored worse on validation than its base")
+        raise InputError(f"the model {name!r} was not kept: it scored worse on validation than its base")
     own = [folder.name for folder in models.glob("[!.]*")] if models is not None else []
-    hint = near(spec, [*PACKAGED, BASELINE, "hashing", *own])
-    raise InputError(f"there is no encoder {spec!r}{hint or f'; possible are {_POSSIBLE}'}")
+    hint = near(name, [*PACKAGED, BASELINE, "hashing", *own])
+    raise InputError(f"there is no encoder {name!r}{hint or f'; possible are {_POSSIBLE}'}")
 
 
-def is_static_encoder(spec: str, models: Path | None = None) -> bool:
-    """Whether `spec` names a static encoder; False for one that is not there."""
-    return spec != BASELINE and (model_folder(spec, models) / "vectors.npy").is_file()  # the baseline may be exported
+def is_static_encoder(name: str, models: Path | None = None) -> bool:
+    """Whether `name` names a static encoder; False for one that is not there."""
+    return name != BASELINE and (model_folder(name, models) / "vectors.npy").is_file()  # the baseline may be exported
 
 
-def encoder_id(spec: str, models: Path | None = None) -> str:
-    """The name under which the vectors of an encoder are kept: `spec` itself, or the absolute path of a folder."""
-    own = models is not None and "/" not in spec and (models / spec).is_dir()
-    if own or spec in (*PACKAGED, BASELINE, "hashing") or spec.startswith(("http://", "https://")):
-        return spec
-    folder = Path(spec).expanduser()
-    return str(folder.absolute()) if folder.is_dir() else spec
+def encoder_id(name: str, models: Path | None = None) -> str:
+    """The name under which the vectors of an encoder are kept: `name` itself, or the absolute path of a folder."""
+    own = models is not None and "/" not in name and (models / name).is_dir()
+    if own or name in (*PACKAGED, BASELINE, "hashing") or name.startswith(("http://", "https://")):
+        return name
+    folder = Path(name).expanduser()
+    return str(folder.absolute()) if folder.is_dir() else name
 
 
-def model_folder(spec: str, models: Path | None = None) -> Path:
+def model_folder(name: str, models: Path | None = None) -> Path:
     """The folder of a model: a workspace's own, a packaged one, or the path itself, which need not exist."""
-    own = models / spec if models and "/" not in spec and spec not in (".", "..") else None
+    own = models / name if models and "/" not in name and name not in (".", "..") else None
     if own is not None and own.is_dir():
         return own / "onnx" if (own / "onnx" / "encoder.json").is_file() else own
-    if spec == BASELINE:
+    if name == BASELINE:
         return _exported_baseline()
-    return PACKAGED.get(spec, Path(spec).expanduser())
+    return PACKAGED.get(name, Path(name).expanduser())
 
 
 def baseline_folder() -> Path:

@@ -167,8 +167,13 @@ def _int8_products_saturate() -> bool:
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
+    # where the flags are unknown: rather slow than wrong
+    return {"avx512_vnni", "avx_vnni", "amx_int8"}.isdisjoint(cpu_flags())
+
+
+def cpu_flags() -> set[str]:
+    """What the kernel says that the processor can do; nothing where it does not tell."""
     try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        return set(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split())
     except OSError:
-        return True  # unknown: rather slow than wrong
-    return not {"avx512_vnni", "avx_vnni", "amx_int8"} & set(flags.split())
+        return set()

@@ -11,7 +11,7 @@ import numpy as np
 
 from lemmata.core.errors import InputError, require
 from lemmata.core.types import Floats
-from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cut_to, normalised, readable
+from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cpu_flags, cut_to, normalised, readable
 
 
 class TransformerEncoder:
@@ -46,27 +46,20 @@ class TransformerEncoder:
         return matrix
 
 
-def open_model(source: Path | str, device: str, **options: Any) -> Any:
-    """A sentence-transformers model without a progress bar: from safetensors, without code of its own."""
-    library = require("sentence_transformers", "train")
+def open_model(source: Path | str, device: str, *, kind: str = "SentenceTransformer", **model_options: Any) -> Any:
+    """A model of sentence-transformers without a progress bar: from safetensors, without code of its own."""
+    load = getattr(require("sentence_transformers", "train"), kind)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print each of its retries
     require("transformers.utils.logging", "train").disable_progress_bar()
+    weights = {**model_options, "use_safetensors": True}
     try:
-        weights = {**options.pop("model_kwargs", {}), "use_safetensors": True}
-        return library.SentenceTransformer(
-            str(source), device=device, trust_remote_code=False, model_kwargs=weights, **options
-        )
+        return load(str(source), device=device, trust_remote_code=False, model_kwargs=weights)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         cause = str(error).strip().split("\n")[0]
         what = "cannot be loaded" if Path(source).exists() else "is no folder and cannot be loaded from the hub"
-        raise InputError(f"{what} as a sentence-transformers model ({cause})", file=str(source)) from error
+        raise InputError(f"{what} as a {kind} ({cause})", file=str(source)) from error
 
 
 def cpu_has_bf16() -> bool:
     """Whether the kernel reports bf16 instructions; emulated bf16 is slower than fp32."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    words = set(flags.split())
-    return bool(words & {"amx_bf16", "avx512_bf16", "bf16"})
+    return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(cpu_flags())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 from lemmata.core.artefacts import seal
 from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, near, require
 from lemmata.core.files import is_writable, writing
-from lemmata.core.types import Encoder, Floats, Integers, Passage, Progress
+from lemmata.core.types import Encoder, Floats, Integers, Passage
 from lemmata.core.workers import one_torch_thread
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest
 from lemmata.corpus.corpus import Corpus
@@ -25,11 +26,17 @@ from lemmata.encode.static import read_static
 from lemmata.evaluate.charts import svg_file
 from lemmata.graph.store import Citations, open_citations
 from lemmata.inspect.figures import draw
-from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Overlap, Shown, to_json
-from lemmata.inspect.layers import Layers, open_layers, pool_static, read_text, summarise_readings
-from lemmata.inspect.neighbours import compare_neighbours, nearest
+from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Shown, to_json
+from lemmata.inspect.layers import open_layers, pool_static, read_text, summarise_readings
 from lemmata.inspect.report import as_html
-from lemmata.inspect.space import measure_space, neighbour_purity, random_pairs, tsne_maps
+from lemmata.inspect.space import (
+    compare_neighbours,
+    measure_space,
+    nearest,
+    neighbour_purity,
+    random_pairs,
+    tsne_maps,
+)
 from lemmata.inspect.tokens import common_commands, read_tokenizer, token_norms, tokenise, vocabulary_overlap
 from lemmata.latex.readable import readable
 from lemmata.train.train import base_folder
@@ -90,9 +97,15 @@ def inspect(
         chosen = _choose(workspace, corpus, options)
         labels = _labels(names)
         with tempfile.TemporaryDirectory() as scratch:
-            inspector = _Inspector(workspace, corpus.digest, chosen, options.seed, Path(scratch))
+            inspector = _Inspector(workspace, chosen, options.seed, Path(scratch))
             looked = [inspector.look(*named) for named in zip(names, labels, kinds, strict=True)]
-        inspection = _compared(len(corpus), chosen, looked, options.seed, workspace.progress)
+        views, vectors = [view for view, _ in looked], [matrix for _, matrix in looked]
+        inspection = _compared(len(corpus), chosen, views, vectors, options.seed)
+    workspace.progress("t-SNE", 0, None)
+    try:
+        inspection.maps = tsne_maps([matrix[chosen.points] for matrix in vectors], options.seed)
+    except MissingExtra as error:
+        inspection.notes.append(f"The map of documents is not drawn: {error}.")
     workspace.progress("drawing", 0, None)
     figures = draw(inspection)
     numbers = to_json(inspection)
@@ -146,6 +159,9 @@ class _Chosen(NamedTuple):
     points: Integers  # positions
     group_of: Integers  # (points,)
     notes: Sequence[str]
+
+    def sampled_texts(self) -> list[str]:
+        return [self.texts[position] for position in self.sample.tolist()]
 
 
 def _choose(workspace: Workspace, corpus: Corpus, options: InspectOptions) -> _Chosen:
@@ -282,187 +298,151 @@ def _linked_among(citations: Citations | None, rows: Integers) -> list[tuple[int
 # ---------------------------------------------------------------- one encoder
 
 
-class _Looked(NamedTuple):
-    """What was found about an encoder, and its vectors of all passages."""
-
-    view: EncoderView
-    vectors: Floats  # (passages, dim)
-    base: str  # what it was trained from, as far as the workspace knows
-
-
 class _Inspector:
     """Looks at encoders one after another; `scratch` is a folder for restored weights."""
 
-    def __init__(self, workspace: Workspace, corpus: str, chosen: _Chosen, seed: int, scratch: Path) -> None:
-        self._workspace, self._corpus, self._chosen, self._scratch = workspace, corpus, chosen, scratch
-        self._progress, self._key = workspace.progress, workspace.key
+    def __init__(self, workspace: Workspace, chosen: _Chosen, seed: int, scratch: Path) -> None:
+        self._workspace, self._chosen, self._scratch = workspace, chosen, scratch
         self._pairs = random_pairs(len(chosen.sample), _PAIRS, np.random.default_rng(seed))
 
-    def look(self, name: str, label: str, kind: str) -> _Looked:
-        chosen, notes = self._chosen, list[str]()
-        vectors, dimension = self._vectors(name, label)
-        linked = vectors[chosen.links[0]], vectors[chosen.links[1]]
-        parts: dict[str, Any] = {}
-        for looking in (self._tokens, self._inside):
-            try:
-                parts |= looking(name, label, kind, parts)
-            except _UnseenError as unseen:
-                notes.append(str(unseen))
-            except LemmataError as error:
-                what = "its tokens" if looking == self._tokens else "its layers"
-                notes.append(f"{label}: {what} cannot be shown: {error}")
-        purity = None
+    def look(self, name: str, label: str, kind: str) -> tuple[EncoderView, Floats]:
+        """What can be seen of an encoder, and its vectors of all passages (passages, dim)."""
+        chosen = self._chosen
+        vectors = self._vectors(name, label)
+        view = EncoderView(
+            name,
+            label,
+            kind,
+            dimension=vectors.shape[1],
+            space=measure_space(
+                vectors[chosen.sample], self._pairs, (vectors[chosen.links[0]], vectors[chosen.links[1]])
+            ),
+            base=_base(self._workspace, name),
+        )
         if len(chosen.groups) > 1:
-            purity = neighbour_purity(nearest(vectors[chosen.points], _NEIGHBOURS), chosen.group_of)
-        space = measure_space(vectors[chosen.sample], self._pairs, linked)
-        view = EncoderView(name, label, kind, dimension, space, purity, notes=notes, **parts)
-        return _Looked(view, vectors, _base(self._workspace, name))
+            view.purity = neighbour_purity(nearest(vectors[chosen.points], _NEIGHBOURS), chosen.group_of)
+        if kind in ("remote", "hashing"):
+            cause = "runs elsewhere" if kind == "remote" else "hashes words"
+            view.notes.append(f"{label} {cause}: it has no tokens, layers or attention to look at.")
+            return view, vectors
+        try:
+            self._tokenise(view)
+        except LemmataError as error:
+            view.notes.append(f"{label}: its tokens cannot be shown: {error}")
+        try:
+            self._look_inside(view)
+        except MissingExtra as error:
+            view.notes.append(f"{label}: attention and norms are not shown, {error}.")
+        except LemmataError as error:
+            view.notes.append(f"{label}: its layers cannot be shown: {error}")
+        return view, vectors
 
-    def _vectors(self, name: str, label: str) -> tuple[Floats, int]:
+    def _vectors(self, name: str, label: str) -> Floats:
         """The vectors of all passages, from the index where it has those of this encoder."""
         cache = self._workspace.encodings if is_writable(self._workspace.root) else None
-        encoder = load_encoder(name, key=self._key, cache=cache, models=self._workspace.models_folder)
-        stored = self._stored(name, encoder)
-        if stored is not None:
-            return stored, encoder.dimension
+        models = self._workspace.models_folder
+        encoder = load_encoder(name, key=self._workspace.key, cache=cache, models=models)
+        if (stored := self._stored(name, encoder)) is not None:
+            return stored
         texts = self._chosen.texts
         order = sorted(range(len(texts)), key=lambda position: len(texts[position]))  # equal lengths need no padding
         vectors = np.empty((len(texts), encoder.dimension), np.float32)
         for start in range(0, len(order), _BATCH):
-            self._progress(f"encoding ({label})", start, len(order))
+            self._workspace.progress(f"encoding ({label})", start, len(order))
             batch = order[start : start + _BATCH]
             vectors[batch] = encoder.encode([texts[position] for position in batch])
-        self._progress(f"encoding ({label})", len(order), len(order))
-        return vectors, encoder.dimension
+        self._workspace.progress(f"encoding ({label})", len(order), len(order))
+        return vectors
 
     def _stored(self, name: str, encoder: Encoder) -> Floats | None:
         """The vectors of the index, if they are those of the bare texts by this very encoder."""
-        spec = encoder_id(name, self._workspace.models_folder)
-        manifest = vectors_manifest(self._workspace, spec)
+        chosen, stored_name = self._chosen, encoder_id(name, self._workspace.models_folder)
+        manifest = vectors_manifest(self._workspace, stored_name)
         if manifest is None or manifest["made_by"] != encoder.name or manifest["cut"] or manifest["expansion"]:
             return None
         try:
-            return np.asarray(open_vectors(self._workspace, self._corpus, spec).matrix[self._chosen.rows], np.float32)
+            return np.asarray(open_vectors(self._workspace, chosen.corpus, stored_name).matrix[chosen.rows], np.float32)
         except WorkspaceError:
             return None  # of an older corpus, or damaged
 
-    def _tokens(self, name: str, label: str, kind: str, _parts: Mapping[str, Any]) -> dict[str, Any]:
-        if kind in ("remote", "hashing"):
-            cause = "runs elsewhere" if kind == "remote" else "hashes words"
-            raise _UnseenError(f"{label} {cause}: it has no tokens, layers or attention to look at.")
-        folder = model_folder(name, self._workspace.models_folder)
-        if kind == "transformer":
-            folder = self._weights(name)
+    def _tokenise(self, view: EncoderView) -> None:
+        folder = model_folder(view.name, self._workspace.models_folder)
+        if view.kind == "transformer":
+            folder = self._weights(view.name)
             if not (folder / "tokenizer.json").is_file():
-                raise _UnseenError(f"{label} has no tokenizer.json, so its tokens are not shown.")
+                view.notes.append(f"{view.label} has no tokenizer.json, so its tokens are not shown.")
+                return
             longest = max_tokens(folder)
         else:
             longest = int(read_json(folder / "encoder.json")["max_tokens"])
+        texts = self._chosen.sampled_texts()
+        what, progress = f"tokenising ({view.label})", self._workspace.progress
         tokens = read_tokenizer(folder / "tokenizer.json")
-        texts = [self._chosen.texts[position] for position in self._chosen.sample.tolist()]
-        tokenisation = tokenise(
-            tokens, texts, longest, lambda done: self._progress(f"tokenising ({label})", done, len(texts))
-        )
-        return {"tokens": tokens, "tokenisation": tokenisation}
+        view.tokenisation = tokenise(tokens, texts, longest, lambda done: progress(what, done, len(texts)))
 
-    def _inside(self, name: str, label: str, kind: str, parts: Mapping[str, Any]) -> dict[str, Any]:
-        if kind in ("remote", "hashing"):
-            return {}  # said already
-        texts = [self._chosen.texts[position] for position in self._chosen.sample[:_READ].tolist()]
-        if kind == "static":
-            return self._inside_static(name, texts, parts)
-        layers = self._open_layers(name, label)
-        progress = f"reading the layers ({label})"
+    def _look_inside(self, view: EncoderView) -> None:
+        """Norms of token vectors, attention and pooling; a static encoder has no layers."""
+        texts, tokens = self._chosen.sampled_texts()[:_READ], view.tokenisation and view.tokenisation.tokens
+        if view.kind == "static":
+            vectors = read_static(model_folder(view.name, self._workspace.models_folder))
+            if tokens is not None:
+                encodings = tokens.tokenizer.encode_batch(texts, add_special_tokens=False)
+                view.norms = token_norms(vectors, tokens)
+                view.pooled = pool_static(vectors, [encoding.ids for encoding in encodings])
+            return
+        progress = self._workspace.progress
+        progress(f"loading the weights ({view.label})", 0, None)
+        layers = open_layers(self._weights(view.name))
+        what = f"reading the layers ({view.label})"
         with one_torch_thread(require("torch", "train")):  # texts are read one by one, too short for several
-            attention, pooled = summarise_readings(
-                lambda text: read_text(layers, text), texts, lambda done: self._progress(progress, done, len(texts))
+            view.attention, view.pooled = summarise_readings(
+                lambda text: read_text(layers, text), texts, lambda done: progress(what, done, len(texts))
             )
-            drawn = [read_text(layers, self._chosen.texts[position]) for position in self._chosen.drawn.tolist()]
-        norms = token_norms(layers.token_vectors, parts["tokens"]) if "tokens" in parts else {}
-        return {
-            "norms": norms,
-            "layers": layers.depth,
-            "heads": layers.heads,
-            "attention": attention,
-            "readings": drawn,
-            "pooled": pooled,
-        }
-
-    def _inside_static(self, name: str, texts: Sequence[str], parts: Mapping[str, Any]) -> dict[str, Any]:
-        vectors = read_static(model_folder(name, self._workspace.models_folder))
-        tokens = parts.get("tokens")
-        if tokens is None:
-            return {}
-        encodings = tokens.tokenizer.encode_batch(texts, add_special_tokens=False)
-        return {
-            "norms": token_norms(vectors, tokens),
-            "pooled": pool_static(vectors, [encoding.ids for encoding in encodings]),
-        }
-
-    def _open_layers(self, name: str, label: str) -> Layers:
-        self._progress(f"loading the weights ({label})", 0, None)
-        try:
-            return open_layers(self._weights(name))
-        except MissingExtra as error:
-            raise _UnseenError(f"{label}: attention and norms are not shown, {error}.") from error
+            view.readings = [read_text(layers, self._chosen.texts[place]) for place in self._chosen.drawn.tolist()]
+        view.layers, view.heads = layers.depth, layers.heads
+        if tokens is not None:
+            view.norms = token_norms(layers.token_vectors, tokens)
 
     def _weights(self, name: str) -> Path:
         return base_folder(self._workspace, encoder_id(name, self._workspace.models_folder), self._scratch)
 
 
-class _UnseenError(LemmataError):
-    """A part of an encoder that cannot be looked at, in a whole sentence for the report."""
-
-
 # ---------------------------------------------------------------- encoders side by side
 
 
-def _compared(passages: int, chosen: _Chosen, looked: Sequence[_Looked], seed: int, progress: Progress) -> Inspection:
-    views = [item.view for item in looked]
-    sample = [item.vectors[chosen.sample] for item in looked]
-    cosines = [item.vectors[chosen.cosines] @ item.vectors[chosen.cosines].T for item in looked]
-    notes = list(chosen.notes)
-    static = [view.label for view in views if view.kind == "static"]
-    if static:
-        notes.append(f"{', '.join(static)}: token vectors without layers, so there is no attention to look at.")
-    maps: list[Floats] = []
-    progress("t-SNE", 0, None)
-    try:
-        maps = tsne_maps([item.vectors[chosen.points] for item in looked], seed)
-    except MissingExtra as error:
-        notes.append(f"The map of documents is not drawn: {error}.")
+def _compared(
+    passages: int, chosen: _Chosen, views: Sequence[EncoderView], vectors: Sequence[Floats], seed: int
+) -> Inspection:
+    """The inspection but for the maps."""
     shown = [_shown(passage) for passage in chosen.passages]
+    sampled = [shown[place] for place in chosen.sample.tolist()]
+    notes = list(chosen.notes)
+    if static := [view.label for view in views if view.kind == "static"]:
+        notes.append(f"{', '.join(static)}: token vectors without layers, so there is no attention to look at.")
     return Inspection(
         passages=passages,
         sampled=len(chosen.sample),
         links=chosen.links.shape[1],
         seed=seed,
         encoders=views,
-        overlaps=list(_overlaps(views)),
-        commands=common_commands((chosen.texts[position] for position in chosen.sample.tolist()), _COMMANDS),
-        read=[_whole(chosen.passages[position]) for position in chosen.drawn.tolist()],
-        chosen=[shown[position] for position in chosen.cosines.tolist()],
-        cosines=cosines,
+        overlaps=[
+            (one.name, two.name, vocabulary_overlap(cut.tokens, other.tokens, cut.counts))
+            for one, two in combinations(views, 2)
+            if (cut := one.tokenisation) is not None and (other := two.tokenisation) is not None
+        ],
+        commands=common_commands(chosen.sampled_texts(), _COMMANDS),
+        read=[_whole(chosen.passages[place]) for place in chosen.drawn.tolist()],
+        chosen=[shown[place] for place in chosen.cosines.tolist()],
+        cosines=[matrix[chosen.cosines] @ matrix[chosen.cosines].T for matrix in vectors],
         linked=chosen.linked,
         groups=chosen.groups,
         group_of=chosen.group_of,
-        maps=maps,
         comparisons=[
-            _comparison(
-                views[0], view, sample[0], vectors, [shown[place] for place in chosen.sample.tolist()]
-            )._replace(is_training=item.base == views[0].name)
-            for view, vectors, item in zip(views[1:], sample[1:], looked[1:], strict=True)
+            _comparison(views[0], view, vectors[0][chosen.sample], matrix[chosen.sample], sampled)
+            for view, matrix in zip(views[1:], vectors[1:], strict=True)
         ],
         notes=notes,
     )
-
-
-def _overlaps(views: Sequence[EncoderView]) -> Iterator[Overlap]:
-    for place, first in enumerate(views):
-        for second in views[place + 1 :]:
-            if first.tokens is not None and first.tokenisation is not None and second.tokens is not None:
-                shared = vocabulary_overlap(first.tokens, second.tokens, first.tokenisation.counts)
-                yield Overlap(first.name, second.name, shared)
 
 
 def _comparison(
@@ -475,7 +455,8 @@ def _comparison(
         left = [shown[other] for other in old if other not in new][:_NAMED]
         entered = [shown[other] for other in new if other not in old][:_NAMED]
         most.append(Changed(shown[place], float(changes.overlaps[place]), left, entered))
-    return Comparison(first.name, second.name, changes.before.shape[1], changes.overlaps, most)
+    is_training = second.base == first.name
+    return Comparison(first.name, second.name, changes.before.shape[1], changes.overlaps, most, is_training)
 
 
 def _shown(passage: Passage) -> Shown:
@@ -485,8 +466,8 @@ def _shown(passage: Passage) -> Shown:
         start = text[: _EXCERPT - 1]
         start = start[: start.rindex("$")] if start.count("$") % 2 else start
         text = f"{start.rstrip()}…"
-    return Shown(passage.id, passage.document, readable(passage.title), text)
+    return Shown(passage.id, readable(passage.title), text)
 
 
 def _whole(passage: Passage) -> Shown:
-    return Shown(passage.id, passage.document, passage.title, passage.content)
+    return Shown(passage.id, passage.title, passage.content)

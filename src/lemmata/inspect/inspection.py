@@ -11,8 +11,8 @@ import numpy as np
 
 from lemmata.core.types import Floats, Integers
 from lemmata.inspect.layers import AttentionByLayer, Pooled, Reading
-from lemmata.inspect.space import Space
-from lemmata.inspect.tokens import Tokenisation, Tokens, VocabularyOverlap
+from lemmata.inspect.space import MEASURES, Space
+from lemmata.inspect.tokens import Tokenisation, VocabularyOverlap
 
 _FREQUENT = 20  # tokens that are named
 
@@ -21,12 +21,11 @@ class Shown(NamedTuple):
     """A passage as a reader sees it."""
 
     id: str
-    document: str
     title: str
     text: str  # its beginning
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncoderView:
     """What was found about one encoder; what it does not have is None or empty, and a note says why."""
 
@@ -35,8 +34,8 @@ class EncoderView:
     kind: str  # onnx, static, transformer, remote or hashing
     dimension: int
     space: Space
-    purity: float | None  # share of the ten nearest passages that are of the same document
-    tokens: Tokens | None = None
+    base: str = ""  # what it was trained from, as far as the workspace knows
+    purity: float | None = None  # share of the ten nearest passages that are of the same document
     tokenisation: Tokenisation | None = None
     norms: Mapping[str, float] = field(default_factory=dict)  # of token vectors
     layers: int = 0
@@ -44,15 +43,7 @@ class EncoderView:
     attention: AttentionByLayer | None = None
     readings: Sequence[Reading] = ()  # of the passages whose attention is drawn
     pooled: Pooled | None = None
-    notes: Sequence[str] = ()
-
-
-class Overlap(NamedTuple):
-    """What the vocabularies of two encoders share."""
-
-    first: str
-    second: str
-    vocabulary: VocabularyOverlap
+    notes: list[str] = field(default_factory=list)
 
 
 class Changed(NamedTuple):
@@ -72,10 +63,10 @@ class Comparison(NamedTuple):
     k: int
     overlaps: Floats  # (sample,)
     most_changed: Sequence[Changed]
-    is_training: bool = False  # whether the second encoder was trained from the first
+    is_training: bool  # whether the second encoder was trained from the first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Inspection:
     """What was found about some encoders on a sample of a corpus."""
 
@@ -84,7 +75,7 @@ class Inspection:
     links: int  # linked pairs that alignment is measured on
     seed: int
     encoders: Sequence[EncoderView]
-    overlaps: Sequence[Overlap]
+    overlaps: Sequence[tuple[str, str, VocabularyOverlap]]  # of the vocabularies of two encoders
     commands: Sequence[tuple[str, int]]  # frequent LaTeX commands with their counts
     read: Sequence[Shown]  # whose tokens and attention are drawn
     chosen: Sequence[Shown]  # whose cosines are drawn
@@ -92,9 +83,9 @@ class Inspection:
     linked: Sequence[tuple[int, int]]  # pairs of chosen passages that the graph links
     groups: Sequence[str]  # titles of the documents on the maps
     group_of: Integers  # (points,)
-    maps: Sequence[Floats]  # (points, 2) by encoder; none without scikit-learn
     comparisons: Sequence[Comparison]  # of the first encoder with each other one
-    notes: Sequence[str] = ()
+    notes: list[str]
+    maps: Sequence[Floats] = ()  # (points, 2) by encoder; none without scikit-learn
 
 
 def to_json(inspection: Inspection) -> dict[str, Any]:
@@ -107,8 +98,8 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
         "seed": inspection.seed,
         "encoders": {view.name: _encoder(view) for view in inspection.encoders},
         "vocabularies": [
-            {"first": overlap.first, "second": overlap.second, **_finite(overlap.vocabulary._asdict())}
-            for overlap in inspection.overlaps
+            {"first": first, "second": second, **_finite(overlap._asdict())}
+            for first, second, overlap in inspection.overlaps
         ],
         "cosines": {
             "passages": [passage.id for passage in inspection.chosen],
@@ -141,18 +132,12 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
 
 
 def _encoder(view: EncoderView) -> dict[str, Any]:
-    space = view.space
     record: dict[str, Any] = {
         "kind": view.kind,
         "dimension": view.dimension,
         "layers": view.layers or None,
         "heads": view.heads or None,
-        "mean_cosine": space.mean_cosine,
-        "isotropy": space.isotropy,
-        "effective_rank": space.effective_rank,
-        "uniformity": space.uniformity,
-        "alignment": space.alignment,
-        "separation": space.separation,
+        **{name: getattr(view.space, name) for name in MEASURES},
         "purity@10": view.purity,
         "tokens": None,
         "token_norms": None,
@@ -162,7 +147,7 @@ def _encoder(view: EncoderView) -> dict[str, Any]:
     if view.tokenisation is not None:
         cut = view.tokenisation
         record["tokens"] = {
-            "vocabulary": cut.vocabulary,
+            "vocabulary": len(cut.tokens.vocabulary),
             "used": cut.used,
             "median": float(np.median(cut.lengths)),
             "p95": float(np.percentile(cut.lengths, 95)),

@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 def open_layers(folder: Path) -> Layers:
     """The model of a sentence-transformers folder on the CPU; InputError where it has no attention to look at."""
     require("torch", "train")
-    model = open_model(folder, "cpu", model_kwargs={"attn_implementation": "eager"})  # others do not return it
+    model = open_model(folder, "cpu", attn_implementation="eager")  # others do not return it
     model.eval()
     transformer = getattr(model[0], "auto_model", None)
     heads = getattr(getattr(transformer, "config", None), "num_attention_heads", None)

@@ -4,37 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from itertools import zip_longest
 
 import numpy as np
 
 from lemmata.evaluate.charts import COLOURS, number, page, table
 from lemmata.inspect.figures import file_stem
-from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Shown
+from lemmata.inspect.inspection import Comparison, EncoderView, Inspection, Shown
 from lemmata.inspect.tokens import Tokenisation, pieces
 
 _FREQUENT = 20  # tokens in the table
 _NAMED_NORMS = 8  # tokens with the longest and shortest vectors
-# what a measure means, in one sentence, and its digits
-_MEASURES: dict[str, tuple[str, Callable[[EncoderView], float | None], int]] = {
-    "mean cosine": ("of random pairs: 0 where all directions are used alike", lambda v: v.space.mean_cosine, 3),
-    "isotropy": (
-        "smallest over largest partition sum: 1 where no direction is preferred",
-        lambda v: v.space.isotropy,
-        3,
+Row = tuple[str, list[str]]  # of a table: CSS class and cells
+# measures of an encoder: name, value, digits, and what it means
+_MEASURES: list[tuple[str, Callable[[EncoderView], float | None], int, str]] = [
+    ("mean cosine", lambda view: view.space.mean_cosine, 3, "of random pairs: 0 where all directions are used alike"),
+    ("isotropy", lambda view: view.space.isotropy, 3,
+     "smallest over largest partition sum: 1 where no direction is preferred"),
+    ("effective rank", lambda view: view.space.effective_rank, 1, "dimensions that are used"),
+    ("uniformity", lambda view: view.space.uniformity, 3, "lower is more evenly spread; about −4 at best"),
+    ("alignment", lambda view: view.space.alignment, 3, "mean squared distance of linked passages; lower is nearer"),
+    ("separation", lambda view: view.space.separation, 3,
+     "probability that a linked pair is nearer than a random one; 0.5 is chance"),
+    ("purity@10", lambda view: view.purity, 3, "share of the ten nearest that are of the same document"),
+    ("agreement", lambda view: view.pooled.agreement if view.pooled else None, 3,
+     "length of the mean token vector over the mean length: 1 where all tokens point the same way"),
+]  # fmt: skip
+# of a tokenizer: name, value, and what it means
+_TOKEN_MEASURES: list[tuple[str, Callable[[Tokenisation], str], str]] = [
+    ("vocabulary", lambda cut: f"{len(cut.tokens.vocabulary):,}", "tokens that it has"),
+    ("used", lambda cut: f"{cut.used:,}", "different tokens in the sample"),
+    ("median", lambda cut: f"{np.median(cut.lengths):.0f}", "tokens of a passage"),
+    ("95 %", lambda cut: f"{np.percentile(cut.lengths, 95):.0f}", "of the passages have at most so many"),
+    ("cut off", lambda cut: f"{cut.cut_off:.1%}", "passages longer than the encoder reads"),
+    ("per word", lambda cut: number(cut.words.pieces, 2), "pieces of a word of prose"),
+    ("per command", lambda cut: number(cut.commands.pieces, 2), "pieces of the name of a LaTeX command"),
+    ("commands whole", lambda cut: _percent(cut.commands.whole), "names of commands that are one token"),
+    ("in formulas", lambda cut: f"{cut.in_formulas:.0%}", "of all tokens"),
+    ("unknown", lambda cut: f"{cut.unknown:.2%}", "of all tokens"),
+]
+
+
+_MEANINGS = {  # of the sections
+    "Chosen passages, pair by pair": "The cosine of each pair of these passages, on one scale for all encoders.",
+    "Documents on a map": (
+        "Passages of some documents in two dimensions by t-SNE: near points are near passages, distances between"
+        " clusters mean little. Each map starts from the one before it, so that what an encoder does not move stays."
     ),
-    "effective rank": ("dimensions that are used", lambda v: v.space.effective_rank, 1),
-    "uniformity": ("lower is more evenly spread; about −4 at best", lambda v: v.space.uniformity, 3),
-    "alignment": ("mean squared distance of linked passages; lower is nearer", lambda v: v.space.alignment, 3),
-    "separation": (
-        "probability that a linked pair is nearer than a random one; 0.5 is chance",
-        lambda v: v.space.separation,
-        3,
+    "Linked and random pairs": (
+        "How alike two passages are that the graph links, and two random ones. The less the two curves overlap, the"
+        " better links can be told from chance."
     ),
-    "purity@10": ("share of the ten nearest that are of the same document", lambda v: v.purity, 3),
-    "agreement": (
-        "length of the mean token vector over the mean length: 1 where all tokens point the same way",
-        lambda v: v.pooled.agreement if v.pooled else None,
-        3,
+    "Tokens": "How each tokenizer cuts the passages, and LaTeX in them.",
+    "Lengths of token vectors": (
+        "The lengths of the token vectors before the first layer. In a static encoder the length is the weight of a"
+        " token in the mean; in a transformer rare tokens often keep the length that they had before training."
+    ),
+    "Attention": (
+        "Where the attention of a token goes, layer by layer, as a mean over heads and passages; entropy is 1 where it"
+        " goes to all tokens alike. The maps show the last layers for one passage, and what the first token looks at."
+    ),
+    "Pooled against token vectors": (
+        "Each point is a passage: the mean length of its token vectors after the last layer, and the length of the"
+        " vector that pooling makes of them, before it is normalised. The lower a point, the less its tokens agree."
     ),
 }
 
@@ -42,16 +74,24 @@ _MEASURES: dict[str, tuple[str, Callable[[EncoderView], float | None], int]] = {
 def as_html(inspection: Inspection, figures: Mapping[str, str]) -> str:
     """The report; `figures` are those of `figures.draw`."""
     names = ", ".join(view.label for view in inspection.encoders)
-    body = [_header(inspection, names), *_overview(inspection)]
-    for comparison_number, comparison in enumerate(inspection.comparisons, 1):
-        body += _changes(comparison, figures[f"neighbours-{comparison_number}"])
-    body += _cosines(inspection, figures)
-    body += _map(figures)
-    body += _space(inspection, figures)
-    body += _tokens(inspection, figures)
-    body += _norms(inspection, figures)
-    body += _attention(inspection, figures)
-    body += _pooling(figures)
+    drawn = {name: f'<figure class="drawn">{svg}</figure>' for name, svg in figures.items()}
+    body = [_header(inspection, names), "<h2>At a glance</h2>", _overview(inspection.encoders)]
+    for place, comparison in enumerate(inspection.comparisons, 1):
+        body += _changes(comparison, drawn[f"neighbours-{place}"])
+    framed = (
+        " A frame marks two passages that the graph links; a good encoder colours them more strongly than the rest."
+    )
+    for title, parts in {
+        "Chosen passages, pair by pair": _cosines(inspection, drawn),
+        "Documents on a map": [drawn["map"]] if "map" in drawn else [],
+        "Linked and random pairs": _space(inspection.encoders, drawn),
+        "Tokens": _tokens(inspection, drawn),
+        "Lengths of token vectors": _norms(inspection.encoders, drawn),
+        "Attention": _attention(inspection.encoders, drawn),
+        "Pooled against token vectors": [drawn["pooling"]] if "pooling" in drawn else [],
+    }.items():
+        meaning = _MEANINGS[title] + (framed if title.startswith("Chosen") and inspection.linked else "")
+        body += _section(title, meaning, parts) if parts else []
     return page(f"Inspection of {names}", body)
 
 
@@ -63,12 +103,12 @@ def _heading(html: str) -> str:
     return f'<h3 class="later">{html}</h3>'
 
 
-def _figure(svg: str) -> str:
-    return f'<figure class="drawn">{svg}</figure>'
-
-
 def _grid(figures: Iterable[str]) -> str:
-    return f'<div class="maps">{"".join(map(_figure, figures))}</div>'
+    return f'<div class="maps">{"".join(figures)}</div>'
+
+
+def _quiet(text: str) -> str:
+    return f'<span class="quiet">{text}</span>'
 
 
 def _named(view: EncoderView, views: Sequence[EncoderView]) -> str:
@@ -89,27 +129,25 @@ def _header(inspection: Inspection, names: str) -> str:
     )
 
 
-def _overview(inspection: Inspection) -> list[str]:
-    views = inspection.encoders
+def _overview(views: Sequence[EncoderView]) -> str:
     kinds = {"onnx": "transformer (ONNX)", "static": "token vectors"}
-    rows: list[tuple[str, list[str]]] = [
+    rows: list[Row] = [
         ("", ["kind", *(escape(kinds.get(view.kind, view.kind)) for view in views), ""]),
         ("", ["dimension", *(str(view.dimension) for view in views), ""]),
     ]
     if any(view.layers for view in views):
         shapes = (f"{view.layers} × {view.heads}" if view.layers else "–" for view in views)
         rows.append(("", ["layers × heads", *shapes, ""]))
-    for name, (meaning, value, digits) in _MEASURES.items():
+    for name, value, digits, meaning in _MEASURES:
         values = [value(view) for view in views]
         if any(item is not None for item in values):
             cells = [number(item, digits).replace("-", "−") for item in values]
-            rows.append(("", [name, *cells, f'<span class="quiet">{meaning}</span>']))
+            rows.append(("", [name, *cells, _quiet(meaning)]))
     heads = ["", *(_named(view, views) for view in views), ""]
-    columns = range(1, len(views) + 1)
-    return ["<h2>At a glance</h2>", table(heads, rows, numeric=columns, text={len(views) + 1})]
+    return table(heads, rows, numeric=range(1, len(views) + 1), text={len(views) + 1})
 
 
-# ---------------------------------------------------------------- what changed
+# ---------------------------------------------------------------- what changed, and the space
 
 
 def _changes(comparison: Comparison, figure: str) -> list[str]:
@@ -118,24 +156,15 @@ def _changes(comparison: Comparison, figure: str) -> list[str]:
         f"Of the {comparison.k} nearest sampled passages of each passage by {before}, {after} keeps"
         f" {comparison.overlaps.mean():.0%} (overlap@{comparison.k}). Below: the passages with the fewest in common."
     )
-    rows = [("start", _changed(changed)) for changed in comparison.most_changed]
+    rows: list[Row] = []
+    for changed in comparison.most_changed:
+        left, entered = ("".join(map(_passage, passages)) or "–" for passages in (changed.left, changed.entered))
+        rows.append(("start", [_passage(changed.passage), f"{changed.overlap:.0%}", left, entered]))
     heads = ["passage", "kept", f"near by {before} only", f"near by {after} only"]
-    shown = table(heads, rows, numeric={1}, text={0, 2, 3})
-    heading = (
-        f"What training changed from {before} to {after}"
-        if comparison.is_training
-        else f"Neighbours by {before} and by {after}"
-    )
-    return _section(heading, meaning, [_figure(figure), shown])
-
-
-def _changed(changed: Changed) -> list[str]:
-    return [
-        _passage(changed.passage),
-        f"{changed.overlap:.0%}",
-        "".join(map(_passage, changed.left)) or "–",
-        "".join(map(_passage, changed.entered)) or "–",
-    ]
+    heading = f"What training changed from {before} to {after}"
+    if not comparison.is_training:
+        heading = f"Neighbours by {before} and by {after}"
+    return _section(heading, meaning, [figure, table(heads, rows, numeric={1}, text={0, 2, 3})])
 
 
 def _passage(passage: Shown) -> str:
@@ -143,98 +172,52 @@ def _passage(passage: Shown) -> str:
     return f'<p class="small-text">{title}{escape(passage.text)}<br><code>{escape(passage.id)}</code></p>'
 
 
-# ---------------------------------------------------------------- the space
-
-
-def _cosines(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
-    meaning = "The cosine of each pair of these passages, on one scale for all encoders."
-    if inspection.linked:
-        meaning += (
-            " A frame marks two passages that the graph links; a good encoder colours them more strongly than the rest."
-        )
-    maps = _grid(figures[f"cosines-{file_stem(view, inspection.encoders)}"] for view in inspection.encoders)
+def _cosines(inspection: Inspection, drawn: Mapping[str, str]) -> list[str]:
+    maps = _grid(drawn[f"cosines-{file_stem(view, inspection.encoders)}"] for view in inspection.encoders)
     rows = [("", [str(place), _passage(passage)]) for place, passage in enumerate(inspection.chosen, 1)]
-    texts = f"<details><summary>The passages</summary>{table(['', 'passage'], rows, text={1})}</details>"
-    return _section("Chosen passages, pair by pair", meaning, [maps, texts])
+    return [maps, f"<details><summary>The passages</summary>{table(['', 'passage'], rows, text={1})}</details>"]
 
 
-def _map(figures: Mapping[str, str]) -> list[str]:
-    if "map" not in figures:
-        return []
-    meaning = (
-        "Passages of some documents in two dimensions by t-SNE: near points are near passages, distances between"
-        " clusters mean little. Each map starts from the one before it, so that what an encoder does not move stays."
-    )
-    return _section("Documents on a map", meaning, [_figure(figures["map"])])
-
-
-def _space(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
-    views = inspection.encoders
-    meaning = (
-        "How alike two passages are that the graph links, and two random ones. The less the two curves overlap, the"
-        " better links can be told from chance."
-    )
-    parts = [_figure(figures[f"pairs-{file_stem(view, views)}"]) for view in views]
+def _space(views: Sequence[EncoderView], drawn: Mapping[str, str]) -> list[str]:
     spread = (
         '<p class="quiet">How much of the variance the first principal components hold: a curve that rises steeply'
         " uses few dimensions.</p>"
     )
-    return _section("Linked and random pairs", meaning, [*parts, spread, _figure(figures["spectrum"])])
+    return [*(drawn[f"pairs-{file_stem(view, views)}"] for view in views), spread, drawn["spectrum"]]
 
 
 # ---------------------------------------------------------------- tokens
 
 
-def _tokens(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
+def _tokens(inspection: Inspection, drawn: Mapping[str, str]) -> list[str]:
     groups = _same_tokenizers(inspection.encoders)
     if not groups:
         return []
-    heads = [" ".join(_named(view, inspection.encoders) for view in group) for group in groups]
-    first = [group[0] for group in groups]
-    cuts = [view.tokenisation for view in first if view.tokenisation is not None]
-    measures: list[tuple[str, Callable[[Tokenisation], str], str]] = [
-        ("vocabulary", lambda cut: f"{cut.vocabulary:,}", "tokens that it has"),
-        ("used", lambda cut: f"{cut.used:,}", "different tokens in the sample"),
-        ("median", lambda cut: f"{np.median(cut.lengths):.0f}", "tokens of a passage"),
-        ("95 %", lambda cut: f"{np.percentile(cut.lengths, 95):.0f}", "of the passages have at most so many"),
-        ("cut off", lambda cut: f"{cut.cut_off:.1%}", "passages longer than the encoder reads"),
-        ("per word", lambda cut: number(cut.words.pieces, 2), "pieces of a word of prose"),
-        ("per command", lambda cut: number(cut.commands.pieces, 2), "pieces of the name of a LaTeX command"),
-        ("commands whole", lambda cut: _percent(cut.commands.whole), "names of commands that are one token"),
-        ("in formulas", lambda cut: f"{cut.in_formulas:.0%}", "of all tokens"),
-        ("unknown", lambda cut: f"{cut.unknown:.2%}", "of all tokens"),
+    heads = [" ".join(_named(view, inspection.encoders) for view in views) for _, views in groups]
+    cuts = [cut for cut, _ in groups]
+    rows = [("", [name, *map(value, cuts), _quiet(meaning)]) for name, value, meaning in _TOKEN_MEASURES]
+    return [
+        table(["", *heads, ""], rows, numeric=range(1, len(cuts) + 1), text={len(cuts) + 1}),
+        drawn["token-lengths"],
+        *_overlap_table(inspection),
+        *_command_table(inspection, cuts, heads),
+        *_example(inspection, cuts, heads),
+        *_frequent_table(cuts, heads),
     ]
-    rows = [
-        ("", [name, *(value(cut) for cut in cuts), f'<span class="quiet">{meaning}</span>'])
-        for name, value, meaning in measures
-    ]
-    parts = [
-        table(["", *heads, ""], rows, numeric=range(1, len(groups) + 1), text={len(groups) + 1}),
-        _figure(figures["token-lengths"]),
-        _overlap_table(inspection) if inspection.overlaps else "",
-        _command_table(inspection, first, heads),
-        _example(inspection, first, heads),
-        _frequent_table(first, heads),
-    ]
-    return _section("Tokens", "How each tokenizer cuts the passages, and LaTeX in them.", parts)
 
 
-def _same_tokenizers(views: Sequence[EncoderView]) -> list[list[EncoderView]]:
+def _same_tokenizers(views: Sequence[EncoderView]) -> list[tuple[Tokenisation, list[EncoderView]]]:
     """The encoders that have tokens, those with the same vocabulary and the same cuts together."""
-    groups: list[list[EncoderView]] = []
+    groups: list[tuple[Tokenisation, list[EncoderView]]] = []
     for view in views:
-        if view.tokens is None or view.tokenisation is None:
+        if (cut := view.tokenisation) is None:
             continue
-        for group in groups:
-            other = group[0]
-            assert other.tokens is not None
-            assert other.tokenisation is not None
-            same = other.tokenisation.counts == view.tokenisation.counts
-            if same and other.tokens.vocabulary == view.tokens.vocabulary:
-                group.append(view)
+        for other, same in groups:
+            if other.counts == cut.counts and other.tokens.vocabulary == cut.tokens.vocabulary:
+                same.append(view)
                 break
         else:
-            groups.append([view])
+            groups.append((cut, [view]))
     return groups
 
 
@@ -242,126 +225,75 @@ def _percent(share: float) -> str:
     return "–" if np.isnan(share) else f"{share:.0%}"
 
 
-def _overlap_table(inspection: Inspection) -> str:
-    rows = [
-        (
-            "",
-            [
-                f"{escape(first)} and {escape(second)}",
-                f"{overlap.shared:,}",
-                f"{overlap.jaccard:.0%}",
-                f"{overlap.text:.0%}",
-            ],
-        )
-        for first, second, overlap in inspection.overlaps
-    ]
+def _overlap_table(inspection: Inspection) -> list[str]:
+    rows = []
+    for first, second, overlap in inspection.overlaps:
+        shares = [f"{overlap.shared:,}", f"{overlap.jaccard:.0%}", f"{overlap.text:.0%}"]
+        rows.append(("", [f"{escape(first)} and {escape(second)}", *shares]))
     heads = ["vocabularies of", "tokens in both", "of all tokens", "of the first one's tokens in the text"]
-    return _heading("Vocabulary overlap") + table(heads, rows, numeric={1, 2, 3})
+    return [_heading("Vocabulary overlap"), table(heads, rows, numeric={1, 2, 3})] if rows else []
 
 
-def _command_table(inspection: Inspection, views: Sequence[EncoderView], heads: Sequence[str]) -> str:
-    if not inspection.commands:
-        return ""
-    tokenizers = [view.tokens for view in views if view.tokens is not None]
-    rows = [
-        (
-            "",
-            [
-                f"<code>{escape(command)}</code>",
-                f"{count:,}",
-                *(_pieces(pieces(tokens, command)) for tokens in tokenizers),
-            ],
-        )
-        for command, count in inspection.commands
-    ]
-    shown = table(["command", "count", *heads], rows, numeric={1})
-    return _heading("The most frequent LaTeX commands in pieces") + shown
+def _command_table(inspection: Inspection, cuts: Sequence[Tokenisation], heads: Sequence[str]) -> list[str]:
+    rows = []
+    for command, count in inspection.commands:
+        shown = [_pieces(pieces(cut.tokens, command)) for cut in cuts]
+        rows.append(("", [f"<code>{escape(command)}</code>", f"{count:,}", *shown]))
+    heading = _heading("The most frequent LaTeX commands in pieces")
+    return [heading, table(["command", "count", *heads], rows, numeric={1})] if rows else []
 
 
 def _pieces(tokens: Iterable[str]) -> str:
     return "".join(f'<span class="piece">{escape(token)}</span>' for token in tokens)
 
 
-def _example(inspection: Inspection, views: Sequence[EncoderView], heads: Sequence[str]) -> str:
+def _example(inspection: Inspection, cuts: Sequence[Tokenisation], heads: Sequence[str]) -> list[str]:
     if not inspection.read:
-        return ""
-    text = inspection.read[0].text
+        return []
     rows = []
-    for view, head in zip(views, heads, strict=True):
-        if view.tokens is not None:
-            cut = pieces(view.tokens, text)
-            rows.append(("", [head, str(len(cut)), _pieces(cut)]))
+    for cut, head in zip(cuts, heads, strict=True):
+        tokens = pieces(cut.tokens, inspection.read[0].text)
+        rows.append(("", [head, str(len(tokens)), _pieces(tokens)]))
     shown = table(["", "tokens", "pieces"], rows, numeric={1}, text={2})
-    return _heading("One passage, side by side") + shown
+    return [_heading("One passage, side by side"), shown]
 
 
-def _frequent_table(views: Sequence[EncoderView], heads: Sequence[str]) -> str:
+def _frequent_table(cuts: Sequence[Tokenisation], heads: Sequence[str]) -> list[str]:
     columns = [
         [
-            f'<span class="piece">{escape(token)}</span> <span class="quiet">{count / cut.counts.total():.1%}</span>'
+            f"{_pieces([token])} {_quiet(f'{count / cut.counts.total():.1%}')}"
             for token, count in cut.counts.most_common(_FREQUENT)
         ]
-        for view in views
-        if (cut := view.tokenisation) is not None
+        for cut in cuts
     ]
-    longest = max(map(len, columns))
-    filled = [column + [""] * (longest - len(column)) for column in columns]
-    rows = [("", [str(place), *cells]) for place, cells in enumerate(zip(*filled, strict=True), 1)]
-    shown = table(["", *heads], rows, numeric={0})
-    return _heading("The most frequent tokens, with their share of all") + shown
+    rows = [("", [str(place), *cells]) for place, cells in enumerate(zip_longest(*columns, fillvalue=""), 1)]
+    return [_heading("The most frequent tokens, with their share of all"), table(["", *heads], rows, numeric={0})]
 
 
-def _norms(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
-    views = [view for view in inspection.encoders if view.norms]
-    if not views:
-        return []
-    meaning = (
-        "The lengths of the token vectors before the first layer. In a static encoder the length is the weight of a"
-        " token in the mean; in a transformer rare tokens often keep the length that they had before training."
-    )
+def _norms(views: Sequence[EncoderView], drawn: Mapping[str, str]) -> list[str]:
     rows = []
     for view in views:
+        if not view.norms:
+            continue
         used = view.tokenisation.counts if view.tokenisation else view.norms
         ranked = sorted((token for token in used if token in view.norms), key=lambda token: (view.norms[token], token))
         longest = _pieces(reversed(ranked[-_NAMED_NORMS:]))
         median = f"{np.median(list(view.norms.values())):.2f}"
-        rows.append(("", [_named(view, inspection.encoders), median, longest, _pieces(ranked[:_NAMED_NORMS])]))
-    shown = table(["", "median length", "longest in the sample", "shortest"], rows, numeric={1}, text={2, 3})
-    drawn = [_figure(figures[name]) for name in ("token-norms", "norms-by-frequency")]
-    return _section("Lengths of token vectors", meaning, [*drawn, shown])
+        rows.append(("", [_named(view, views), median, longest, _pieces(ranked[:_NAMED_NORMS])]))
+    heads = ["", "median length", "longest in the sample", "shortest"]
+    shown = table(heads, rows, numeric={1}, text={2, 3})
+    return [drawn["token-norms"], drawn["norms-by-frequency"], shown] if rows else []
 
 
 # ---------------------------------------------------------------- inside the layers
 
 
-def _attention(inspection: Inspection, figures: Mapping[str, str]) -> list[str]:
+def _attention(views: Sequence[EncoderView], drawn: Mapping[str, str]) -> list[str]:
     parts: list[str] = []
-    for view in inspection.encoders:
-        if view.attention is None:
-            continue
-        stem = file_stem(view, inspection.encoders)
-        maps = [svg for name, svg in figures.items() if name.startswith(f"attention-{stem}-layer-")]
-        firsts = [svg for name, svg in figures.items() if name.startswith(f"cls-{stem}-")]
-        parts += [
-            _heading(_named(view, inspection.encoders)),
-            _figure(figures[f"attention-{stem}"]),
-            _grid(maps),
-        ]
-        parts += map(_figure, firsts)
-    if not parts:
-        return []
-    meaning = (
-        "Where the attention of a token goes, layer by layer, as a mean over heads and passages; entropy is 1 where it"
-        " goes to all tokens alike. The maps show the last layers for one passage, and what the first token looks at."
-    )
-    return _section("Attention", meaning, parts)
-
-
-def _pooling(figures: Mapping[str, str]) -> list[str]:
-    if "pooling" not in figures:
-        return []
-    meaning = (
-        "Each point is a passage: the mean length of its token vectors after the last layer, and the length of the"
-        " vector that pooling makes of them, before it is normalised. The lower a point, the less its tokens agree."
-    )
-    return _section("Pooled against token vectors", meaning, [_figure(figures["pooling"])])
+    for view in views:
+        if view.attention is not None:
+            stem = file_stem(view, views)
+            maps = [figure for name, figure in drawn.items() if name.startswith(f"attention-{stem}-layer-")]
+            firsts = [figure for name, figure in drawn.items() if name.startswith(f"cls-{stem}-")]
+            parts += [_heading(_named(view, views)), drawn[f"attention-{stem}"], _grid(maps), *firsts]
+    return parts

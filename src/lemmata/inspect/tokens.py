@@ -56,9 +56,9 @@ class Cuts(NamedTuple):
 class Tokenisation:
     """The texts of a sample as one tokenizer cuts them."""
 
+    tokens: Tokens
     lengths: Integers  # (texts,) tokens, with the special ones around a text
     max_tokens: int  # that the encoder reads
-    vocabulary: int  # tokens that it has
     used: int  # different ones in the sample
     unknown: float  # share of tokens
     in_formulas: float  # share of tokens inside $…$
@@ -99,9 +99,9 @@ def tokenise(
         progress(min(start + _BATCH, len(texts)))
     total = max(counts.total(), 1)
     return Tokenisation(
+        tokens=tokens,
         lengths=lengths,
         max_tokens=max_tokens,
-        vocabulary=len(tokens.vocabulary),
         used=len(counts),
         unknown=unknown / total,
         in_formulas=inside / total,

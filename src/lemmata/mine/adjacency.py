@@ -32,6 +32,11 @@ def adjacency(numbers: Integers, members: Integers, count: int) -> Adjacency:
     return Adjacency(np.searchsorted(keys, np.arange(count + 1) * span), keys % span)
 
 
+def both_ways(sources: Integers, targets: Integers, count: int) -> Adjacency:
+    """The neighbours of each number below `count` over edges, in either direction."""
+    return adjacency(np.concatenate((sources, targets)), np.concatenate((targets, sources)), count)
+
+
 def components(count: int, sources: Integers, targets: Integers) -> Integers:
     """For each number below `count` the smallest one that pairs connect it with, over any number of steps."""
     smallest = np.arange(count, dtype=np.int64)

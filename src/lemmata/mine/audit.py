@@ -75,68 +75,54 @@ def inspect_mined(
         for name in (concept.name, *concept.aliases)
     }
     same_anchor: set[str] = set()  # examples whose exact anchor was mined
-    anchor_records: list[int] = []  # record of each mined anchor that is a text
+    training = split.rows("train")
+    anchors: dict[str, int] = {}  # text of a mined anchor: the first record that has it
     first_record = np.full(len(ids), UNUSED, np.int64)  # of the records that use a row
     answers: list[tuple[int, Pair]] = []  # candidates: by what a record says about itself
-    training = split.rows("train")
-
-    def use(row: int, number: int) -> None:
-        first_record[row] = min(first_record[row], number)
-
-    def mined_anchors() -> Iterator[str]:
-        for number, record in enumerate(records):
-            pair, negatives = (record, ()) if isinstance(record, Pair) else record
-            for negative in negatives:
-                use(negative.row, number)
-            if split.answers and _may_answer(pair, training):
-                answers.append((number, pair))
-            else:
-                use(pair.positive, number)
-            if not isinstance(pair.anchor, str):
-                use(pair.anchor, number)
-                continue
+    for number, record in enumerate(records):
+        pair, negatives = (record, ()) if isinstance(record, Pair) else record
+        rows = [negative.row for negative in negatives]
+        if split.answers and _may_answer(pair, training):
+            answers.append((number, pair))
+        else:
+            rows.append(pair.positive)
+        if isinstance(pair.anchor, str):
+            anchors.setdefault(pair.anchor, number)
             if (same := test_anchors.get(normalise(pair.anchor))) is not None:
                 result.add("same_anchor", same, pair.anchor, str(number))
                 same_anchor.add(same)
-            if test_names and len(pair.anchor) <= LONGEST_NAME:
-                named = next((test_names[key] for key in query_keys(pair.anchor) if key in test_names), None)
-                if named is not None:
-                    result.add("same_anchor", named, pair.anchor, str(number))
-            anchor_records.append(number)
-            yield pair.anchor
-
-    def mined_texts() -> Iterator[str]:
-        """All mined anchors, which fills `first_record`, then the passages that records use."""
-        yield from mined_anchors()
-        unlinked.extend(_unlinked(answers, corpus))
-        for number, pair in unlinked:
-            use(pair.positive, number)
-        yield from _texts(corpus, np.flatnonzero((first_record < UNUSED) & ~held_out))
-
-    unlinked: list[tuple[int, Pair]] = []
-    mined = sketch(mined_texts())
+            keys = query_keys(pair.anchor) if test_names and len(pair.anchor) <= LONGEST_NAME else ()
+            for named in itertools.islice((test_names[key] for key in keys if key in test_names), 1):
+                result.add("same_anchor", named, pair.anchor, str(number))
+        else:
+            rows.append(pair.anchor)
+        first_record[rows] = np.minimum(first_record[rows], number)
+    unlinked = list(_unlinked(answers, corpus))
+    result.answers = len(answers) - len(unlinked)
+    for number, pair in unlinked:
+        first_record[pair.positive] = min(first_record[pair.positive], number)
     used = first_record < UNUSED
     for row in np.flatnonzero(used & (~training | held_out)).tolist():
         part = "no part" if split.part[row] == LEFT_OUT else PARTS[split.part[row]]
         result.add("same_passage", owner.get(row, part), ids[row], str(first_record[row]))
 
-    record_of = np.concatenate((np.array(anchor_records, np.int64), first_record[used & ~held_out]))
+    mined = sketch(itertools.chain(anchors, _texts(corpus, np.flatnonzero(used & ~held_out))))
+    record_of = np.concatenate((np.fromiter(anchors.values(), np.int64), first_record[used & ~held_out]))
     test_rows = np.flatnonzero(held_out)
     tested = sketch(itertools.chain((example.anchor for example in examples), _texts(corpus, test_rows)))
     first, _ = distinct(mined)
     matches = near_duplicate_of(tested, select(mined, first), similarity=similarity)
     for number in np.flatnonzero(matches >= 0).tolist():
-        record = str(record_of[first[matches[number]]])
+        record_number = str(record_of[first[matches[number]]])
         if number >= len(examples):
             row = int(test_rows[number - len(examples)])
-            result.add("near_passage", owner.get(row, "test"), ids[row], record)
+            result.add("near_passage", owner.get(row, "test"), ids[row], record_number)
         elif examples[number].id not in same_anchor:
-            result.add("near_anchor", examples[number].id, examples[number].anchor, record)
+            result.add("near_anchor", examples[number].id, examples[number].anchor, record_number)
     if hops and graph is not None:
         result.looked_for.append(f"neighbour within {hops}")
         for row in np.flatnonzero(_neighbours(graph, row_of, held_out, hops) & used & ~held_out).tolist():
             result.add("neighbour", "test", ids[row], str(first_record[row]))
-    result.answers = len(answers) - len(unlinked)
     return result
 
 

@@ -7,6 +7,7 @@ are about. So it is trained on general passages alone: those nearest to the corp
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,12 +20,15 @@ from lemmata.core.errors import InputError, LemmataError
 from lemmata.core.files import writing
 from lemmata.core.types import Encoder, Floats, Mask, Progress, titled
 from lemmata.core.workspace import Workspace
-from lemmata.corpus.leakage import Sketches, near_duplicate_of, sketch
+from lemmata.corpus.leakage import near_duplicate_of, sketch
 from lemmata.encode.load import load_encoder
 from lemmata.ingest.logs import jsonl_rows
-from lemmata.mine.training_sets import TrainingPart, open_training_part
+from lemmata.mine.training_sets import open_training_part
 from lemmata.search.retriever import Retriever
 
+Row = Mapping[str, Any]  # of the general corpus, as it is read
+SAMPLE = 3000  # passages of each corpus that the classifier learns from
+_BATCH = 64  # encoded between two reports: about a second on two cores
 _NEIGHBOURS = 10
 _GENERAL_WEIGHT = 0.5  # of the nearness to other general passages, which is subtracted
 _HELD_OUT = 0.2  # share of the general sample that the threshold is chosen on
@@ -127,11 +131,6 @@ def _area(scores: Floats, labels: Mask) -> float:
     return float((ranks[labels].sum() - positive * (positive + 1) / 2) / (positive * (len(labels) - positive)))
 
 
-SAMPLE = 3000  # passages of each corpus that the classifier learns from
-_BATCH = 64  # encoded between two reports: about a second on two cores
-Row = Mapping[str, Any]  # of the general corpus, as it is read
-
-
 def select_domain(
     workspace: Workspace,
     general: str | Path,
@@ -171,16 +170,18 @@ def select_domain(
             own = np.asarray(retriever.vectors.matrix[rows], np.float32)
         other = _encode(chosen, sample, workspace.progress, "encoding a sample")
         classifier = train_domain_classifier(own, other, share, generator)
-        held_out = sketch(_held_out_texts(part))
+        texts = enumerate(part.corpus.contents())
+        held_out = sketch(text for row, text in texts if not part.view.allowed[row])
     read = selected = repeats = 0
     with writing(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as stream:
-        for batch in _batches(general):
-            texts = [_content(row) for row in batch]
-            scores = classifier.scores(chosen.encode(texts))
-            inside = scores >= classifier.threshold
-            repeated = _repeats(texts, held_out, inside)
-            repeats += int(repeated.sum())
-            for place in np.flatnonzero(inside & ~repeated).tolist():
+        rows_left = _rows(general)
+        while batch := list(itertools.islice(rows_left, _BATCH)):
+            contents = [_content(row) for row in batch]
+            scores = classifier.scores(chosen.encode(contents))
+            inside = np.flatnonzero(scores >= classifier.threshold)
+            copies = near_duplicate_of(sketch(contents[place] for place in inside.tolist()), held_out)
+            repeats += int((copies >= 0).sum())
+            for place in inside[copies < 0].tolist():
                 line = {**batch[place], "domain": round(float(scores[place]), 4)}
                 stream.write(json.dumps(line, ensure_ascii=False) + "\n")
                 selected += 1
@@ -221,17 +222,6 @@ def _content(row: Row) -> str:
     return titled(*values) if all(isinstance(value, str) for value in values) else ""
 
 
-def _batches(general: Path) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in _rows(general):
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
 def _sample(general: Path, generator: np.random.Generator, progress: Progress) -> tuple[list[str], int]:
     """The texts of a random sample, every line with the same chance (reservoir sampling), and the number of skips."""
     skips: list[int] = []
@@ -252,19 +242,3 @@ def _encode(encoder: Encoder, texts: Sequence[str], progress: Progress, what: st
         progress(what, start, len(texts))
         vectors.append(encoder.encode(texts[start : start + _BATCH]))
     return np.concatenate(vectors)
-
-
-def _held_out_texts(part: TrainingPart) -> Iterator[str]:
-    held_out = ~part.view.allowed
-    for row, text in enumerate(part.corpus.contents()):
-        if held_out[row]:
-            yield text
-
-
-def _repeats(texts: Sequence[str], held_out: Sketches, inside: Mask) -> Mask:
-    """Which of the selected texts are nearly equal to a held-out one."""
-    repeated = np.zeros(len(texts), bool)
-    places = np.flatnonzero(inside)
-    if len(places) and len(held_out):
-        repeated[places] = near_duplicate_of(sketch(texts[place] for place in places.tolist()), held_out) >= 0
-    return repeated

@@ -206,9 +206,6 @@ class RecordTexts:
             pair, others = parts_of(record, negatives)
             ends = [pair.positive] if isinstance(pair.anchor, str) else [pair.positive, pair.anchor]
             rows.update(map(int, [*ends, *(negative.row for negative in others)]))
-        self._read(rows)
-
-    def _read(self, rows: set[int]) -> None:
         if len(self.passages) + len(rows) > CACHE:
             self.passages = {row: self.passages[row] for row in rows if row in self.passages}
             self.indexed = {row: self.indexed[row] for row in self.passages}

@@ -50,7 +50,7 @@ def content_of(passage: Passage) -> str:
 class TrainingView:
     """One part of a corpus and its graph."""
 
-    source: _Guard  # refuses rows of other parts, except answers
+    guard: _Guard  # refuses rows of other parts, except answers
     allowed: Mask  # (n rows,) the rows of this part
     rows: Integers  # the allowed rows, ascending
     row_of: Mapping[str, int]  # id of an allowed passage: its row
@@ -69,7 +69,7 @@ class TrainingView:
         A title, section or metadata that is the name of a concept of another part is empty; text and proof are
         without the names of references. An answer has only its text and title.
         """
-        return self.source.passages(rows)
+        return self.guard.passages(rows)
 
     def read(self, rows: Sequence[int]) -> Iterator[tuple[int, Passage]]:
         """Many rows with their passages, in the given order, read in batches."""
@@ -85,11 +85,11 @@ class TrainingView:
 
     def answer_links(self) -> Iterator[tuple[int, str, str]]:
         """Links of the part's passages that lead to answers: row, relation, id of a passage or of its document."""
-        return self.source.answer_links(self.rows.tolist())
+        return self.guard.answer_links(self.rows.tolist())
 
     def may_query(self, text: str) -> bool:
         """Whether a query names no concept of another part."""
-        return self.source.may_query(text)
+        return self.guard.may_query(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _Guard:
     Removes from records what the part may not name: passages, documents and concepts of other parts.
     """
 
-    _source: PassageSource
+    _corpus: PassageSource
     _allowed: Mask
     _answers: Mask
     _answer_ids: Collection[str]  # of answers and of their documents
@@ -113,11 +113,11 @@ class _Guard:
                 raise LeakageError(f"row {row} belongs to another part of the split")
         return [
             self._answer(passage.bare()) if self._answers[row] else self._passage(passage.bare())
-            for row, passage in zip(requested, self._source.passages(requested), strict=True)
+            for row, passage in zip(requested, self._corpus.passages(requested), strict=True)
         ]
 
     def answer_links(self, rows: Sequence[int]) -> Iterator[tuple[int, str, str]]:
-        for row, passage in in_batches(self._source.passages, rows) if self._answer_ids else ():
+        for row, passage in in_batches(self._corpus.passages, rows) if self._answer_ids else ():
             for link in passage.links if self._allowed[row] else ():
                 if link.target is not None and link.target in self._answer_ids:
                     yield row, link.relation, link.target
@@ -157,7 +157,7 @@ class _Guard:
 
 
 def training_view(
-    source: PassageSource,
+    corpus: PassageSource,
     split: Split,
     part: str = "train",
     *,
@@ -177,22 +177,22 @@ def training_view(
       its rows, documents and edges.
     """
     allowed = split.rows(part)
-    ids = source.ids()
+    ids = corpus.ids()
     if len(allowed) != len(ids):
         raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
     rows = np.flatnonzero(allowed).astype(np.int64)
     row_of = {ids[row]: row for row in rows.tolist()}
     answers = ~allowed & (split.answers and part == "train")
     answer_of = {ids[row]: row for row in np.flatnonzero(answers).tolist()}
-    numbers = source.document_numbers()
-    document_ids = source.document_ids()
+    numbers = corpus.document_numbers()
+    document_ids = corpus.document_ids()
     inside = {document_ids[number] for number in np.unique(numbers[allowed]).tolist()}
-    documents = {document.id: document for document in source.documents()
+    documents = {document.id: document for document in corpus.documents()
                  if document.id in inside or document.kind == "location"}  # fmt: skip
     concepts = concepts or {}
     foreign = (concept for concept in concepts.values() if split.part_of(concept.id) != part)
     guard = _Guard(
-        source,
+        corpus,
         allowed,
         answers,
         {*answer_of, *(document_ids[number] for number in np.unique(numbers[answers]).tolist())},
@@ -224,7 +224,7 @@ def training_view(
         stays &= _evident_edges(graph, own_concepts, row_of, edges)
     nodes = [node if shown else "" for node, shown in zip(graph.nodes, visible.tolist(), strict=True)]
     return TrainingView(
-        source=guard,
+        guard=guard,
         allowed=allowed,
         rows=rows,
         row_of=row_of,

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.errors import InputError, LeakageError
-from lemmata.core.types import Floats, Graph, Index, Integers, Mask, Negative, Pair, Triplet
-from lemmata.mine.adjacency import Adjacency, adjacency, components, edges_of
+from lemmata.core.types import Floats, Index, Integers, Mask, Negative, Pair, Triplet
+from lemmata.mine.adjacency import Adjacency, adjacency, both_ways, components, edges_of
 from lemmata.mine.material import TrainingView
 from lemmata.vectors.exact import ExactIndex, Matrix
 
@@ -164,12 +164,11 @@ def _blocks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 
 def _check(block: Sequence[Pair], view: TrainingView, encode: Encode | None) -> None:
-    def inside(row: int, *masks: Mask) -> bool:
-        return any(0 <= row < len(mask) and mask[row] for mask in masks)
+    def outside(rows: Iterable[int], mask: Mask) -> set[int]:
+        return {row for row in rows if not (0 <= row < len(mask) and mask[row])}
 
-    anchors = {pair.anchor for pair in block if isinstance(pair.anchor, int)}
-    foreign = {row for row in anchors if not inside(row, view.allowed)}
-    foreign |= {pair.positive for pair in block if not inside(pair.positive, view.allowed, view.answers)}
+    foreign = outside((pair.anchor for pair in block if isinstance(pair.anchor, int)), view.allowed)
+    foreign |= outside((pair.positive for pair in block), view.allowed | view.answers)
     if foreign:
         raise LeakageError(f"rows {sorted(foreign)[:5]} of the pairs belong to another part of the split")
     if encode is None and any(isinstance(pair.anchor, str) for pair in block):
@@ -208,12 +207,12 @@ def _propose(
         products = vectors[matches].astype(np.float32, copy=False) @ point
         order = np.lexsort((matches, -products))
         close = dense[place] >= 0
-        sides = [(matches[order], products[order]), (dense[place][close], cosines[place][close])]
+        sizes = len(matches), int(close.sum())
         proposed[anchor] = _Candidates(
-            np.concatenate([rows for rows, _ in sides]),
-            np.concatenate([values for _, values in sides]),
-            np.concatenate([np.arange(1, len(rows) + 1) for rows, _ in sides]),
-            np.repeat(np.arange(len(sides)), [len(rows) for rows, _ in sides]),
+            np.concatenate((matches[order], dense[place][close])),
+            np.concatenate((products[order], cosines[place][close])),
+            np.concatenate([np.arange(1, size + 1) for size in sizes]),
+            np.repeat((0, 1), sizes),
         )
     return proposed
 
@@ -236,7 +235,8 @@ class _NegativeSampler:
         self._node_of = np.full(len(view.allowed), -1, np.int64)
         inside = np.flatnonzero(view.node_rows >= 0)
         self._node_of[view.node_rows[inside]] = inside
-        self._edges = _both_ways(view.graph)
+        edges = edges_of(view.graph, RELATIONS)
+        self._edges = both_ways(view.graph.sources()[edges], view.graph.indices[edges], len(view.graph.nodes))
         self._topics, self._rows_of_topic = _topics(view)
         self._linked = lru_cache(_CACHED_NEIGHBOURS)(self._neighbours)
         self._runs = lru_cache(_CACHED_TEXTS)(self._read_runs)
@@ -370,13 +370,6 @@ def _places(view: TrainingView) -> tuple[Adjacency, Adjacency]:
     about &= (logs <= WIDEST_NODE)[graph.indices]
     places, members = graph.indices[about], rows[about]
     return adjacency(members, places, len(view.allowed)), adjacency(places, members, len(graph.nodes))
-
-
-def _both_ways(graph: Graph) -> Adjacency:
-    """The neighbours of each node over RELATIONS, in either direction."""
-    edges = edges_of(graph, RELATIONS)
-    sources, targets = graph.sources()[edges], graph.indices[edges]
-    return adjacency(np.concatenate((sources, targets)), np.concatenate((targets, sources)), len(graph.nodes))
 
 
 def _topics(view: TrainingView) -> tuple[Adjacency, Adjacency]:

@@ -8,17 +8,18 @@ both papers, so there are as many negatives as positives.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError
 from lemmata.core.types import Floats, Index, Integers, Negative, Pair, Triplet, Vectors
-from lemmata.mine.adjacency import Adjacency, adjacency, edges_of
+from lemmata.mine.adjacency import adjacency, both_ways, edges_of
 from lemmata.mine.material import TrainingView
 from lemmata.mine.pairs import PassageTable, linked_rows, read_table
 from lemmata.vectors.ann import AnnIndex
@@ -88,83 +89,82 @@ def graph_triplets(
             f"neighbours up to rank {last} and {options.easy} easy negatives need {last + options.easy + 1} different "
             f"passages of {options.shortest} characters in the graph; there are {len(rows)}"
         )
-    linked = _links_between(view, table, rows)
+    anchors = itertools.chain(
+        _location_anchors(view, vectors, texts or {}, rows), _passage_anchors(view, table, rows, matrix)
+    )
     with tempfile.TemporaryDirectory() as folder:
         index: Index = ExactIndex(matrix)
         if len(rows) > _EXACT_ANCHORS and last <= _ANN_RANKS:
             index = AnnIndex.build(matrix, Path(folder) / "neighbours", threads=1)  # more are not repeatable
-        yield from _location_triplets(view, vectors, options, texts or {}, rows, index)
-        for start in range(0, len(rows), _BLOCK):
-            nearest, scores = index.search(matrix[start : start + _BLOCK], last + 1)
-            for place, (near, score) in enumerate(zip(nearest, scores, strict=True), start):
-                others = np.flatnonzero(near != place)[:last]
-                near, score = near[others], score[others]
-                anchor, excluded = int(rows[place]), linked.of(np.array([place]))
-                positives = _positives(options, anchor, near, score, rows)
-                taken = np.union1d(np.append(near, place), excluded)
-                drawn = _draw(_generator(options.seed, table, anchor), len(rows), taken, options.easy)
-                yield from _combined(positives, _negatives(options, near, score, rows, excluded, drawn))
+        while block := list(itertools.islice(anchors, _BLOCK)):
+            nearest, scores = index.search(np.stack([anchor.point for anchor in block]), last + 1)
+            for anchor, near, cosines in zip(block, nearest, scores, strict=True):
+                others = np.flatnonzero(near != anchor.place)[:last]
+                yield from _neighbour_triplets(options, anchor, near[others], cosines[others], rows)
 
 
-def _positives(
-    options: GraphTripletOptions, anchor: int | str, near: Integers, scores: Floats, rows: Integers
-) -> list[Pair]:
-    """The anchor with its neighbours in the band of the positives; `near` are places in `rows`."""
-    return [
-        Pair(anchor, int(rows[near[n]]), "graph_triplets", "neighbour", f"rank {n + 1}, cosine {scores[n]:.2f}")
+class _Anchor(NamedTuple):
+    """What gets neighbours: a passage, or the text of a location."""
+
+    name: int | str  # row, or text
+    place: int  # in the rows that can be sampled; -1 for a location
+    point: Floats  # (dim,) its unit vector
+    linked: Integers  # places that have an edge with it
+    key: int  # the hash of its id, which decides what is drawn for it
+
+
+def _neighbour_triplets(
+    options: GraphTripletOptions, anchor: _Anchor, near: Integers, cosines: Floats, rows: Integers
+) -> Iterator[Triplet]:
+    """The triplets of one anchor; `near` are the places of its neighbours in `rows`, nearest first."""
+    positives = [
+        Pair(anchor.name, int(rows[near[n]]), "graph_triplets", "neighbour", f"rank {n + 1}, cosine {cosines[n]:.2f}")
         for n in range(options.positive_rank - options.positives, options.positive_rank)
     ]
-
-
-def _negatives(
-    options: GraphTripletOptions,
-    near: Integers,
-    scores: Floats,
-    rows: Integers,
-    excluded: Integers,
-    drawn: Sequence[int],
-) -> list[Negative]:
-    """The neighbours in the band of the hard negatives that have no edge with the anchor, and the random ones."""
     hard = [
-        Negative(int(rows[near[n]]), "graph", f"rank {n + 1}", float(scores[n]))
+        Negative(int(rows[near[n]]), "graph", f"rank {n + 1}", float(cosines[n]))
         for n in range(options.hard_rank - options.hard, options.hard_rank)
-        if near[n] not in excluded
+        if near[n] not in anchor.linked
     ]
-    return hard + [Negative(int(rows[other]), "random", f"beyond rank {len(near)}") for other in drawn]
+    taken = np.union1d(near if anchor.place < 0 else np.append(near, anchor.place), anchor.linked)
+    drawn = _draw(np.random.default_rng((options.seed, anchor.key)), len(rows), taken, options.easy)
+    easy = [Negative(int(rows[other]), "random", f"beyond rank {len(near)}") for other in drawn]
+    yield from _combined(positives, hard + easy)
 
 
-def _location_triplets(
-    view: TrainingView,
-    vectors: Vectors,
-    options: GraphTripletOptions,
-    texts: Mapping[str, str],
-    rows: Integers,
-    index: Index,
-) -> Iterator[Triplet]:
-    """Triplets whose anchor is the text of a location, by the order of the ids."""
-    graph = view.graph
-    nodes = [number for number, name in enumerate(graph.nodes) if graph.kinds[number] == "location" and texts.get(name)]
-    nodes = [number for number in nodes if np.linalg.norm(vectors.matrix[number]) > 0]
-    nodes.sort(key=lambda number: graph.nodes[number])
-    place_of = np.full(len(view.allowed), -1, np.int64)
-    place_of[rows] = np.arange(len(rows))
+def _passage_anchors(view: TrainingView, table: PassageTable, rows: Integers, matrix: Floats) -> Iterator[_Anchor]:
+    """All rows that can be sampled. Linked are those with an edge or a link with each other, in either direction."""
+    place_of = _places(view, rows)
+    relations = {*view.graph.relations, *table.links}
+    sources, targets = (place_of[end] for end in linked_rows(view, table, relations))
+    inside = (sources >= 0) & (targets >= 0)
+    linked = both_ways(sources[inside], targets[inside], len(rows))
+    for place, row in enumerate(rows.tolist()):
+        yield _Anchor(row, place, matrix[place], linked.of(np.array([place])), int(table.names[row]))
+
+
+def _location_anchors(
+    view: TrainingView, vectors: Vectors, texts: Mapping[str, str], rows: Integers
+) -> Iterator[_Anchor]:
+    """The texts of locations that logs report about, by the order of their ids; nothing else is known of the others."""
+    graph, place_of = view.graph, _places(view, rows)
     about = edges_of(graph, ("reports_about",)) & (view.node_rows[graph.sources()] >= 0)
     logs = place_of[view.node_rows[graph.sources()[about]]]
     linked = adjacency(graph.indices[about][logs >= 0], logs[logs >= 0], len(graph.nodes))
-    last = max(options.positive_rank, options.hard_rank if options.hard else 0)
-    for start in range(0, len(nodes), _BLOCK):
-        block = nodes[start : start + _BLOCK]
-        points = np.asarray(vectors.matrix[block], np.float32)
-        nearest, scores = index.search(points / np.linalg.norm(points, axis=1, keepdims=True), last)
-        for node, near, score in zip(block, nearest, scores, strict=True):
-            excluded = linked.of(np.array([node]))
-            if not len(excluded):
-                continue  # nothing is known about it but its name
-            positives = _positives(options, texts[graph.nodes[node]], near, score, rows)
-            name = int.from_bytes(hashlib.blake2b(graph.nodes[node].encode(), digest_size=8).digest(), "little")
-            generator = np.random.default_rng((options.seed, name))  # as for passages: by its id
-            drawn = _draw(generator, len(rows), np.union1d(near, excluded), options.easy)
-            yield from _combined(positives, _negatives(options, near, score, rows, excluded, drawn))
+    named = ((name, node) for node, name in enumerate(graph.nodes) if graph.kinds[node] == "location")
+    for name, node in sorted(named):
+        vector, reports = np.asarray(vectors.matrix[node], np.float32), linked.of(np.array([node]))
+        length = np.linalg.norm(vector)
+        if texts.get(name) and length > 0 and len(reports):
+            key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+            yield _Anchor(texts[name], -1, vector / length, reports, key)
+
+
+def _places(view: TrainingView, rows: Integers) -> Integers:
+    """The place of each row of the corpus in `rows`, else -1."""
+    place_of = np.full(len(view.allowed), -1, np.int64)
+    place_of[rows] = np.arange(len(rows))
+    return place_of
 
 
 def _check_bands(options: GraphTripletOptions) -> None:
@@ -191,26 +191,10 @@ def _embedded(view: TrainingView, vectors: Vectors, shortest: int, table: Passag
     return np.asarray(view.node_rows[nodes[first]], np.int64), np.ascontiguousarray(matrix[first], np.float32)
 
 
-def _links_between(view: TrainingView, table: PassageTable, rows: Integers) -> Adjacency:
-    """Which of the rows have an edge or a link with each other, in either direction, as places in `rows`."""
-    place_of = np.full(len(view.allowed), -1, np.int64)
-    place_of[rows] = np.arange(len(rows))
-    relations = {*view.graph.relations, *table.links}
-    anchors, targets = (place_of[end] for end in linked_rows(view, table, relations))
-    inside = (anchors >= 0) & (targets >= 0)
-    anchors, targets = anchors[inside], targets[inside]
-    return adjacency(np.concatenate((anchors, targets)), np.concatenate((targets, anchors)), len(rows))
-
-
 def _combined(pairs: Sequence[Pair], negatives: Sequence[Negative]) -> Iterator[Triplet]:
     """Each positive with one negative; the shorter list is repeated."""
     for number in range(max(len(pairs), len(negatives)) if pairs and negatives else 0):
         yield Triplet(pairs[number % len(pairs)], (negatives[number % len(negatives)],))
-
-
-def _generator(seed: int, table: PassageTable, anchor: int) -> np.random.Generator:
-    """A generator for each anchor, so that what it draws does not depend on the others."""
-    return np.random.default_rng((seed, int(table.names[anchor])))
 
 
 def _draw(generator: np.random.Generator, size: int, excluded: Integers, count: int) -> list[int]:
@@ -259,7 +243,8 @@ def citation_triplets(view: TrainingView, options: CitationTripletOptions | None
     anchors, targets = anchors[anchors != targets], targets[anchors != targets]
     cites, cited_by = adjacency(anchors, targets, len(rows)), adjacency(targets, anchors, len(rows))
     for anchor in np.flatnonzero(np.diff(cites.starts)).tolist():
-        generator = _generator(options.seed, table, int(rows[anchor]))
+        # a generator for each anchor, so that what it draws does not depend on the others
+        generator = np.random.default_rng((options.seed, int(table.names[rows[anchor]])))
         cited = cites.of(np.array([anchor]))
         near = np.union1d(np.append(cited, anchor), cited_by.of(np.array([anchor])))
         second = np.setdiff1d(cites.of(cited), near)

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 
 from lemmata.core.types import Passage
-from lemmata.graph.concepts.candidates import Candidate, find_defined_terms, note_name
-from lemmata.graph.concepts.german import GERMAN_RESULTS, gender, german_key, result_noun
-from lemmata.graph.concepts.terms import mask
+from lemmata.graph.concepts.candidates import Candidate, note_name
+from lemmata.graph.concepts.german import GERMAN_RESULTS, gender, result_noun
 from lemmata.mine.queries.wording import Pick, Query
 
 _ARTICLE = {"m": "der", "f": "die", "n": "das"}
@@ -36,8 +35,6 @@ def _what_it_says(name: str, rule: str, pick: Pick) -> Query:
 
 def german_named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
     """A statement with a name: `Lagrange` at a theorem asks for the `Satz von Lagrange`."""
-    if passage.kind in ("chunk", "exercise"):
-        return
     name, _ = note_name(passage.title, passage.kind, german=True)
     if not name or re.search(r"\d", name):
         return
@@ -94,20 +91,8 @@ _SUBJECT = (
 )
 
 
-def german_defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
-    """Terms that a German passage defines: up to three of a definition, the first of any other passage."""
-    seen_keys: set[str] = set()
-    for term in find_defined_terms(passage, mask(passage.text), passage.id.endswith("@1")):
-        key = german_key(term.name)
-        if key in seen_keys or result_noun(term.name) or term.rule == "stress":
-            continue
-        seen_keys.add(key)
-        if len(seen_keys) > (3 if passage.kind == "definition" else 1):
-            return
-        yield from _ask_for(term, pick)
-
-
-def _ask_for(term: Candidate, pick: Pick) -> Iterator[Query]:
+def german_term_queries(term: Candidate, pick: Pick) -> Iterator[Query]:
+    """Queries for a term that a German passage defines."""
     name = term.name
     if term.kind == "definition":
         subject = re.search(rf"{_SUBJECT} heißt (?:dann |auch )?{re.escape(name)}\b", term.sentence)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lemmata.core.types import Document, Pair, Passage
 from lemmata.core.words import language_of
@@ -51,7 +51,7 @@ def rule_queries(view: TrainingView, options: QueryOptions | None = None) -> Ite
             yield row, passage, view.documents.get(passage.document) if short else None
 
     repeats: Counter[bytes] = Counter()
-    ask = partial(_row_queries, frequency, len(view.rows), options)
+    ask = partial(_ask, frequency=frequency, passages=len(view.rows), options=options)
     for (row, *_), queries in cluster_map(ask, with_documents(), batch=_BATCH):
         for query in queries:
             key = hashlib.blake2b(query.text.casefold().encode(), digest_size=8).digest()
@@ -60,11 +60,9 @@ def rule_queries(view: TrainingView, options: QueryOptions | None = None) -> Ite
                 yield Pair(query.text, row, "queries", query.style, query.rule)
 
 
-def _row_queries(
-    frequency: Mapping[str, int], passages: int, options: QueryOptions, item: tuple[int, Passage, Document | None]
-) -> list[Query]:
+def _ask(item: tuple[int, Passage, Document | None], **given: Any) -> list[Query]:
     _, passage, document = item
-    return passage_queries(passage, frequency, passages, document=document, options=options)
+    return passage_queries(passage, document=document, **given)
 
 
 def passage_queries(
@@ -90,12 +88,13 @@ def passage_queries(
     if passage.kind == "log":
         candidates += log_queries(passage, pick)
     else:
-        candidates += named_result(passage, pick)
+        german = language_of(mask(passage.text)) == "de"
+        candidates += named_result(passage, pick, german)
         if document is not None and document.title and passage.id.endswith("@1"):
-            candidates += title_query(document.title, pick, language_of(mask(passage.text)) == "de")
-        candidates += defined_terms(passage, pick)
+            candidates += title_query(document.title, pick, german)
+        candidates += defined_terms(passage, pick, german)
         if passage.kind not in _PROSE:
-            candidates += keywords(passage, frequency, passages)
+            candidates += keywords(passage, frequency, passages, german)
     styles = parse_styles(options.styles, ("question", "keyword"))
     prose = re.sub(r"\$(?:[^$\\]|\\.)*\$", " ", passage.text)
     queries: dict[str, Query] = {}

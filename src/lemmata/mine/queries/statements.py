@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lemmata.core.types import Passage
-from lemmata.core.words import GENERIC_NOUNS, language_of
-from lemmata.graph.concepts.candidates import content_runs, find_defined_terms, note_name
+from lemmata.core.words import GENERIC_NOUNS
+from lemmata.graph.concepts.candidates import Candidate, content_runs, find_defined_terms, note_name
+from lemmata.graph.concepts.german import german_key, result_noun
 from lemmata.graph.concepts.terms import key_of, mask, normal, result_kind
 from lemmata.latex.readable import readable
-from lemmata.mine.queries.german import german_defined_terms, german_named_result, german_noun_run, german_title_query
+from lemmata.mine.queries.german import german_named_result, german_noun_run, german_term_queries, german_title_query
 from lemmata.mine.queries.wording import Pick, Query, definite, is_plural, lower_first, what_is, with_article
 
 
@@ -23,12 +24,12 @@ def _what_it_says(name: str, rule: str, pick: Pick) -> Query:
     return Query(text, "question", rule)
 
 
-def named_result(passage: Passage, pick: Pick) -> Iterator[Query]:
+def named_result(passage: Passage, pick: Pick, german: bool) -> Iterator[Query]:
     """A statement with a name: `Gordon, 1961` at a theorem asks for `Gordon's theorem`."""
-    if language_of(mask(passage.text)) == "de":
-        yield from german_named_result(passage, pick)
-        return
     if passage.kind in ("chunk", "exercise"):
+        return
+    if german:
+        yield from german_named_result(passage, pick)
         return
     name, certainty = note_name(passage.title.replace("’", "'"), passage.kind)
     if " " not in name or re.search(r"\d", name):
@@ -58,7 +59,7 @@ _NO_SUBJECT = re.compile(
 )
 
 
-def title_query(title: str, pick: Pick, german: bool = False) -> Iterator[Query]:
+def title_query(title: str, pick: Pick, german: bool) -> Iterator[Query]:
     """What a short article with this title answers; nothing for titles such as `Notes` or `1.2 Products`."""
     title = " ".join(re.sub(r"\([^()]*\)", " ", readable(title)).split())
     if len(title.split()) > 12 or not re.search(r"[^\W\d_]{2}", title):
@@ -102,35 +103,38 @@ def _letter(formula: str) -> str:
     return re.sub(r"\s+", "", re.split(r"[:,]|\\(?:in|to|subset)\b", formula.lstrip(" ("))[0])
 
 
-def defined_terms(passage: Passage, pick: Pick) -> Iterator[Query]:
+def defined_terms(passage: Passage, pick: Pick, german: bool) -> Iterator[Query]:
     """Terms that a passage defines: up to three of a definition, the first of any other passage."""
-    if language_of(mask(passage.text)) == "de":
-        yield from german_defined_terms(passage, pick)
-        return
-    opening = passage.id.endswith("@1")
+    key_in, is_result = (german_key, result_noun) if german else (key_of, result_kind)
     introduced = {}
     for match in _INTRODUCED.finditer(passage.text):
         noun = (match["noun"] or match["noun_before"]).replace("$", "")
         introduced[_letter(match["formula"] or match["formula_behind"])] = noun[0].lower() + noun[1:]
     seen_keys: set[str] = set()
-    for term in find_defined_terms(passage, mask(passage.text), opening):
-        name = term.name
-        if key_of(name) in seen_keys or result_kind(name) or term.rule == "stress":
+    for term in find_defined_terms(passage, mask(passage.text), passage.id.endswith("@1")):
+        key = key_in(term.name)
+        if key in seen_keys or is_result(term.name) or term.rule == "stress":
             continue
-        seen_keys.add(key_of(name))
+        seen_keys.add(key)
         if len(seen_keys) > (3 if passage.kind == "definition" else 1):
             return
-        if term.kind == "definition":
-            subject = re.search(rf"\$([^$]+)\$ (?:is|are)\b[^$]*\b{re.escape(name)}", term.sentence)
-            noun = introduced.get(_letter(subject[1]), "") if subject else ""
-            if not noun:
-                continue
-            yield Query(f"What does it mean for {noun} to be {name}?", "question", "defined")
-            name = f"{name} {noun.split(' of ')[0].split()[-1]}"
-        elif " " in name or re.search(rf"\ban? {re.escape(name)}\b", term.sentence, re.IGNORECASE):
-            yield Query(what_is(name), "question", "defined")  # of `the length`, only the passage knows which
-        if " " in name:
-            yield Query(pick("defined", f"definition of {name}", f"{name} definition"), "keyword", "defined")
+        yield from german_term_queries(term, pick) if german else _term_queries(term, introduced, pick)
+
+
+def _term_queries(term: Candidate, introduced: Mapping[str, str], pick: Pick) -> Iterator[Query]:
+    """Queries for a defined term; `introduced` are the nouns of the symbols of its passage."""
+    name = term.name
+    if term.kind == "definition":
+        subject = re.search(rf"\$([^$]+)\$ (?:is|are)\b[^$]*\b{re.escape(name)}", term.sentence)
+        noun = introduced.get(_letter(subject[1]), "") if subject else ""
+        if not noun:
+            return
+        yield Query(f"What does it mean for {noun} to be {name}?", "question", "defined")
+        name = f"{name} {noun.split(' of ')[0].split()[-1]}"
+    elif " " in name or re.search(rf"\ban? {re.escape(name)}\b", term.sentence, re.IGNORECASE):
+        yield Query(what_is(name), "question", "defined")  # of `the length`, only the passage knows which
+    if " " in name:
+        yield Query(pick("defined", f"definition of {name}", f"{name} definition"), "keyword", "defined")
 
 
 # ---------------------------------------------------------------- key words
@@ -156,9 +160,8 @@ def normal_words(passage: Passage) -> set[str]:
     return {normal(word) for run in content_runs(mask(passage.text)) for word, _ in run}
 
 
-def keywords(passage: Passage, frequency: Mapping[str, int], passages: int) -> Iterator[Query]:
+def keywords(passage: Passage, frequency: Mapping[str, int], passages: int, german: bool) -> Iterator[Query]:
     """Up to three of the rarest runs of content words, seven words at most, in the order of the text."""
-    german = language_of(mask(passage.text)) == "de"
     runs: dict[str, tuple[float, int, str]] = {}  # normal words: minus rarity, place, words
     for place, run in enumerate(content_runs(mask(re.sub(r"\([^()$]*\)", " ", passage.text)))):
         words = [word for word, _ in run]
