@@ -43,9 +43,8 @@ class Allowance:
         if cost and not price:
             raise ConfigError("a cap on the cost needs the price of a million tokens: price in [index]")
         self.price = price
-        self._caps = " and ".join(
-            ([f"{tokens:,} tokens"] if tokens else []) + ([f"a cost of {cost:g}"] if cost else [])
-        )
+        caps = (f"{tokens:,} tokens" if tokens else "", f"a cost of {cost:g}" if cost else "")
+        self._caps = " and ".join(filter(None, caps))
         # a hair more, since sums of cents do not add up exactly
         self._most = min(tokens or math.inf, cost / price * 1e6 * (1 + 1e-9) if cost else math.inf)
         self.calls = self.tokens = 0
@@ -129,7 +128,7 @@ class RemoteEncoder:
             start = 0
             while start < len(batch):
                 part = batch[start : start + self._allowance.fitting(batch[start:])]
-                for text, vector in zip(part, self._embed(part), strict=True):
+                for text, vector in zip(part, self._service.call(partial(self._request, part)), strict=True):
                     vectors[text] = vector
                     if self._cache:
                         self._cache.write(self._key(role, text), vector.tobytes())
@@ -161,9 +160,6 @@ class RemoteEncoder:
         # with the address: services give their models the same names, such as "default"
         return cache_key(self._service.url, self.name, role, text)
 
-    def _embed(self, batch: list[str]) -> Floats:
-        return self._service.call(partial(self._request, batch))
-
     def _request(self, batch: list[str]) -> Floats:
         body = {"model": self._service.model, "input": batch, "encoding_format": "float"}
         if self._allowance.fitting(batch) < len(batch):  # after a failed call that counted
@@ -181,8 +177,7 @@ class RemoteEncoder:
         norms = np.linalg.norm(matrix, axis=1, keepdims=True)
         if not np.isfinite(norms).all() or not norms.all():
             raise CallError("a vector of the answer is zero or not finite", retry=True)
-        normalised: Floats = matrix / norms
-        return normalised
+        return np.asarray(matrix / norms, np.float32)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -160,21 +160,25 @@ def write_static(
     np.save(folder / "vectors.npy", np.rint(vectors / scales[:, None]).astype(np.int8))
     np.save(folder / "scales.npy", scales.astype(np.float32))
     (folder / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
-    sha256 = static_sha256(folder)
     settings = {
-        "name": f"{name}-static-{sha256[:8]}",
+        "name": name,
         "dimension": vectors.shape[1],
         "max_tokens": max_tokens,
         "pooling": ["mean"],
         "prompts": {"query": "", "passage": "", **(prompts or {})},
         "precision": "int8",
     }
-    write_atomically(folder / "encoder.json", (json.dumps(settings, indent=2) + "\n").encode())
+    _write_settings(folder, settings)
 
 
 def rename_static(folder: Path, name: str) -> None:
     """Give a static encoder another name; the hash of its vectors stays behind it."""
-    settings = {**static_settings(folder), "name": f"{name}-static-{static_sha256(folder)[:8]}"}
+    _write_settings(folder, {**static_settings(folder), "name": name})
+
+
+def _write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """With a hash of the vectors behind the name."""
+    settings = {**settings, "name": f"{settings['name']}-static-{static_sha256(folder)[:8]}"}
     write_atomically(folder / "encoder.json", (json.dumps(settings, indent=2) + "\n").encode())
 
 

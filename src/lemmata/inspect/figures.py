@@ -88,37 +88,25 @@ def _overlaps(comparison: Comparison, colour: int) -> str:
     kept = np.rint(comparison.overlaps * comparison.k).astype(np.int64)
     shares = np.bincount(kept, minlength=comparison.k + 1) / len(kept)
     points = [(float(number), share) for number, share in enumerate(shares.tolist())]
-    return line_chart(
-        LineChart(
-            f"Neighbours kept from {comparison.before} to {comparison.after}",
-            f"of the {comparison.k} nearest neighbours, how many stayed",
-            "share of passages",
-            [Curve(points, colour=colour % COLOURS)],
-            (0, comparison.k),
-            (0, max(shares.tolist()) * 1.08),
-            (float(kept.mean()), f"mean {kept.mean():.1f}"),
-        )
+    chart = LineChart(
+        f"Neighbours kept from {comparison.before} to {comparison.after}",
+        f"of the {comparison.k} nearest neighbours, how many stayed",
+        "share of passages",
+        [Curve(points, colour=colour % COLOURS)],
+        (0, comparison.k),
+        (0, max(shares.tolist()) * 1.08),
+        (float(kept.mean()), f"mean {kept.mean():.1f}"),
     )
+    return line_chart(chart)
 
 
 def _cosines(inspection: Inspection, view: EncoderView, values: Sequence[Sequence[float]], colour: int) -> str:
     low = min(0.0, *(float(matrix.min()) for matrix in inspection.cosines))
-    labels = [
-        f"{_short(passage.title or passage.id)} · {number}" for number, passage in enumerate(inspection.chosen, 1)
-    ]
-    return heat_map(
-        HeatMap(
-            view.label,
-            values,
-            labels,
-            [str(number) for number in range(1, len(values) + 1)],
-            (low, 1.0),
-            "cosine; framed: linked in the graph" if inspection.linked else "cosine",
-            [cell for a, b in inspection.linked for cell in ((a, b), (b, a))],
-            colour,
-            numbers=True,
-        )
-    )
+    labels = [f"{_short(item.title or item.id)} · {number}" for number, item in enumerate(inspection.chosen, 1)]
+    numbers = [str(number) for number in range(1, len(values) + 1)]
+    scale = "cosine; framed: linked in the graph" if inspection.linked else "cosine"
+    framed = [cell for a, b in inspection.linked for cell in ((a, b), (b, a))]
+    return heat_map(HeatMap(view.label, values, labels, numbers, (low, 1.0), scale, framed, colour, numbers=True))
 
 
 def _short(text: str) -> str:
@@ -217,14 +205,10 @@ _WHERE = {"first": "first token", "last": "last token", "own": "itself", "beside
 
 
 def _attention(view: EncoderView) -> str:
-    curves = [
-        Curve(
-            [(float(layer), value) for layer, value in enumerate(getattr(view.attention, name).tolist(), 1)],
-            label,
-            colour=colour,
-        )
-        for colour, (name, label) in enumerate(_WHERE.items())
-    ]
+    curves = []
+    for colour, (name, label) in enumerate(_WHERE.items()):
+        shares = enumerate(getattr(view.attention, name).tolist(), 1)
+        curves.append(Curve([(float(layer), share) for layer, share in shares], label, colour=colour))
     title = f"Attention by layer, {view.label}"
     layers = (1.0, float(max(view.layers, 2)))
     return line_chart(LineChart(title, f"layer, {view.label}", "share of the attention", curves, layers, (0, 1)))

@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,7 +96,7 @@ def inspect(
         raise ConfigError(f"a sample has {_FEWEST} passages or more, not {options.sample}")
     with contextlib.closing(Corpus(workspace)) as corpus:
         chosen = _choose(workspace, corpus, options)
-        labels = _labels(names)
+        labels = _distinct([name.rstrip("/").rsplit("/", 1)[-1] for name in names], names)
         with tempfile.TemporaryDirectory() as scratch:
             inspector = _Inspector(workspace, chosen, options.seed, Path(scratch))
             looked = [inspector.look(*named) for named in zip(names, labels, kinds, strict=True)]
@@ -130,14 +131,13 @@ def _default_encoders(workspace: Workspace) -> list[str]:
 
 def _base(workspace: Workspace, encoder: str) -> str:
     """The encoder that one was trained from here; "" where it was not."""
-    own = "/" not in encoder and read_manifest(workspace.manifest(workspace.model(encoder)))
-    return str((own or {}).get("options", {}).get("base", "")) if own else ""
+    manifest = None if "/" in encoder else read_manifest(workspace.manifest(workspace.model(encoder)))
+    return str((manifest or {}).get("options", {}).get("base", ""))
 
 
-def _labels(names: Sequence[str]) -> list[str]:
-    """The last part of a path or address, where that tells the encoders apart."""
-    ends = [name.rstrip("/").rsplit("/", 1)[-1] for name in names]
-    return [end if ends.count(end) == 1 else name for end, name in zip(ends, names, strict=True)]
+def _distinct(labels: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The labels; the name itself where several share its label."""
+    return [label if labels.count(label) == 1 else name for label, name in zip(labels, names, strict=True)]
 
 
 # ---------------------------------------------------------------- what is looked at
@@ -178,11 +178,7 @@ def _choose(workspace: Workspace, corpus: Corpus, options: InspectOptions) -> _C
     rows = np.unique(np.concatenate([sample, links.ravel(), points, cosines]))
     passages = list(corpus.in_rows(rows.tolist()))
     texts = [passage.content for passage in passages]
-    place = {row: position for position, row in enumerate(rows.tolist())}
-
-    def positions(some: Integers) -> Integers:
-        return np.array([place[row] for row in some.ravel().tolist()], np.int64).reshape(some.shape)
-
+    positions = partial(np.searchsorted, rows)
     written = np.array([bool(text.strip()) for text in texts])
     notes = []
     if citations is None:
@@ -236,13 +232,11 @@ def _draw_documents(
         return ["passages"], sample[:_WITHOUT_DOCUMENTS], np.zeros(min(len(sample), _WITHOUT_DOCUMENTS), np.int64)
     rows = []
     for number in chosen:
-        own = np.flatnonzero(numbers == number)
-        rows.append(np.sort(generator.choice(own, min(len(own), _OF_DOCUMENT), replace=False)))
-    titles = [_title(corpus, known[number]) for number in chosen]
-    told_apart = [
-        title if titles.count(title) == 1 else known[number] for title, number in zip(titles, chosen, strict=True)
-    ]
-    return told_apart, np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+        passages = np.flatnonzero(numbers == number)
+        rows.append(np.sort(generator.choice(passages, min(len(passages), _OF_DOCUMENT), replace=False)))
+    ids = [known[number] for number in chosen]
+    titles = _distinct([_title(corpus, document) for document in ids], ids)
+    return titles, np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(part) for part in rows])
 
 
 def _title(corpus: Corpus, document: str) -> str:

@@ -45,8 +45,10 @@ _TOKEN_MEASURES: list[tuple[str, Callable[[Tokenisation], str], str]] = [
 ]
 
 
+_CHOSEN = "Chosen passages, pair by pair"
+_FRAMED = " A frame marks two passages that the graph links; a good encoder colours them more strongly than the rest."
 _MEANINGS = {  # of the sections
-    "Chosen passages, pair by pair": "The cosine of each pair of these passages, on one scale for all encoders.",
+    _CHOSEN: "The cosine of each pair of these passages, on one scale for all encoders.",
     "Documents on a map": (
         "Passages of some documents in two dimensions by t-SNE: near points are near passages, distances between"
         " clusters mean little. Each map starts from the one before it, so that what an encoder does not move stays."
@@ -78,11 +80,8 @@ def as_html(inspection: Inspection, figures: Mapping[str, str]) -> str:
     body = [_header(inspection, names), "<h2>At a glance</h2>", _overview(inspection.encoders)]
     for place, comparison in enumerate(inspection.comparisons, 1):
         body += _changes(comparison, drawn[f"neighbours-{place}"])
-    framed = (
-        " A frame marks two passages that the graph links; a good encoder colours them more strongly than the rest."
-    )
     for title, parts in {
-        "Chosen passages, pair by pair": _cosines(inspection, drawn),
+        _CHOSEN: _cosines(inspection, drawn),
         "Documents on a map": [drawn["map"]] if "map" in drawn else [],
         "Linked and random pairs": _space(inspection.encoders, drawn),
         "Tokens": _tokens(inspection, drawn),
@@ -90,7 +89,7 @@ def as_html(inspection: Inspection, figures: Mapping[str, str]) -> str:
         "Attention": _attention(inspection.encoders, drawn),
         "Pooled against token vectors": [drawn["pooling"]] if "pooling" in drawn else [],
     }.items():
-        meaning = _MEANINGS[title] + (framed if title.startswith("Chosen") and inspection.linked else "")
+        meaning = _MEANINGS[title] + (_FRAMED if title == _CHOSEN and inspection.linked else "")
         body += _section(title, meaning, parts) if parts else []
     return page(f"Inspection of {names}", body)
 

@@ -113,8 +113,8 @@ def _texts(documents: Iterable[Document], concepts: Mapping[str, Concept]) -> di
 def _recipe(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     """What must be equal for an embedding to be the one that would be trained now."""
     vectors = vectors_manifest(nodes.workspace) if options.start == "text" else None
-    made_by = (vectors or {}).get("made_by", "")
-    return {"inputs": nodes.inputs, "split": nodes.split, "vectors": made_by, "options": asdict(options)}
+    encoder = (vectors or {}).get("made_by", "")
+    return {"inputs": nodes.inputs, "split": nodes.split, "vectors": encoder, "options": asdict(options)}
 
 
 def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:

@@ -322,11 +322,8 @@ def _tevatron(pair: Pair, others: Sequence[Negative], texts: RecordTexts) -> str
 
 
 def _flagembedding(pair: Pair, others: Sequence[Negative], texts: RecordTexts) -> str:
-    value = {
-        "query": texts.anchor(pair),
-        "pos": [texts.positive(pair)],
-        "neg": [texts.text(negative.row) for negative in others],
-    }
+    negatives = [texts.text(negative.row) for negative in others]
+    value = {"query": texts.anchor(pair), "pos": [texts.positive(pair)], "neg": negatives}
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 

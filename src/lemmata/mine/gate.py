@@ -122,7 +122,7 @@ def _passed(record: Record, positive: float, negatives: Sequence[float], report:
     report.kept += 1
     report.kept_negatives += len(kept)
     counts["kept"] += 1
-    return pair if isinstance(record, Pair) else Triplet(pair, tuple(kept))
+    return Triplet(pair, tuple(kept)) if others else pair
 
 
 def _calibrate(

@@ -160,8 +160,12 @@ def split_corpus(corpus: Outline, options: SplitOptions, before: Split | None = 
             raise ConfigError(
                 f"nothing is left for {PARTS[number]}: raise its share, add documents, or use another seed or method"
             )
-    if options.method == "document":
-        _note_shares(part, options, notes)
+        actual = float((part == number).mean())
+        if options.method == "document" and abs(actual - share) > share / 2 > 0:
+            notes.append(
+                f"{PARTS[number]} has {actual:.0%} of the passages, with a share of {share:.0%}: documents stay whole,"
+                " and the part of each follows from its own id"
+            )
     home = group[document]
     trained = np.zeros(len(names), bool)
     trained[home[part == TRAIN]] = True
@@ -179,16 +183,6 @@ def split_corpus(corpus: Outline, options: SplitOptions, before: Split | None = 
         documents=documents,
         since=since,
     )
-
-
-def _note_shares(part: Parts, options: SplitOptions, notes: list[str]) -> None:
-    for number, share in ((VALIDATION, options.validation), (TEST, options.test)):
-        actual = float((part == number).mean())
-        if share and abs(actual - share) > share / 2:
-            notes.append(
-                f"{PARTS[number]} has {actual:.0%} of the passages, with a share of {share:.0%}: documents stay whole,"
-                " and the part of each follows from its own id"
-            )
 
 
 def _numbered(names: Sequence[str]) -> tuple[list[str], Integers]:
@@ -242,13 +236,9 @@ class _Shares(NamedTuple):
         return [number for number, share in ((TEST, self.test), (VALIDATION, self.validation), (TRAIN, 1.0)) if share]
 
 
-class _Assigned(NamedTuple):
-    part: Parts  # of each name
-    chosen: list[str]  # names that fill a part which would be empty
-    between: int  # names in no part, because they join two parts
-
-
-def _assign(names: Sequence[str], group: Integers, kept: Parts, shares: _Shares, seed: int) -> _Assigned:
+def _assign(
+    names: Sequence[str], group: Integers, kept: Parts, shares: _Shares, seed: int, notes: list[str], unit: str
+) -> Parts:
     """A part for each name; `group` has the least member of each one's group, `kept` the parts that are settled.
 
     A new name follows its group. A new group goes by the random key of one member, itself chosen at random: when a
@@ -276,7 +266,13 @@ def _assign(names: Sequence[str], group: Integers, kept: Parts, shares: _Shares,
     chosen = _fill_empty(sides, keys, shares)
     for least, side in sides.items():
         part[[number for number in members[least] if kept[number] == NEW]] = side
-    return _Assigned(part, [names[least] for least in chosen], between)
+    if chosen:
+        listed = ", ".join(names[least] for least in chosen[:5])
+        cause = "that fill a part which would be empty, and stay there only as long as this split is stored"
+        notes.append(f"{unit} {cause}: {listed}")
+    if between and unit == "documents":  # a concept between two parts is held out
+        notes.append(f"documents in no part because they join training with held-out ones: {between}")
+    return part
 
 
 def _fill_empty(sides: dict[int, int], keys: Mapping[int, float], shares: _Shares) -> list[int]:
@@ -299,17 +295,6 @@ def _fill_empty(sides: dict[int, int], keys: Mapping[int, float], shares: _Share
             sides[unit] = wanted
             chosen.append(unit)
     return chosen
-
-
-def _note_assigned(assigned: _Assigned, unit: str, notes: list[str]) -> None:
-    if assigned.chosen:
-        listed = ", ".join(assigned.chosen[:5])
-        notes.append(
-            f"{unit} that fill a part which would be empty, and stay there only as long as this split is stored:"
-            f" {listed}"
-        )
-    if assigned.between:
-        notes.append(f"{unit} in no part because they join training with held-out ones: {assigned.between}")
 
 
 # ---------------------------------------------------------------- near-duplicates
@@ -372,12 +357,12 @@ def _drop_near_duplicates(part: Parts, corpus: Outline, document: Integers, earl
                 overlapping |= sharing
                 duplicate |= similar
     duplicate &= ~overlapping
-    if given_way.any():
-        notes.append(f"new passages in no part because earlier ones are like them: {int(given_way.sum())}")
-    if overlapping.any():
-        notes.append(f"passages in no part because they share lines with held-out ones: {int(overlapping.sum())}")
-    if duplicate.any():
-        notes.append(f"passages in no part because they are near-duplicates of held-out ones: {int(duplicate.sum())}")
+    for rows_out, cause in (
+        (given_way, "new passages in no part because earlier ones are like them"),
+        (overlapping, "passages in no part because they share lines with held-out ones"),
+        (duplicate, "passages in no part because they are near-duplicates of held-out ones"),
+    ):
+        notes += [f"{cause}: {int(rows_out.sum())}"] if rows_out.any() else []
     return np.where(duplicate | overlapping, np.int8(LEFT_OUT), part)
 
 
@@ -419,9 +404,7 @@ def _by_document(names: Sequence[str], group: Integers, kept: Parts, options: Sp
             f"a split by document into {parts} parts needs {parts} documents that are no near-duplicates; there are"
             f" {units}: use the method time or stratified"
         )
-    assigned = _assign(names, group, kept, _Shares(options.validation, options.test), options.seed)
-    _note_assigned(assigned, "documents", notes)
-    return assigned.part
+    return _assign(names, group, kept, _Shares(options.validation, options.test), options.seed, notes, "documents")
 
 
 def _by_time(
@@ -507,10 +490,9 @@ def _stratified(
     settled[group[kept != NEW]] = True
     numbers = np.flatnonzero(large | settled[group])
     least = np.searchsorted(numbers, group[numbers])
-    assigned = _assign([names[number] for number in numbers.tolist()], least, kept[numbers], share, options.seed)
-    _note_assigned(assigned, "documents", notes)
     whole = np.full(len(names), TRAIN, np.int8)
-    whole[numbers] = assigned.part
+    chosen = [names[number] for number in numbers.tolist()]
+    whole[numbers] = _assign(chosen, least, kept[numbers], share, options.seed, notes, "documents")
     part = np.where(earlier != NEW, earlier, whole[document])
     rest = (1 - options.unseen) / (1 - sum(share))  # of the statements in seen documents
     seen = _Shares(rest * options.validation, rest * options.test)
@@ -607,12 +589,11 @@ def split_concepts(
     group = components(len(ids), *np.array(joined, np.int64).reshape(-1, 2).T)
     settled = before or {}
     kept = np.array([PARTS.index(settled[name]) if name in settled else NEW for name in ids], np.int8)
-    assigned = _assign(ids, group, kept, _Shares(validation, test), seed)
-    if notes is not None:
-        _note_assigned(assigned._replace(between=0), "concepts", notes)
+    notes = notes if notes is not None else []
+    part = _assign(ids, group, kept, _Shares(validation, test), seed, notes, "concepts")
     highest = np.full(len(ids), TRAIN, np.int8)
     np.maximum.at(highest, group, kept)  # a concept has to be in some part
-    part = np.where(assigned.part == LEFT_OUT, highest[group], assigned.part)
+    part = np.where(part == LEFT_OUT, highest[group], part)
     return {name: PARTS[number] for name, number in zip(ids, part.tolist(), strict=True)}
 
 

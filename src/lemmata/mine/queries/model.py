@@ -118,12 +118,9 @@ def query_schema(styles: Sequence[str], passages: int) -> dict[str, Any]:
     return strict({"queries": {"type": "array", "items": entry}})
 
 
-def query_prompt(options: WrittenOptions) -> str:
-    """What the model is told before it reads passages."""
-    return _system(parse_styles(options.styles, STYLES), options.passages, options.context)
-
-
-def _system(styles: Sequence[str], passages: int, context: bool = False) -> str:
+def query_prompt(options: WrittenOptions, passages: int = 0) -> str:
+    """What the model is told before it reads passages, by default as many as the options say."""
+    styles, passages = parse_styles(options.styles, STYLES), passages or options.passages
     shape = "Answer with one JSON object with these fields, each a text:"
     if passages > 1:
         shape = (
@@ -142,7 +139,7 @@ def _system(styles: Sequence[str], passages: int, context: bool = False) -> str:
         "subject": "one passage" if passages == 1 else "several passages",
         "shape": shape,
         "styles": "\n".join(f'- "{style}": {_PROMPT_LINES[style]}' for style in styles),
-        "context": _CONTEXT if context else "",
+        "context": _CONTEXT if options.context else "",
         "examples": examples,
     }
     return re.sub(r"\{(\w+)\}", lambda field: fields[field[1]], _SYSTEM)
@@ -157,11 +154,9 @@ def _request(view: TrainingView, batch: Batch, options: WrittenOptions) -> Reque
         around = surroundings(view, row, passage) + "\n" if options.context else ""
         title = f" ({passage.title})" if passage.title else ""
         shown.append(f"{mark}{around.lstrip()}{passage.kind}{title}: {text}")
+    system, schema = query_prompt(options, len(batch)), query_schema(styles, len(batch))
     check = partial(_complaint, len(batch), styles)
-    schema = query_schema(styles, len(batch))
-    user = "\n\n".join(shown)
-    system = _system(styles, len(batch), options.context)
-    return Request(system, user, schema, "queries", dict.fromkeys(styles, ""), check)
+    return Request(system, "\n\n".join(shown), schema, "queries", dict.fromkeys(styles, ""), check)
 
 
 def _batches(view: TrainingView, options: WrittenOptions) -> Iterator[Batch]:
@@ -197,18 +192,16 @@ def model_queries(
             if answer.error:
                 yield WrittenQueries([], unanswered=len(batch), cause=answer.complaint or answer.error)
                 continue
-            entries = _entries_by_number(answer.value, len(batch))
-            unfit = len(answer.notes) + len(_entries(answer.value, len(batch))) - len(entries)
+            entries, surplus = _entries_by_number(answer.value, len(batch))
+            unfit = len(answer.notes) + surplus
             dropped = Counter({"does not fit the schema": unfit} if unfit else {})
             if len(entries) < len(batch):
                 left_out.append([row for number, (row, _) in enumerate(batch, 1) if number not in entries])
-            pairs = _pairs(entries, batch, options, dropped)
+            pairs, missing = _pairs(entries, batch, options, dropped)
             # a text that does not fit is a note already, and empty in its entry
-            missing = _missing(entries, options) - sum(note.endswith(" is used") for note in answer.notes)
+            missing -= sum(note.endswith(" is used") for note in answer.notes)
             if missing > 0:
-                dropped["the answer breaks off before it" if answer.truncated else "is missing in the answer"] += (
-                    missing
-                )
+                dropped["the answer breaks off before it" if answer.truncated else "is missing in the answer"] = missing
             yield WrittenQueries(pairs, dropped=dropped)
         if not left_out:
             return
@@ -236,43 +229,39 @@ def _answers(
 
 def _complaint(passages: int, styles: Sequence[str], value: Mapping[str, Any]) -> str:
     """What is wrong with an answer that is about none of the passages."""
-    if _entries_by_number(value, passages):
+    if _entries_by_number(value, passages)[0]:
         return ""
     if passages == 1:
         return f"none of {', '.join(styles)} has a text"
     return f'no entry of "queries" has a text and the number of a passage, 1 to {passages}, as "passage"'
 
 
-def _entries(value: Mapping[str, Any], passages: int) -> Sequence[Mapping[str, Any]]:
-    return [value] if passages == 1 else value["queries"]
-
-
-def _entries_by_number(value: Mapping[str, Any], passages: int) -> dict[int, Mapping[str, Any]]:
-    """The first entry with a text for each passage that the answer is about."""
+def _entries_by_number(value: Mapping[str, Any], passages: int) -> tuple[dict[int, Mapping[str, Any]], int]:
+    """The first entry with a text for each passage that the answer is about, and how many other entries there are."""
+    entries = [value] if passages == 1 else value["queries"]
     by_number: dict[int, Mapping[str, Any]] = {}
-    for entry in _entries(value, passages):
+    for entry in entries:
         number = entry.get("passage", 1)
         if 1 <= number <= passages and any(entry.get(style) for style in STYLES):
             by_number.setdefault(number, entry)
-    return by_number
-
-
-def _missing(entries: Mapping[int, Mapping[str, Any]], options: WrittenOptions) -> int:
-    """The texts that the entries lack."""
-    styles = parse_styles(options.styles, STYLES)
-    return sum(not entry.get(style, "").strip() for entry in entries.values() for style in styles)
+    return by_number, len(entries) - len(by_number)
 
 
 def _pairs(
     entries: Mapping[int, Mapping[str, Any]], batch: Batch, options: WrittenOptions, dropped: Counter[str]
-) -> list[Pair]:
-    """The usable queries of an answer, by passage and style; the others are counted in `dropped`, by reason."""
+) -> tuple[list[Pair], int]:
+    """The usable queries of an answer, by passage and style, and the number of texts that its entries lack.
+
+    The others are counted in `dropped`, by reason.
+    """
     pairs: list[Pair] = []
+    missing, wanted = 0, parse_styles(options.styles, STYLES)
     for number, (row, passage) in enumerate(batch, 1):
         queries: dict[str, Pair] = {}
         for style in STYLES if number in entries else ():
             text = " ".join(entries[number].get(style, "").split())
             if not text:
+                missing += style in wanted
                 continue
             fault = "repeats another query" if text.casefold() in queries else _fault(text, passage, options.overlap)
             if fault:
@@ -280,7 +269,7 @@ def _pairs(
             else:
                 queries[text.casefold()] = Pair(text, row, "queries", style, "model")
         pairs += queries.values()
-    return pairs
+    return pairs, missing
 
 
 _REFERS_TO_PASSAGE = re.compile(
