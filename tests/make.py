@@ -153,15 +153,15 @@ class MemoryCorpus:
 # ---------------------------------------------------------------- commands
 
 
-def run_command(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: object, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
     """Run a command as `lemmata` does; its exit code, standard output and standard error.
 
     It runs in this process: to start Python and load numpy for each command would take most of the time.
     """
     code = 0
     with (
-        tempfile.TemporaryFile("w+", encoding="utf-8") as out,  # files, as a command may pass them on to a process
-        tempfile.TemporaryFile("w+", encoding="utf-8") as error,
+        tempfile.TemporaryFile("w+", encoding=encoding) as out,  # files, as a command may pass them on to a process
+        tempfile.TemporaryFile("w+", encoding=encoding) as error,
         mock.patch.object(sys, "argv", ["lemmata", *map(str, arguments)]),
         mock.patch.multiple(output.log, is_json=False, stage=""),
         contextlib.redirect_stdout(out),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -11,11 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.make import lemmata, run_command
+from tests.make import lemmata, make_workspace, run_command, write
 
 from lemmata.cli import output
 from lemmata.cli.output import counted, progress_display
 
+NOTE = {"note.md": "# Parts\n\nOdd parts and distinct parts are equally many.\n"}
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
 
@@ -131,8 +131,7 @@ def test_skips_are_listed_with_file_and_line(tmp_path: Path) -> None:
     (tmp_path / "p.tex").write_text(
         "\\documentclass{article}\n\\begin{document}\nText here.\n\\input{gone}\n\\end{document}\n"
     )
-    lemmata("init", tmp_path / "w")
-    lemmata("ingest", tmp_path / "p.tex", "-w", tmp_path / "w")
+    make_workspace(tmp_path, tmp_path / "p.tex", index=None)
     shown = lemmata("info", "--skips", "-w", tmp_path / "w")
     assert shown == "1 × included file 'gone' does not exist\n    p.tex:4\n"
 
@@ -142,8 +141,7 @@ def test_notes_of_one_kind_are_shown_once_with_their_number_and_some_places(tmp_
     (tmp_path / "p.tex").write_text(
         f"\\documentclass{{article}}\n\\begin{{document}}\nText.\n{inputs}\\end{{document}}\n"
     )
-    lemmata("init", tmp_path / "w")
-    lemmata("ingest", tmp_path / "p.tex", "-w", tmp_path / "w")
+    make_workspace(tmp_path, tmp_path / "p.tex", index=None)
     lines = lemmata("info", "--skips", "-w", tmp_path / "w").splitlines()
     assert lines[0] == "9 × included file … does not exist"
     assert lines[1] == "    p.tex:4: included file 'gone0' does not exist"
@@ -167,23 +165,16 @@ def test_doctor_lists_its_checks(workspace: Path) -> None:
 
 
 def test_a_search_without_vectors_prints_a_note(tmp_path: Path) -> None:
-    lemmata("init", tmp_path / "w")
-    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
-    lemmata("ingest", tmp_path / "note.md", "-w", tmp_path / "w")
-    lemmata("index", "--no-dense", "-w", tmp_path / "w")
-    command = [sys.executable, "-m", "lemmata", "search", "parts", "-w", str(tmp_path / "w"), "--json"]
+    root = make_workspace(tmp_path, NOTE, index="lexical").root
     for options, has_note in (([], True), (["--retriever", "lexical"], False)):
-        process = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+        process = run_command("search", "parts", "-w", root, "--json", *options)
         assert len(json.loads(process.stdout)) == 1
         assert ("searched by words only" in process.stderr) is has_note
 
 
 def test_without_vectors_the_lexical_retriever_is_evaluated(tmp_path: Path) -> None:
-    (tmp_path / "p.jsonl").write_text('{"id": "a", "text": "Odd parts"}\n{"id": "b", "text": "Even parts"}\n')
+    make_workspace(tmp_path, [{"id": "a", "text": "Odd parts"}, {"id": "b", "text": "Even parts"}], index="lexical")
     (tmp_path / "asked.tsv").write_text("passage\tquery\na\todd\n")
-    lemmata("init", tmp_path / "w")
-    lemmata("ingest", tmp_path / "p.jsonl", "-w", tmp_path / "w")
-    lemmata("index", "--no-dense", "-w", tmp_path / "w")
     command = ("evaluate", "--queries", tmp_path / "asked.tsv", "-w", tmp_path / "w", "--json")
     done = run_command(*command)
     assert done.returncode == 0, done.stderr
@@ -213,23 +204,14 @@ def test_files_of_queries_and_judgments_that_cannot_be_used_are_named(workspace:
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_characters_that_the_terminal_cannot_show_are_replaced(tmp_path: Path, encoding: str) -> None:
-    (tmp_path / "p.jsonl").write_text('{"id": "ő", "text": "Erdős and Rényi"}\n', encoding="utf-8")
-    lemmata("init", tmp_path / "w")
-    lemmata("ingest", tmp_path / "p.jsonl", "-w", tmp_path / "w")
-
-    def run(*arguments: str) -> tuple[str, str]:
-        command = [sys.executable, "-m", "lemmata", *arguments, "-w", str(tmp_path / "w")]
-        environment = {**os.environ, "PYTHONIOENCODING": encoding}
-        done = subprocess.run(command, capture_output=True, env=environment, check=False)
-        return done.stdout.decode(encoding), done.stderr.decode(encoding)
-
-    shown, error = run("show", "ő")
-    assert "Erd?s and R" in shown
-    assert not error
-    shown, _ = run("show", "ő", "--json")
-    assert json.loads(shown)["text"] == "Erdős and Rényi"  # escaped, not replaced
-    _, error = run("--log", "json", "show", "őő")
-    messages = [json.loads(line)["message"] for line in error.splitlines()]
+    root = make_workspace(tmp_path, [{"id": "ő", "text": "Erdős and Rényi"}], index=None).root
+    done = run_command("show", "ő", "-w", root, encoding=encoding)
+    assert "Erd?s and R" in done.stdout
+    assert not done.stderr
+    done = run_command("show", "ő", "--json", "-w", root, encoding=encoding)
+    assert json.loads(done.stdout)["text"] == "Erdős and Rényi"  # escaped, not replaced
+    done = run_command("--log", "json", "show", "őő", "-w", root, encoding=encoding)
+    messages = [json.loads(line)["message"] for line in done.stderr.splitlines()]
     assert any("'őő'" in message for message in messages)
 
 
@@ -309,9 +291,7 @@ def test_locations_are_listed_and_shown_and_logs_have_their_date_and_location(tm
 
 
 def test_a_passage_is_shown_with_its_concepts(tmp_path: Path) -> None:
-    lemmata("init", tmp_path / "w")
-    lemmata("ingest", EXAMPLE, "-w", tmp_path / "w")
-    lemmata("graph", "build", "-w", tmp_path / "w")
+    make_workspace(tmp_path, EXAMPLE, index=None, graph=True)
     content = json.loads(lemmata("show", "hook-length#thm:hook-formula", "-w", tmp_path / "w", "--json"))
     assert {"id": "concept:partition", "name": "partition", "relation": "mentions"} in content["concepts"]
     assert "Concepts: " in lemmata("show", "hook-length#thm:hook-formula", "-w", tmp_path / "w")
@@ -335,9 +315,7 @@ def test_square_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# Title \x1b]0;owned\x07\n\nText with \x1b[31mred\x9b letters.\n", encoding="utf-8")
-    lemmata("init", tmp_path / "w")
-    lemmata("ingest", tmp_path / "a.md", "-w", tmp_path / "w")
+    make_workspace(tmp_path, {"a.md": "# Title \x1b]0;owned\x07\n\nText with \x1b[31mred\x9b letters.\n"}, index=None)
     for command in (["show", "a@1"], ["list", "passages"]):
         shown = lemmata(*command, "-w", tmp_path / "w")
         assert not {"\x1b", "\x07", "\x9b"}.intersection(shown)
@@ -363,20 +341,17 @@ def test_the_page_needs_no_extra() -> None:
     subprocess.run([sys.executable, "-c", hidden], check=True)
 
 
-def test_lines_are_not_wrapped_in_a_pipe(workspace: Path) -> None:
-    command = [sys.executable, "-m", "lemmata", "show", "hook-length#thm:hook-formula", "-w", str(workspace)]
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    text = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+def test_lines_are_not_wrapped_in_a_pipe(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    text = lemmata("show", "hook-length#thm:hook-formula", "-w", workspace)
     assert max(map(len, text.splitlines())) > 100
 
 
 def test_ctrl_c_ends_with_one_sentence(tmp_path: Path) -> None:
-    lemmata("init", tmp_path)
-    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
-    lemmata("ingest", tmp_path / "note.md", "-w", tmp_path)
+    root = make_workspace(tmp_path, NOTE, index=None).root
     with socket.create_server(("127.0.0.1", 0)) as silent:  # an encoder that never answers
         encoder = f"http://127.0.0.1:{silent.getsockname()[1]}/v1#model"
-        command = [sys.executable, "-m", "lemmata", "index", "--encoder", encoder, "-w", str(tmp_path)]
+        command = [sys.executable, "-m", "lemmata", "index", "--encoder", encoder, "-w", str(root)]
         # a shell starts what runs in the background with Ctrl-C ignored
         heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeding) as process:
@@ -390,31 +365,26 @@ def test_ctrl_c_ends_with_one_sentence(tmp_path: Path) -> None:
 
 
 def test_run_without_its_table_trains_nothing(tmp_path: Path) -> None:
-    lemmata("init", tmp_path)
-    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
-    lemmata("ingest", tmp_path / "note.md", "-w", tmp_path)
-    assert "has no table [run]" in lemmata("run", "-w", tmp_path, code=1)
-    assert not (tmp_path / "run").exists()
+    root = make_workspace(tmp_path, NOTE, index=None).root
+    assert "[run]" in lemmata("run", "-w", root, code=1)
+    assert not (root / "run").exists()
 
 
 def test_a_second_split_or_index_without_options_keeps_those_of_the_first(tmp_path: Path) -> None:
-    lemmata("init", tmp_path)
     rows = [{"id": f"n{number}", "text": f"Note {number} about pumps."} for number in range(30)]
-    (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    lemmata("ingest", tmp_path / "notes.jsonl", "-w", tmp_path)
-    lemmata("index", "--encoder", "hashing", "-w", tmp_path)
-    lemmata("split", "--seed", "5", "-o", "test=0.3", "-w", tmp_path)
-    before = json.loads((tmp_path / "split" / "manifest.json").read_text())
-    again = json.loads(lemmata("split", "-w", tmp_path, "--json"))
+    root = make_workspace(tmp_path, rows, split={"seed": 5, "test": 0.3}).root
+    manifest = root / "split" / "manifest.json"
+    before = json.loads(manifest.read_text())
+    again = json.loads(lemmata("split", "-w", root, "--json"))
     assert again["counts"] == before["counts"]
-    assert json.loads((tmp_path / "split" / "manifest.json").read_text())["options"] == before["options"]
-    lemmata("index", "-w", tmp_path)
-    assert [row["encoder"] for row in json.loads(lemmata("info", "-w", tmp_path, "--json"))["vectors"]] == ["hashing"]
+    assert json.loads(manifest.read_text())["options"] == before["options"]
+    lemmata("index", "-w", root)
+    assert [row["encoder"] for row in json.loads(lemmata("info", "-w", root, "--json"))["vectors"]] == ["hashing"]
 
 
 def test_sources_are_listed_by_paths_that_can_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "note.md").write_text("# Parts\n\nOdd parts and distinct parts are equally many.\n", encoding="utf-8")
+    write(tmp_path, NOTE)
     lemmata("init", "w")
     lemmata("ingest", "note.md", "-w", "w")
     [source] = json.loads(lemmata("list", "sources", "-w", "w", "--json"))

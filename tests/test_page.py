@@ -8,13 +8,13 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from tests.make import write
+from tests.make import make_workspace
 
 from lemmata.project import Project
 from lemmata.server.app import Limits
@@ -67,11 +67,8 @@ def serving(folder: Path, token: str = "") -> Iterator[str]:
         thread.join()
 
 
-def made(folder: Path, sources: Path) -> Project:
-    project = Project.init(folder)
-    project.ingest([sources])
-    project.build_graph()
-    project.index(settings={"encoder": "lemmata-nano"})
+def made(folder: Path, sources: Mapping[str, str | bytes] | Path) -> Project:
+    project = make_workspace(folder, sources, index="lemmata-nano", graph=True)
     project.map()
     return project
 
@@ -79,9 +76,7 @@ def made(folder: Path, sources: Path) -> Project:
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of the bundled example."""
-    folder = tmp_path_factory.mktemp("page") / "qseries"
-    made(folder, ROOT / "examples" / "qseries")
-    with serving(folder) as address:
+    with serving(made(tmp_path_factory.mktemp("page"), ROOT / "examples" / "qseries").root) as address:
         yield address
 
 
@@ -141,8 +136,7 @@ def window(browser: Any, notes: str) -> Iterator[Window]:
 playwright.expect.set_options(timeout=20_000)  # a busy machine is no failure
 
 
-def expect(locator: Any) -> Any:
-    return playwright.expect(locator)
+expect = playwright.expect
 
 
 # ---------------------------------------------------------------- search
@@ -335,8 +329,7 @@ PLANT: dict[str, str | bytes] = {
 
 
 def test_a_plant_is_entered_by_its_locations(browser: Any, tmp_path: Path) -> None:
-    made(tmp_path / "w", write(tmp_path / "plant", PLANT))
-    with serving(tmp_path / "w") as address:
+    with serving(made(tmp_path, PLANT).root) as address:
         opened = Window(browser, address)
         page = opened.open("/")
         expect(page.locator(".lead")).to_contain_text("4 logs in 4 locations")
@@ -478,18 +471,19 @@ def test_the_first_view_is_small(window: Window) -> None:
     assert sum(size for _, size in sizes) < LARGEST_FIRST_VIEW
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_view_is_wider_than_a_phone(browser: Any, notes: str, view: str, scheme: str) -> None:
-    opened = Window(browser, notes, color_scheme=scheme, is_mobile=True, has_touch=True)
+def test_no_view_is_wider_than_a_phone(browser: Any, notes: str) -> None:
+    opened = Window(browser, notes, is_mobile=True, has_touch=True)
     opened.page.set_viewport_size({"width": 360, "height": 740})
-    page = opened.open(VIEWS[view])
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
     unnamed = """() => [...document.querySelectorAll("button, input, select, a[href], summary")].filter((one) =>
         one.checkVisibility() && !one.textContent.trim() && !one.getAttribute("aria-label") && !one.labels?.length)
         .map((one) => one.outerHTML)"""
-    assert page.evaluate(unnamed) == []
-    assert page.locator("h1").count() == 1
+    for view, path in VIEWS.items():
+        page = opened.open(path)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= 360, (view, scheme)
+        assert page.evaluate(unnamed) == [], view
+        assert page.locator("h1").count() == 1, view
     opened.context.close()
     assert opened.wrong == []
 
@@ -548,11 +542,8 @@ def test_a_server_that_went_away_is_told(browser: Any, notes: str) -> None:
 
 
 def test_a_server_with_a_token_asks_for_it(browser: Any, tmp_path: Path) -> None:
-    write(tmp_path / "notes", {"a.md": "# Sponges\n\nA wet sponge absorbs water.\n"})
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "notes"])
-    project.index(dense=False)
-    with serving(tmp_path / "w", token="a-long-secret-token") as address:
+    project = make_workspace(tmp_path, {"a.md": "# Sponges\n\nA wet sponge absorbs water.\n"}, index="lexical")
+    with serving(project.root, token="a-long-secret-token") as address:
         opened = Window(browser, address)
         page = opened.page
         page.goto(address + "/?q=sponge")
@@ -587,7 +578,7 @@ INJECTED = """() => [...document.querySelectorAll("main *")].filter((one) =>
 
 
 def test_a_hostile_corpus_stays_text(browser: Any, tmp_path: Path) -> None:
-    project = made(tmp_path / "w", write(tmp_path / "notes", HOSTILE))
+    project = made(tmp_path, HOSTILE)
     with contextlib.closing(project.corpus) as corpus:
         ids = corpus.ids()
         documents = [document.id for document in corpus.documents()]

@@ -2,18 +2,17 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
 
 import pytest
+from tests.make import tar, write
 
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
 from lemmata.core.types import Skip
@@ -42,11 +41,7 @@ def paper(name: str, cited: str = "Nothing that is here") -> str:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    folder = tmp_path / "sources"
-    folder.mkdir()
-    (folder / "a.tex").write_text(paper("a", "A longer title of b"))
-    (folder / "b.tex").write_text(paper("b"))
-    return folder
+    return write(tmp_path / "sources", {"a.tex": paper("a", "A longer title of b"), "b.tex": paper("b")})
 
 
 @pytest.fixture
@@ -112,10 +107,7 @@ def test_a_preamble_gives_definitions_to_every_paper_and_renews_them_when_it_cha
     project: Project, tmp_path: Path
 ) -> None:
     paper = r"\documentclass{article}\begin{document}\begin{Def}{Open}{o} In $\R$.\end{Def} Words.\end{document}"
-    papers = tmp_path / "papers"
-    papers.mkdir()
-    (papers / "a.tex").write_text(paper)
-    (papers / "notes.txt").write_text("Some notes.")
+    papers = write(tmp_path / "papers", {"a.tex": paper, "notes.txt": "Some notes."})
     preamble = project.root / "shared.tex"
     with pytest.raises(ConfigError, match=r"\[ingest\] preamble = 'shared.tex': there is no file"):
         project.ingest([papers], settings={"preamble": "shared.tex"})
@@ -156,13 +148,7 @@ def test_a_broken_paper_does_not_stop_an_ingest(project: Project, sources: Path)
 
 def test_the_last_good_reading_stays_when_its_source_breaks(project: Project, tmp_path: Path) -> None:
     archive = tmp_path / "2004.14974.tar.gz"
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        data = paper("x").encode()
-        member = tarfile.TarInfo("main.tex")
-        member.size = len(data)
-        tar.addfile(member, io.BytesIO(data))
-    archive.write_bytes(buffer.getvalue())
+    archive.write_bytes(tar({"main.tex": paper("x")}))
     project.ingest([archive])
     before = content(project)
     assert before[0].id == "2004.14974#thm:x"  # type: ignore[attr-defined]
@@ -176,13 +162,12 @@ def test_the_last_good_reading_stays_when_its_source_breaks(project: Project, tm
 
 
 def test_a_killed_ingest_resumes_and_gives_the_same_corpus(project: Project, tmp_path: Path) -> None:
-    folder = tmp_path / "many"
-    folder.mkdir()
+    papers = {}
     for number in range(150):
-        body = "\n\n".join(f"Sentence {n} of paper {number} says $x_{{{n}}} = {n}$." for n in range(120))
-        (folder / f"p{number:03}.tex").write_text(
-            paper(f"p{number}", f"A longer title of p{number + 1}").replace("Some prose", body)
-        )
+        body = "\n\n".join(f"Sentence {n} of paper {number} says $x_{{{n}}} = {n}$." for n in range(40))
+        text = paper(f"p{number}", f"A longer title of p{number + 1}").replace("Some prose", body)
+        papers[f"p{number:03}.tex"] = text
+    folder = write(tmp_path / "many", papers)
     code = """
 import sys, time
 from lemmata.project import Project
@@ -238,24 +223,16 @@ def test_an_empty_folder_is_an_error(project: Project, tmp_path: Path) -> None:
 
 
 def test_test_data_beside_a_corpus_is_not_read(project: Project, sources: Path) -> None:
-    (sources / "queries.jsonl").write_text('{"_id": "q", "text": "secret question"}\n')
-    (sources / "qrels").mkdir()
-    (sources / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
-    (sources / "withheld.tsv").write_text("a\tb\n")
+    queries, qrels = '{"_id": "q", "text": "secret question"}\n', "query-id\tcorpus-id\tscore\nq\ta\t1\n"
+    write(sources, {"queries.jsonl": queries, "qrels/test.tsv": qrels, "withheld.tsv": "a\tb\n"})
     (sources / "README.md").write_text("# About these sources\n\nNothing.\n")
     project.ingest([sources])
     assert not any("secret" in str(record) or "About" in str(record) for record in content(project))
 
 
 def test_a_side_file_provides_metadata_of_papers(project: Project, sources: Path) -> None:
-    line = {
-        "id": "a",
-        "date": "2020-05-06",
-        "categories": ["math.CO"],
-        "authors": ["A. B."],
-        "abstract": "In short.",
-        "doi": "10.1/x",
-    }
+    line = {"id": "a", "date": "2020-05-06", "categories": ["math.CO"], "authors": ["A. B."]}
+    line |= {"abstract": "In short.", "doi": "10.1/x"}
     (sources / "metadata.jsonl").write_text(json.dumps(line) + "\n")
     project.ingest([sources])
     corpus = project.corpus
@@ -269,13 +246,9 @@ def test_a_side_file_provides_metadata_of_papers(project: Project, sources: Path
 
 
 def test_logs_and_their_locations_are_linked(project: Project, tmp_path: Path) -> None:
-    folder = tmp_path / "plant"
-    folder.mkdir()
-    (folder / "hierarchy.csv").write_text("id,parent,description\nP1,,Plant\nP1-K2,P1,Kolonne\n")
-    (folder / "logs.csv").write_text(
-        "id,text,date,location,related\n1,Pumpe undicht,2020-01-01,P1-K2,\n2,behoben,2020-01-02,P1-K2,1\n"
-    )
-    project.ingest([folder])
+    logs = "id,text,date,location,related\n1,Pumpe undicht,2020-01-01,P1-K2,\n2,behoben,2020-01-02,P1-K2,1\n"
+    places = "id,parent,description\nP1,,Plant\nP1-K2,P1,Kolonne\n"
+    project.ingest([write(tmp_path / "plant", {"hierarchy.csv": places, "logs.csv": logs})])
     corpus = project.corpus
     assert [(link.relation, link.target) for link in corpus[corpus.row("2")].links] == [
         ("reports_about", "location:P1-K2"),

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import make_workspace, write
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.objects import ObjectStore, is_safe_name, shown
@@ -38,10 +39,6 @@ needs_server = pytest.mark.skipif(
     reason="needs an S3 server: pip install 'moto[s3]' flask-cors s3fs",
 )
 pytest.importorskip("fsspec", reason="needs fsspec: pip install 'lemmata[scale]'")
-
-
-def silent(_what: str, _done: int, _total: int | None) -> None:
-    pass
 
 
 def send(workspace: Path, url: str, **options: Any) -> PushReport:
@@ -65,15 +62,9 @@ def random_bytes(size: int, seed: int = 0) -> bytes:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A folder with settings, a large file and two small ones."""
-    folder = tmp_path / "w"
-    Project.init(folder)
-    (folder / "corpus").mkdir()
-    (folder / "corpus" / "notes.json").write_text("{}")
-    (folder / "index" / "dense").mkdir(parents=True)
-    (folder / "index" / "dense" / "matrix.npy").write_bytes(random_bytes(40 << 20))
-    (folder / "index" / "dense" / "empty").touch()
-    return folder
+    """A folder with settings and three files."""
+    files = {"corpus/notes.json": "{}", "index/dense/matrix.npy": random_bytes(4096), "index/dense/empty": ""}
+    return write(Project.init(tmp_path / "w").root, files)
 
 
 @pytest.fixture
@@ -144,13 +135,8 @@ def lemmata(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 @needs_server
 def test_a_workspace_that_went_through_s3_answers_the_same(bucket: str, tmp_path: Path) -> None:
-    project = Project.init(tmp_path / "w")
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    for name in ("partitions", "durfee", "heine"):
-        shutil.copy(ROOT / "examples" / "qseries" / f"{name}.tex", notes)
-    project.ingest([notes])
-    project.index(settings={"encoder": "hashing"})
+    names = [f"{name}.tex" for name in ("partitions", "durfee", "heine")]
+    project = make_workspace(tmp_path, {name: (ROOT / "examples" / "qseries" / name).read_bytes() for name in names})
     with project.retriever() as retriever:
         hits = retriever.search("Durfee square", k=5)
     assert project.push(bucket).changed
@@ -163,10 +149,11 @@ def test_a_workspace_that_went_through_s3_answers_the_same(bucket: str, tmp_path
 
 @needs_server
 def test_s3_gets_and_gives_only_the_parts_that_changed(bucket: str, workspace: Path, tmp_path: Path) -> None:
+    matrix = workspace / "index" / "dense" / "matrix.npy"
+    matrix.write_bytes(random_bytes(40 << 20))
     first = send(workspace, bucket)
     assert first.sent == first.bytes > 40 << 20
     assert receive(bucket, tmp_path / "copy").received == first.bytes
-    matrix = workspace / "index" / "dense" / "matrix.npy"
     matrix.write_bytes(matrix.read_bytes() + random_bytes(4096, seed=1))
     second = send(workspace, bucket)
     assert second.generation == 2
@@ -212,6 +199,7 @@ def test_each_failure_of_a_store_is_one_sentence(server: Server, workspace: Path
 
 @needs_server
 def test_a_push_whose_server_goes_away_ends_with_one_sentence(workspace: Path) -> None:
+    (workspace / "index" / "dense" / "matrix.npy").write_bytes(random_bytes(40 << 20))
     dying = Server()
     command = [sys.executable, "-m", "lemmata", "push", "s3://bucket/x", "-w", str(workspace)]
     environment = {**os.environ, **dying.environment, "AWS_MAX_ATTEMPTS": "1"}
@@ -292,25 +280,13 @@ def test_a_copy_follows_every_change_of_a_workspace(rounds: list[list[tuple[str,
 
 
 def test_what_is_unfinished_hidden_or_a_cache_is_not_pushed(workspace: Path, url: str, tmp_path: Path) -> None:
-    for name in (
-        "cache/a",
-        "corpus/incoming.sqlite",
-        "index/indexing.json",
-        "index/dense/vectors.partial/matrix.npy",
-        "models/.tuned/step",
-        "graph/records.sqlite-shm",
-        "mine.tex",
-    ):
-        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
-        (workspace / name).write_text("x")
+    before = content(workspace)
+    unfinished = ("corpus/incoming.sqlite", "index/indexing.json", "index/dense/vectors.partial/matrix.npy")
+    others = ("cache/a", "models/.tuned/step", "graph/records.sqlite-shm", "mine.tex")
+    write(workspace, dict.fromkeys((*unfinished, *others), "x"))
     send(workspace, url)
     receive(url, tmp_path / "copy")
-    assert set(content(tmp_path / "copy")) == {
-        "lemmata.toml",
-        "corpus/notes.json",
-        "index/dense/matrix.npy",
-        "index/dense/empty",
-    }
+    assert content(tmp_path / "copy") == before
 
 
 def test_a_log_beside_a_database_is_pushed_with_it(workspace: Path, url: str, tmp_path: Path) -> None:
@@ -574,16 +550,8 @@ def test_a_copied_source_follows_the_store(url: str, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in place.rglob("*.md")] == [b"22"]
 
 
-def small_project(folder: Path) -> Project:
-    (folder / "p.jsonl").write_text('{"id": "p1", "text": "a Durfee square"}\n')
-    project = Project.init(folder / "w")
-    project.ingest([folder / "p.jsonl"])
-    project.index(settings={"encoder": "hashing"})
-    return project
-
-
 def test_a_damaged_file_is_not_published(url: str, tmp_path: Path) -> None:
-    project = small_project(tmp_path)
+    project = make_workspace(tmp_path, [{"id": "p1", "text": "a Durfee square"}])
     assert project.push(url).out_of_date == []
     path = next((tmp_path / "w" / "index").rglob("matrix.npy"))
     data = path.read_bytes()
@@ -596,7 +564,7 @@ def test_a_damaged_file_is_not_published(url: str, tmp_path: Path) -> None:
 
 
 def test_a_push_says_what_is_out_of_date(url: str, tmp_path: Path) -> None:
-    project = small_project(tmp_path)
+    project = make_workspace(tmp_path, [{"id": "p1", "text": "a Durfee square"}])
     (tmp_path / "q.jsonl").write_text('{"id": "q1", "text": "a second passage"}\n')
     project.ingest([tmp_path / "q.jsonl"])
     said = project.push(url).out_of_date
