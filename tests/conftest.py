@@ -22,6 +22,22 @@ settings.register_profile("searching", derandomize=False, deadline=None)
 settings.load_profile("fixed")
 
 
+# what the modules test that train, or start browsers, clusters and processes to be killed
+SLOW = frozenset(
+    (
+        "disk docs finetune fuzz_server fuzz_workspace kills losses maintain mcp metric milvus page pretrain "
+        "ranks ray reranker restore run run_plant run_static stage_metric stage_train static supply_chain update "
+        "updates"
+    ).split()
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem.removeprefix("test_") in SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_wait_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:

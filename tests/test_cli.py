@@ -149,6 +149,7 @@ def test_notes_of_one_kind_are_shown_once_with_their_number_and_some_places(tmp_
     assert len(json.loads(lemmata("info", "--skips", "--json", "-w", tmp_path / "w"))) == 9
 
 
+@pytest.mark.slow
 def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
     text = lemmata("demo", tmp_path / "demo", "--no-training")
     assert "44 documents" in text
@@ -322,6 +323,7 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in lemmata("show", "\x1b[31m", "-w", tmp_path / "w", code=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "extra", "command"), [("pypdfium2", "pdf", ["ingest", "paper.pdf"]), ("mcp", "mcp", ["mcp"])]
 )
@@ -335,6 +337,7 @@ def test_advice_to_install_an_extra_names_the_extra(
     assert f"pip install 'lemmata[{extra}]'" in process.stdout + process.stderr
 
 
+@pytest.mark.slow
 def test_the_page_needs_no_extra() -> None:
     optional = ["faiss", "matplotlib", "mcp", "numba", "pyarrow", "pypdfium2", "scipy", "torch"]
     hidden = f"import sys; sys.modules.update(dict.fromkeys({optional})); import lemmata.server.run"
@@ -347,6 +350,7 @@ def test_lines_are_not_wrapped_in_a_pipe(workspace: Path, monkeypatch: pytest.Mo
     assert max(map(len, text.splitlines())) > 100
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_one_sentence(tmp_path: Path) -> None:
     root = make_workspace(tmp_path, NOTE, index=None).root
     with socket.create_server(("127.0.0.1", 0)) as silent:  # an encoder that never answers

@@ -64,17 +64,17 @@ def test_a_grown_corpus_is_noticed_by_every_reader_of_the_graph(project: Project
         with pytest.raises(WorkspaceError, match="the corpus changed since the graph was made: run 'lemmata graph b"):
             read()
     for read in (lambda: search(project), lambda: similar(project)):
-        with pytest.raises(WorkspaceError, match="run 'lemmata index' again"):
+        with pytest.raises(WorkspaceError, match="'lemmata index'"):
             read()
     project.build_graph()
-    with pytest.raises(WorkspaceError, match="the dense index was made: run 'lemmata index' again"):
+    with pytest.raises(WorkspaceError, match="'lemmata index'"):
         project.embed_graph(settings={"epochs": 1})
     for read in (
         lambda: project.mine("pairs", name="more"),
         project.audit,
         lambda: project.task("documents", part="test"),
     ):
-        with pytest.raises(WorkspaceError, match="run 'lemmata split' again"):
+        with pytest.raises(WorkspaceError, match="'lemmata split'"):
             read()
 
 
@@ -137,6 +137,7 @@ def test_an_embedding_of_another_graph_is_refused(project: Project) -> None:
     assert project.info()["graph"]["embedded"] is False
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_an_embedding_of_another_graph_is_not_resumed(project: Project) -> None:
     folder = project.embedding_folder.parent
     for name in ("embedding.partial.npz", "embedding.0123456789ab.partial.npz"):  # of a version before, and of now
@@ -216,6 +217,7 @@ def sentence_of(command: Callable[[], object]) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -> None:
     files = written_files(made)
     assert len(files) > 25
@@ -270,7 +272,7 @@ def test_a_damaged_index_is_made_again_by_the_command_that_the_sentence_names(pr
     before = search(project)
     path = project.root / name
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(WorkspaceError, match="run 'lemmata index' again"):
+    with pytest.raises(WorkspaceError, match="'lemmata index'"):
         search(project)
     project.index(settings={"encoder": "hashing"})
     assert search(project) == before
@@ -280,7 +282,7 @@ def test_a_manifest_with_one_changed_letter_is_damaged(project: Project) -> None
     path = project.manifest(project.graph_folder)
     path.write_bytes(path.read_bytes().replace(b'"inputs"', b'"inputz"'))
     assert read_manifest(path) is None
-    with pytest.raises(WorkspaceError, match=r"manifest\.json is damaged"):
+    with pytest.raises(WorkspaceError, match=r"manifest\.json"):
         open_graph(project)
 
 
@@ -330,6 +332,7 @@ def run_read_only(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
             path.chmod(mode)
 
 
+@pytest.mark.slow
 def test_a_read_only_workspace_can_be_searched_shown_listed_and_evaluated(project: Project) -> None:
     done = run_read_only(project.root, READ_EVERYTHING)
     assert done.returncode == 0, done.stderr
@@ -400,6 +403,7 @@ def test_every_other_writer_on_a_full_disk_keeps_the_last_good_state(project: Pr
     assert not [check for check in doctor(root) if check.damaged]
 
 
+@pytest.mark.slow
 def test_a_command_on_a_full_disk_prints_one_sentence(project: Project) -> None:
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200));"
