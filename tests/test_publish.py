@@ -63,7 +63,11 @@ def random_bytes(size: int, seed: int = 0) -> bytes:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """A folder with settings and three files."""
-    files = {"corpus/notes.json": "{}", "index/dense/matrix.npy": random_bytes(4096), "index/dense/empty": ""}
+    files: dict[str, str | bytes] = {
+        "corpus/notes.json": "{}",
+        "index/dense/matrix.npy": random_bytes(4096),
+        "index/dense/empty": "",
+    }
     return write(Project.init(tmp_path / "w").root, files)
 
 

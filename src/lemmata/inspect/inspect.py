@@ -7,7 +7,6 @@ import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,7 +177,10 @@ def _choose(workspace: Workspace, corpus: Corpus, options: InspectOptions) -> _C
     rows = np.unique(np.concatenate([sample, links.ravel(), points, cosines]))
     passages = list(corpus.in_rows(rows.tolist()))
     texts = [passage.content for passage in passages]
-    positions = partial(np.searchsorted, rows)
+
+    def positions(chosen: Integers) -> Integers:
+        return np.asarray(np.searchsorted(rows, chosen), np.int64)
+
     written = np.array([bool(text.strip()) for text in texts])
     notes = []
     if citations is None:
@@ -376,7 +378,8 @@ class _Inspector:
 
     def _look_inside(self, view: EncoderView) -> None:
         """Norms of token vectors, attention and pooling; a static encoder has no layers."""
-        texts, tokens = self._chosen.sampled_texts()[:_READ], view.tokenisation and view.tokenisation.tokens
+        texts = self._chosen.sampled_texts()[:_READ]
+        tokens = view.tokenisation.tokens if view.tokenisation is not None else None
         if view.kind == "static":
             vectors = read_static(model_folder(view.name, self._workspace.models_folder))
             if tokens is not None:
