@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import (
@@ -40,7 +39,7 @@ from lemmata.search.ask import harmless, quoted
 from lemmata.search.filter import Filter
 from lemmata.server.failures import error_record
 from lemmata.server.records import DEEPEST
-from lemmata.server.run import listen
+from lemmata.server.run import configured, listen
 from lemmata.server.security import Access
 from lemmata.server.service import Service
 
@@ -289,20 +288,10 @@ def run_http(folder: Path, port: int) -> None:
         app = _Guard(make_server(service).streamable_http_app(streamable_http_path=PATH, host=host), Access(host))
         listening = listen(host, port)
         listening.listen()  # who reads the address may connect at once
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=5,
-            ws="none",
-            lifespan="on",
-        )
         address = f"http://{host}:{listening.getsockname()[1]}{PATH}"
         print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
         with contextlib.suppress(KeyboardInterrupt):  # the usual end
-            uvicorn.Server(config).run(sockets=[listening])
+            configured(app, seconds=5).run(sockets=[listening])
 
 
 @contextlib.contextmanager

@@ -367,20 +367,6 @@ def document_record(document: Document) -> dict[str, Any]:
     }
 
 
-def neighbour_record(
-    identity: str, kind: str, title: str, relation: str = "", text: str = "", date: str | None = None
-) -> dict[str, Any]:
-    """A node beside a passage, with the relation between them."""
-    return {
-        "id": identity,
-        "kind": kind,
-        "title": title,
-        "relation": relation,
-        "excerpt": short_text(text),
-        "date": date,
-    }
-
-
 def short_text(text: str, length: int = _SHORT) -> str:
     """The start of a text on one line; a formula that would be cut is left out."""
     line = " ".join(text.split())

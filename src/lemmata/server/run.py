@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from lemmata.core.errors import ConfigError
 from lemmata.server.app import Limits, make_app
@@ -40,20 +41,27 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def configured(app: ASGIApp, *, seconds: int, keep_alive: int = 5) -> uvicorn.Server:
+    """An application in uvicorn, not yet running; at its end, requests in progress have so many seconds."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=keep_alive,
+            timeout_graceful_shutdown=seconds,
+            ws="none",
+            lifespan="on",
+        )
+    )
+
+
 def make_server(service: Service, access: Access, limits: Limits, *, watch: float = 1.0) -> uvicorn.Server:
     """The server, not yet running; it closes the service at its end."""
-    config = uvicorn.Config(
-        make_app(service, access, limits, watch=watch),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=int(limits.seconds) + 1,
-        ws="none",
-        lifespan="on",
-    )
-    return uvicorn.Server(config)
+    app = make_app(service, access, limits, watch=watch)
+    return configured(app, seconds=int(limits.seconds) + 1, keep_alive=30)
 
 
 def run(folder: Path, access: Access, limits: Limits, *, host: str, port: int) -> None:

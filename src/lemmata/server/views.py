@@ -16,7 +16,7 @@ from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import INSERTED, Edge, Hit, Passage
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
-from lemmata.server.records import document_record, neighbour_record, short_text
+from lemmata.server.records import document_record, short_text
 from lemmata.server.references import bibtex, latex_reference, latex_text
 
 _MOST_NEIGHBOURS = 200
@@ -29,9 +29,16 @@ class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
 
 
-def _with_html(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with its title and excerpt as safe HTML."""
-    return {**record, "title_html": title_html(record["title"]), "html": inline_html(record["excerpt"])}
+def _shown(kind: str, title: str, text: str) -> dict[str, Any]:
+    """What is shown of a node: its title and the start of its text, both also as safe HTML."""
+    excerpt = short_text(text)
+    return {
+        "kind": kind,
+        "title": title,
+        "title_html": title_html(title),
+        "excerpt": excerpt,
+        "html": inline_html(excerpt),
+    }
 
 
 # ---------------------------------------------------------------- facets
@@ -156,11 +163,14 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
     records = []
     for identity, relation in pairs:
         if neighbour := passages.get(identity):
+            shown = _shown(neighbour.kind, neighbour.title, neighbour.text)
             date = neighbour.date or opened.date_of(neighbour.document)
-            records.append(neighbour_record(identity, neighbour.kind, neighbour.title, relation, neighbour.text, date))
         elif document := opened.known_document(identity):
-            records.append(neighbour_record(identity, document.kind, document.title, relation, "", document.date))
-    return list(map(_with_html, records))
+            shown, date = _shown(document.kind, document.title, ""), document.date
+        else:
+            continue
+        records.append({"id": identity, "relation": relation, "date": date, **shown})
+    return records
 
 
 def _references(opened: Opened, shown: Passage, part: str) -> list[tuple[int, int, str]]:
@@ -282,17 +292,15 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
     known = opened.graph.stored.concepts if opened.graph else {}
     described = {}
     for identity in ids:
-        if shown := passages.get(identity):
-            described[identity] = {"kind": shown.kind, "title": shown.title, "excerpt": short_text(shown.text)}
+        if passage := passages.get(identity):
+            described[identity] = _shown(passage.kind, passage.title, passage.text)
         elif mentioned := known.get(identity):
-            excerpt = short_text(mentioned.description)
-            described[identity] = {"kind": "concept", "title": mentioned.name, "excerpt": excerpt}
+            described[identity] = _shown("concept", mentioned.name, mentioned.description)
         elif document := opened.known_document(identity):
-            described[identity] = {"kind": document.kind, "title": document.title, "excerpt": ""}
+            described[identity] = _shown(document.kind, document.title, "")
         elif opened.graph and identity in opened.graph.node_of:
-            kind = opened.graph.stored.graph.kinds[opened.graph.node_of[identity]]
-            described[identity] = {"kind": kind, "title": "", "excerpt": ""}
-    return {identity: _with_html(record) for identity, record in described.items()}
+            described[identity] = _shown(opened.graph.stored.graph.kinds[opened.graph.node_of[identity]], "", "")
+    return described
 
 
 def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
@@ -331,7 +339,7 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
             edges.setdefault((network.nodes[node], network.nodes[target], relation), length)
     names = [network.nodes[node] for node in nearest]
     described = nodes(opened, names)
-    unknown = _with_html({"kind": "", "title": "", "excerpt": ""})
+    unknown = _shown("", "", "")
     return {
         "id": identity,
         "nodes": [
@@ -377,19 +385,15 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
         "above": _locations(opened, way[:-1]),
         "parts": _locations(opened, opened.tree[identity].parts if way else []),
         "passages": [
-            _with_html(
-                {
-                    "id": shown.id,
-                    "kind": shown.kind,
-                    "title": shown.title,
-                    "section": shown.section,
-                    "date": shown.date or document.date,
-                    "location": list(shown.locations),
-                    "file": shown.file,
-                    "line": shown.first_line or None,
-                    "excerpt": short_text(shown.text),
-                }
-            )
+            {
+                "id": shown.id,
+                **_shown(shown.kind, shown.title, shown.text),
+                "section": shown.section,
+                "date": shown.date or document.date,
+                "location": list(shown.locations),
+                "file": shown.file,
+                "line": shown.first_line or None,
+            }
             for shown in opened.retriever.corpus.passages(rows[offset : offset + k])
         ],
         "total": len(rows),
@@ -475,15 +479,6 @@ def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
     if unknown := [row for row in rows if row >= len(corpus)]:
         raise UnknownIdError(f"there is no row {unknown[0]}: the rows go from 0 to {len(corpus) - 1}")
     return [
-        _with_html(
-            {
-                "row": row,
-                "id": shown.id,
-                "kind": shown.kind,
-                "title": shown.title,
-                "document": shown.document,
-                "excerpt": short_text(shown.text),
-            }
-        )
+        {"row": row, "id": shown.id, "document": shown.document, **_shown(shown.kind, shown.title, shown.text)}
         for row, shown in zip(rows, corpus.passages(rows), strict=True)
     ]
