@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Integers
@@ -40,7 +40,6 @@ def sets(draw: st.DrawFn) -> Integers:
 # ---------------------------------------------------------------- which records
 
 
-@settings(deadline=None)
 @given(records=sets(), batch=st.integers(2, 20), repeat=st.floats(0, 3), seed=SEEDS)
 def test_no_text_stands_twice_in_a_batch_and_no_record_too_often(
     records: Integers, batch: int, repeat: float, seed: int
@@ -57,7 +56,6 @@ def test_no_text_stands_twice_in_a_batch_and_no_record_too_often(
     assert bool(len(made)) == bool(wanted)
 
 
-@settings(deadline=None)
 @given(count=st.integers(1, 80), batch=st.integers(2, 30), repeat=st.floats(0, 1), hub=st.floats(0, 1), seed=SEEDS)
 @example(count=400, batch=8, repeat=1.0, hub=0.3, seed=0)
 def test_a_text_of_many_records_costs_the_others_nothing(
@@ -81,7 +79,6 @@ def test_a_text_of_many_records_costs_the_others_nothing(
         assert wanted - sum(counts.values()) < short or not wanted
 
 
-@settings(deadline=None)
 @given(count=st.integers(1, 40), batch=st.integers(2, 60), times=st.integers(1, 4), seed=SEEDS)
 def test_a_set_is_shown_as_often_as_it_repeats(count: int, batch: int, times: int, seed: int) -> None:
     made = plan([distinct(count)], [float(times)], 1.0, batch, np.random.default_rng(seed))
@@ -93,7 +90,6 @@ def test_a_set_is_shown_as_often_as_it_repeats(count: int, batch: int, times: in
         assert len(made) == times
 
 
-@settings(deadline=None)
 @given(records=sets(), batch=st.integers(2, 60), repeat=st.floats(0, 3), seed=SEEDS)
 def test_where_texts_may_repeat_only_the_end_is_left_out(
     records: Integers, batch: int, repeat: float, seed: int
@@ -118,7 +114,6 @@ def test_epochs_count_by_parts_and_sets_by_their_own_repeats() -> None:
     assert not len(plan([first], [1.0], 0.0, 10, np.random.default_rng(0)))
 
 
-@settings(deadline=None)
 @given(records=sets(), batch=st.integers(2, 10), seed=SEEDS)
 def test_the_same_seed_gives_the_same_plan(records: Integers, batch: int, seed: int) -> None:
     def made() -> list[list[int]]:
@@ -143,7 +138,6 @@ def tokenized(draw: st.DrawFn) -> TokenizedTexts:
     return TokenizedTexts(np.arange(1, starts[-1] + 1, dtype=np.uint16), starts)
 
 
-@settings(deadline=None)
 @given(texts=tokenized(), longest=st.integers(2, 40), budget=st.integers(1, 200), seed=SEEDS)
 def test_chunks_hold_every_text_once_and_no_more_than_their_tokens(
     texts: TokenizedTexts, longest: int, budget: int, seed: int
@@ -158,7 +152,6 @@ def test_chunks_hold_every_text_once_and_no_more_than_their_tokens(
     assert (np.diff(longest_of) <= 7).all()  # like lengths together, by eights
 
 
-@settings(deadline=None)
 @given(texts=tokenized(), longest=st.integers(2, 40), budget=st.integers(1, 400), seed=SEEDS)
 def test_a_batch_gives_back_the_tokens_of_every_record(
     texts: TokenizedTexts, longest: int, budget: int, seed: int

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError
@@ -98,7 +98,6 @@ def test_long_files_come_in_batches() -> None:
     assert [len(reading.passages) for reading in read(*rows, batch=2)] == [2, 2, 1]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.dictionaries(
@@ -150,7 +149,7 @@ def test_a_utf_16_file_is_named_as_such(tmp_path: Path) -> None:
     for encoding in ("utf-16-le", "utf-16-be"):
         path.write_bytes(gzip.compress("\ufeffquery\tid\na\tb\n".encode(encoding)))
         for read_file in (read_table, read_queries, read_qrels):
-            with pytest.raises(InputError, match=r"asked\.tsv: the file is UTF-16: save it as UTF-8"):
+            with pytest.raises(InputError, match=r"asked\.tsv"):
                 read_file(path)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Reference
@@ -453,7 +453,6 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(FRAGMENTS, st.text(max_size=5)), max_size=60).map("".join))
 def test_no_text_makes_any_reader_fail(text: str) -> None:
     for read in (read_bibliography, read_bib, read_bibitems, read_biblatex_bbl, read_amsrefs):
@@ -475,7 +474,6 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(ENTRIES)
 def test_written_entries_are_read_back(entries: list[tuple[str, str, int, str, str]]) -> None:
     text = "\n".join(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.encode.load import NANO, PACKAGED, PLANT
@@ -213,7 +213,6 @@ def test_the_packaged_models_hand_on_their_licences() -> None:
     assert "MinishLab" in (PACKAGED[NANO] / "LICENSE").read_text("utf-8")  # MIT asks for the notice
 
 
-@settings(deadline=None)
 @given(name=WILD, licence=PRINTED, language=PRINTED, base=PRINTED)
 def test_any_text_is_read_back_from_the_front_matter(name: str, licence: str, language: str, base: str) -> None:
     facts = replace(BARE, name=name, licence=licence, languages=[language], base_on_hub=base)
@@ -224,7 +223,6 @@ def test_any_text_is_read_back_from_the_front_matter(name: str, licence: str, la
     assert header.get("base_model", "") == base
 
 
-@settings(deadline=None)
 @given(option=WILD, value=WILD, task=WILD)
 def test_no_text_breaks_a_table(option: str, value: str, task: str) -> None:
     measured = replace(FULL.measures[0], task=task)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.evaluate.charts import (
@@ -74,7 +74,6 @@ def test_a_picture_has_the_format_of_its_suffix(tmp_path: Path, suffix: str, sta
     assert [path.name for path in tmp_path.iterdir()] == [f"curves{suffix}"]
 
 
-@settings(deadline=None)
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
 def test_ticks_are_few_round_and_inside(low: float, reach: float) -> None:
     high = low + reach
@@ -86,7 +85,6 @@ def test_ticks_are_few_round_and_inside(low: float, reach: float) -> None:
     assert all(low - tolerance <= tick <= high + tolerance for tick in ticks)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(30, 232), max_size=12))
 def test_labels_keep_their_distance_and_stay_in_the_chart(heights: list[float]) -> None:
     moved = sorted(_spread(heights, 16))

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.latex.clean import Target, clean, join, plain
@@ -208,7 +208,6 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40))
 def test_cleaning_never_raises_and_dollars_are_even(fragments: list[str]) -> None:
     source = "".join(fragments)
@@ -218,13 +217,11 @@ def test_cleaning_never_raises_and_dollars_are_even(fragments: list[str]) -> Non
     assert result.text == result.text.strip()
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_arbitrary_text_never_raises(source: str) -> None:
     assert dollars(clean(source).text) % 2 == 0
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("abc \n"), max_size=200))
 def test_plain_words_are_kept(source: str) -> None:
     assert clean(source).text.split() == source.split()
@@ -326,7 +323,6 @@ def _removed(text: str, spans: list[list[int]]) -> str:
     return "".join(character for n, character in enumerate(text) if not any(b <= n < e for b, e in spans))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([*FRAGMENTS, "\\ref{lem:nak}", "\\cref{a,b}", "\\cite[x]{K}", ", ", " and ", "(", ")",
                                  ".", "$x$", "$\\eqref{e} $", "\x00", "\x01", "\x02"]), max_size=30))  # fmt: skip
 def test_removing_the_names_of_references_gives_the_text(fragments: list[str]) -> None:

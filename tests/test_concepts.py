@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import overload
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Concept, Document, Edge, Link, Passage
@@ -77,7 +77,6 @@ def test_a_mask_keeps_offsets_and_letters_joined_to_words() -> None:
     assert mask(text).split() == ["the", "q-binomial", "of", "σ-algebras", "over", "$$$$$"]
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab $\\{}-.\n", max_size=60))
 def test_masking_keeps_the_length_of_any_text_and_sentences_do_not_overlap(text: str) -> None:
     masked = mask(text)
@@ -268,7 +267,6 @@ def test_a_title_gives_the_phrases_it_joins() -> None:
     assert title_phrases("Sums of squares and cubes") == []
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="aeg sIT.,$\\{}()-em\n", max_size=80))
 def test_no_text_breaks_the_reading_of_terms(text: str) -> None:
     marked = Passage("d#1", "d", "definition", text, raw="\\emph{" + text)
@@ -305,7 +303,6 @@ def test_names_do_not_cross_formulas_or_full_stops_and_acronyms_need_capitals() 
     assert mentioned("ad hoc, but AD holds", "AD") == ["AD"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("ring local module of the $x$ . -".split()), max_size=30))
 def test_mentions_are_in_order_and_do_not_overlap(words: list[str]) -> None:
     masked = mask(" ".join(words))

@@ -78,7 +78,7 @@ def test_a_wrong_setting_is_named_with_its_cure(values: dict[str, object], messa
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:
     path = tmp_path / "lemmata.toml"
     path.write_text("[indx]\nencoder = 'hashing'\n")
-    with pytest.raises(ConfigError, match=r"there is no table \[indx\]; did you mean 'index'\?"):
+    with pytest.raises(ConfigError, match=r"\[indx\].*'index'"):
         read_toml(path, {"index": "lemmata.search.index:IndexOptions"})
 
 

@@ -20,7 +20,7 @@ def unit_vectors(count: int, seed: int) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(count=st.integers(2, 60), nearest=st.integers(1, 8), block=st.integers(1, 70), seed=st.integers(0, 9))
 def test_crowding_is_the_mean_cosine_of_the_nearest(count: int, nearest: int, block: int, seed: int) -> None:
     vectors = unit_vectors(count, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.ingest.dates import find_date, read_date
@@ -92,7 +92,6 @@ def test_a_date_inside_a_text_becomes_iso(text: str, expected: str | None) -> No
     assert find_date(text) == expected
 
 
-@settings(deadline=None)
 @given(
     st.text(max_size=30)
     | st.from_regex(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d{1,2}:\d\d( ?[+-]\d\d:?\d\d)?)?", fullmatch=True)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.search.excerpts import excerpt
@@ -29,7 +29,6 @@ def test_a_sentence_without_end_is_cut_at_a_word() -> None:
     assert shown.endswith("…")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200), st.text(max_size=40))
 def test_marks_are_inside_the_excerpt(text: str, query: str) -> None:
     shown, marks = excerpt(text, query)

@@ -4,7 +4,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.latex.expand import Opening, expand, read_definitions, read_environments, structural
@@ -161,7 +161,6 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40), st.lists(st.sampled_from(FRAGMENTS), max_size=20))
 def test_reading_and_expanding_never_raise(preamble: list[str], body: list[str]) -> None:
     text = "".join(preamble)
@@ -169,7 +168,6 @@ def test_reading_and_expanding_never_raise(preamble: list[str], body: list[str])
     read_environments(text)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_arbitrary_text_never_raises_and_without_macros_stays_the_same(text: str) -> None:
     assert len(expanded(text, text)) < 400_000

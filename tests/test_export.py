@@ -109,7 +109,7 @@ passages = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(passages, st.none() | st.builds(Document, st.just("d"), st.just("") | words, authors=st.tuples(words)))
 def test_any_passage_is_read_back_from_its_record(passage: Passage, document: Document | None) -> None:
     record = json.loads(json.dumps(passage_record(passage, document)))

@@ -146,7 +146,7 @@ def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept
     assert all(entry["relations"] == narrow.value[number].get("relations", []) for number, entry in value.items())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from(["word", "cyclic groups act", "Sentence.", "\n\n", "a" * 700, "$x$"]), max_size=200))
 def test_no_piece_of_a_passage_with_words_is_lost(words: list[str]) -> None:
     passage = Passage("d@1", "d", "chunk", " ".join(words))
@@ -294,7 +294,6 @@ entries = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(entries, max_size=4))
 def test_any_answer_is_read_without_an_error_and_every_relation_has_its_evidence(values: list[dict[str, Any]]) -> None:
     concepts, edges, skips = read(answer(*values))
@@ -478,7 +477,6 @@ def test_a_server_that_follows_schemas_is_given_the_names_and_relations_of_each_
 STATING = "Every cyclic group is an abelian group , which implies and uses Sylow theory ; a $p$ -group follows from it"
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(STATING.split()), max_size=25))
 def test_every_relation_that_is_offered_is_kept_with_its_kind(words: list[str]) -> None:
     passage = Passage("p", "d", "chunk", " ".join(words))
@@ -492,7 +490,6 @@ def test_every_relation_that_is_offered_is_kept_with_its_kind(words: list[str]) 
                 assert [edge[1] for edge in relations_of(edges)] == [one["relation"]]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from("Every cyclic group of the order $p^2$ is abelian . , q-series Pumpe P12".split())))
 def test_every_name_that_is_offered_stands_in_the_text_so_that_the_record_is_kept(words: list[str]) -> None:
     passage = Passage("p", "d", "chunk", " ".join(words))

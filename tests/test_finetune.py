@@ -144,7 +144,7 @@ def test_a_model_keeps_the_prompts_it_was_trained_with(base: Path, job: Job, tmp
     np.testing.assert_allclose(model.encode_query("a1 a2"), model.encode("ask a1 a2"), atol=1e-6)
     np.testing.assert_allclose(model.encode_document("a1 a2"), model.encode("a1 a2"), atol=1e-6)
     assert not np.allclose(model.encode_query("a1 a2"), model.encode("a1 a2"), atol=1e-3)
-    with pytest.raises(ConfigError, match="prompts are for 'query' and 'passage', not 'document'"):
+    with pytest.raises(ConfigError, match=r"'query'.*'passage'.*'document'"):
         tuned(base, job, tmp_path / "other", prompts={"document": "x"})
 
 
@@ -187,7 +187,7 @@ def test_impossible_options_are_refused(base: Path, job: Job, tmp_path: Path) ->
         tuned(base, small_job(tmp_path / "pairs", base), tmp_path, loss="triplet")
     with pytest.raises(ConfigError, match="without guide and teacher"):
         tuned(base, small_job(tmp_path / "taught", base), tmp_path, loss="triplet", teacher="base")
-    with pytest.raises(ConfigError, match="32 dimensions cannot be cut to 33"):
+    with pytest.raises(ConfigError, match=r"32.*33"):
         tuned(base, job, tmp_path, dimensions=[33])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="cannot be loaded"):

@@ -85,7 +85,7 @@ def test_every_format_is_tested() -> None:
 
 @all_formats
 def test_what_is_written_is_read_back(name: str) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(graphs())
     @example(HARD)
     @example(GraphRecords([], {}, [], {}))
@@ -133,7 +133,7 @@ def test_a_cell_may_be_longer_than_tables_usually_allow(name: str, tmp_path: Pat
 
 @all_formats
 def test_damage_gives_sound_records_or_an_input_error(name: str) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 20), st.binary(max_size=5))
     def check(which: int, where: int, removed: int, inserted: bytes) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -370,7 +370,7 @@ simple = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "C
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(simple, simple, simple), unique_by=lambda triple: triple[:2], max_size=6))
 def test_networkx_reads_what_we_write(triples: list[tuple[str, str, str]]) -> None:
     edges = [Edge(source, relation, target, weight=0.5) for source, target, relation in triples]
@@ -464,7 +464,7 @@ def test_a_document_type_is_refused(declaration: str, tmp_path: Path) -> None:
 def test_malformed_xml_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "g.graphml"
     path.write_text('<graphml><graph>\n<node id="a"/>\n<node id="b">\n</graph></graphml>')
-    with pytest.raises(InputError, match=r"g.graphml:4: not well-formed XML"):
+    with pytest.raises(InputError, match=r"g.graphml:4"):
         read_graph([path], "graphml")
     assert read_graph([path], "graphml", strict=False)[0].kinds == {"a": "unknown"}
     path.write_text("<svg/>")
@@ -697,5 +697,5 @@ def test_several_graphs_and_odd_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="several graphs"):
         read_graph([tmp_path], "ogb", strict=False)
     folder_of(tmp_path, {"raw/num-node-list.csv.gz": "three\n"})
-    with pytest.raises(InputError, match="'three' must be whole numbers"):
+    with pytest.raises(InputError, match="'three'"):
         read_graph([tmp_path], "ogb", strict=False)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Edge, Floats, Integers
@@ -59,7 +59,6 @@ def test_two_empty_rankings_fuse_to_an_empty_one() -> None:
     assert np.isneginf(scores).all()
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 30), unique=True, max_size=8),
     st.lists(st.integers(0, 30), unique=True, max_size=8),
@@ -124,7 +123,6 @@ def arrays(found: Sequence[tuple[int, float]]) -> Ranking:
     return padded([row for row, _ in found], [score for _, score in found], 8)
 
 
-@settings(deadline=None)
 @given(scored, scored, weights, st.integers(1, 20), links)
 def test_without_weights_for_the_graph_nothing_has_changed(
     a: list[tuple[int, float]],
@@ -140,7 +138,6 @@ def test_without_weights_for_the_graph_nothing_has_changed(
     assert scores[0].tolist() == pytest.approx(expected_scores[0].tolist())
 
 
-@settings(deadline=None)
 @given(scored, scored, weights, links, st.sampled_from([0.0, 0.02, 0.5]), st.sampled_from([0.0, 0.2, 1.0]))
 def test_the_graph_adds_what_its_definition_says(
     a: list[tuple[int, float]],
@@ -173,7 +170,6 @@ def test_the_graph_adds_what_its_definition_says(
     assert (rows[0][len(expected) :] == -1).all()
 
 
-@settings(deadline=None)
 @given(scored, scored, weights, links, st.integers(0, ROWS - 1), st.integers(0, ROWS - 1))
 def test_another_citation_never_lowers_a_passage(
     a: list[tuple[int, float]], b: list[tuple[int, float]], weight: float, pairs: list[tuple[int, int]], x: int, y: int
@@ -186,7 +182,6 @@ def test_another_citation_never_lowers_a_passage(
     assert place([*pairs, (x, y)]) <= place(pairs)
 
 
-@settings(deadline=None)
 @given(scored, scored, weights, links, st.sampled_from([0.5, 2.0]), st.integers(-1, ROWS - 1))
 def test_diffusion_adds_what_the_nearest_refer_to(
     a: list[tuple[int, float]],
@@ -254,7 +249,6 @@ def test_links_count_once_and_neither_loops_nor_other_relations_do() -> None:
 # ---------------------------------------------------------------- more hits than candidates
 
 
-@settings(deadline=None)
 @given(
     st.permutations(range(40)),
     st.permutations(range(40)),
@@ -297,7 +291,6 @@ def test_scores_that_differ_by_rounding_are_equal() -> None:
 # ---------------------------------------------------------------- a learned metric
 
 
-@settings(deadline=None)
 @given(scored, scored, scored, weights, st.sampled_from([0.0, 0.5, 2.0]), st.integers(-1, ROWS - 1))
 def test_a_learned_ranking_adds_its_scaled_scores_and_its_rows(
     a: list[tuple[int, float]],

@@ -134,7 +134,7 @@ def test_a_graph_is_opened_again_and_held_to_its_matrix(tmp_path: Path) -> None:
     first = path.read_bytes()
     opened = AnnIndex.open(path, matrix)
     np.testing.assert_array_equal(opened.search(matrix, 3)[0], built.search(matrix, 3)[0])
-    with pytest.raises(WorkspaceError, match="100 vectors of 16 dimensions"):
+    with pytest.raises(WorkspaceError, match=r"100.*16"):
         AnnIndex.open(path, _vectors(99))
     AnnIndex.build(matrix, path, threads=1)
     assert path.read_bytes() == first
@@ -163,7 +163,7 @@ def test_a_graph_that_grew_and_shrank_finds_what_an_exact_search_finds(tmp_path:
             found, exact = index.search(queries, 5, mask), ExactIndex(matrix).search(queries, 5, mask)
             np.testing.assert_array_equal(found[0], exact[0])
             np.testing.assert_allclose(found[1], exact[1], rtol=1e-5)
-    with pytest.raises(WorkspaceError, match="290 vectors of 16 dimensions"):
+    with pytest.raises(WorkspaceError, match=r"290.*16"):
         AnnIndex.open(tmp_path / "after.faiss", before)
 
 

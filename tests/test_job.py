@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, one_answer_each, silent, small_bert, small_job
 
@@ -82,7 +82,7 @@ def test_sets_and_validations_keep_their_order_and_what_was_said_of_them(base: P
 
 def test_incomplete_records_and_unknown_measures_are_refused(base: Path, tmp_path: Path) -> None:
     writer = JobWriter(tmp_path / "job", base, silent)
-    with pytest.raises(WorkspaceError, match="'nothing' is empty"):
+    with pytest.raises(WorkspaceError, match="'nothing'"):
         writer.add_set("nothing", [], {})
     for record in [(None, "b1"), ("a1",), ("a1", None, "b2")]:
         with pytest.raises(InputError, match="needs an anchor and a positive"):
@@ -135,7 +135,6 @@ WORDS = st.sampled_from([*VOCABULARY[:6], "unheard", "[SEP]", "\u00e9", "\ud800"
 TEXTS = st.lists(st.tuples(st.sampled_from(["", " ", "\n\t"]), st.lists(WORDS, max_size=20)), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(pieces=TEXTS, longest=st.integers(3, 16), role=st.sampled_from(["query", "passage"]))
 def test_tokens_are_those_of_sentence_transformers(
     bert: Path,
@@ -212,7 +211,7 @@ def test_models_that_split_words_differently_are_refused(tmp_path: Path) -> None
         translated(job, open_ended)
     shutil.copytree(few, tmp_path / "none")
     (tmp_path / "none" / "tokenizer.json").unlink()
-    with pytest.raises(InputError, match=r"none: has no tokenizer\.json"):
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
         translated(job, tmp_path / "none")
-    with pytest.raises(InputError, match=r"none: has no tokenizer\.json"):
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
         JobWriter(tmp_path / "job3", tmp_path / "none", silent)

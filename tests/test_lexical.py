@@ -103,7 +103,7 @@ def _oracle(texts: list[str], headings: list[str], query: str, weight: float) ->
 names = st.lists(st.sampled_from(NAMES), max_size=8).map(" ".join)
 
 
-@settings(deadline=None, max_examples=80, phases=[Phase.reuse, Phase.generate])
+@settings(max_examples=80, phases=[Phase.reuse, Phase.generate])
 @given(
     st.lists(st.tuples(names, names), min_size=1, max_size=10),
     st.lists(names, min_size=1, max_size=3),
@@ -129,7 +129,7 @@ def test_scores_with_repeated_words_and_headings_equal_those_of_plain_arrays(
         assert set(hits.tolist()) == set(np.flatnonzero(expected > 0).tolist())
 
 
-@settings(deadline=None, max_examples=25, phases=[Phase.reuse, Phase.generate])
+@settings(max_examples=25, phases=[Phase.reuse, Phase.generate])
 @given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 1.5]), st.booleans(), st.booleans())
 def test_leaving_out_what_cannot_win_changes_no_row_and_no_score(
     seed: int, k: int, weight: float, deletes: bool, filters: bool
@@ -277,7 +277,7 @@ words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 corpora = st.lists(st.tuples(words, words), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=25, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
+@settings(max_examples=25, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
 @given(st.lists(corpora, min_size=2, max_size=5), st.data())
 def test_an_index_that_grew_and_shrank_equals_a_new_one(
     states: list[list[tuple[str, str]]], data: st.DataObject
@@ -405,7 +405,7 @@ def test_an_index_with_other_tokens_is_refused_and_built_again(tmp_path: Path, l
     (layout.lexical_folder / "index.json").write_text(json.dumps({**content, "format": before}))
     manifest = read_manifest(layout.manifest(layout.lexical_folder)) or {}
     seal(layout.lexical_folder, {**manifest, "lexical": before})
-    with pytest.raises(WorkspaceError, match="another format: run 'lemmata index' again"):
+    with pytest.raises(WorkspaceError, match="'lemmata index'"):
         LexicalIndex.open(layout.lexical_folder)
     assert index_lexical(layout, texts, language=language) == 2
     assert _found(LexicalIndex.open(layout.lexical_folder), "pump") == {0}
@@ -433,5 +433,5 @@ def test_the_files_of_an_index(tmp_path: Path) -> None:
 def test_a_german_index_without_its_parts_is_refused_with_the_cure(tmp_path: Path) -> None:
     LexicalIndex.build(LOGS, tmp_path / "lexical", tokenizer=Tokenizer("de"))
     (tmp_path / "lexical" / "parts.txt").unlink()
-    with pytest.raises(WorkspaceError, match=r"parts.txt cannot be read: run 'lemmata index' again"):
+    with pytest.raises(WorkspaceError, match="'lemmata index'"):
         LexicalIndex.open(tmp_path / "lexical")

@@ -4,7 +4,7 @@ from random import Random
 
 import networkx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError
@@ -134,7 +134,7 @@ def test_an_empty_graph_is_a_graph() -> None:
 
 
 def test_too_many_relations_are_refused() -> None:
-    with pytest.raises(InputError, match="more than 32768 different relations"):
+    with pytest.raises(InputError, match="32768"):
         build_graph((Edge("a", str(number), "b") for number in range(40_000)), {})
 
 
@@ -162,7 +162,6 @@ def unpacked(graph: Graph) -> dict[tuple[str, str, str], float]:
     }
 
 
-@settings(deadline=None)
 @given(edge_lists)
 def test_the_edges_are_those_of_networkx(edges: list[Edge]) -> None:
     graph = build_graph(edges, {})
@@ -170,7 +169,6 @@ def test_the_edges_are_those_of_networkx(edges: list[Edge]) -> None:
     assert sorted(unpacked(graph)) == sorted((source, key, target) for source, target, key in oracle.edges(keys=True))
 
 
-@settings(deadline=None)
 @given(edge_lists, st.randoms())
 def test_the_order_of_edges_does_not_matter(edges: list[Edge], random: Random) -> None:
     shuffled = list(edges)

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError
@@ -237,14 +237,13 @@ def test_a_cycle_loses_only_its_last_link() -> None:
 
 
 def test_a_hierarchy_without_its_columns_is_an_error_that_names_them_all() -> None:
-    with pytest.raises(InputError, match="no column 'parent', 'description'; the columns are 'id', 'name'"):
+    with pytest.raises(InputError, match=r"'parent'.*'description'.*'id'.*'name'"):
         hierarchy("id,name\nA,b\n")
 
 
 names = st.sampled_from("ABCDEFG")
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(names, names | st.just(""))))
 def test_a_hierarchy_never_has_a_cycle_or_an_unknown_parent(edges: list[tuple[str, str]]) -> None:
     rows = [(n, {"id": child, "parent": parent, "description": ""}) for n, (child, parent) in enumerate(edges)]
@@ -352,14 +351,13 @@ def test_parquet_is_read_with_dates_and_whole_numbers() -> None:
 def test_a_damaged_parquet_file_is_an_error_with_its_name() -> None:
     pytest.importorskip("pyarrow")
     rows = parquet_rows(io.BytesIO(b"PAR1 no"))
-    with pytest.raises(InputError, match=r"shifts\.parquet: cannot be read as Parquet"):
+    with pytest.raises(InputError, match=r"shifts\.parquet"):
         list(read_logs(rows, document="d", file="shifts.parquet", columns=Columns()))
 
 
 tables = st.binary(max_size=300) | st.text(alphabet='a1,;|\t"\n\r\\é\x00', max_size=200).map(str.encode)
 
 
-@settings(deadline=None)
 @given(tables)
 @example(b"\xff\xfea\x00")
 @example(b'"')
@@ -381,7 +379,6 @@ json_lines = st.lists(
 ).map(b"\n".join)
 
 
-@settings(deadline=None)
 @given(tables | json_lines)
 def test_any_bytes_become_objects_or_reports(data: bytes) -> None:
     bad: dict[int, str] = {}
@@ -396,7 +393,6 @@ def test_any_bytes_become_objects_or_reports(data: bytes) -> None:
 cells = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.text(max_size=3))
 
 
-@settings(deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(["id", "text", "date", "location", "x"]), cells), max_size=8))
 def test_any_row_becomes_a_log_or_a_skip(table: list[dict[str, Any]]) -> None:
     try:

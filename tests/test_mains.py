@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.latex.mains import confidence, has_class, included_files, is_main, rank_mains, read_hints, stale_copy_of
@@ -108,7 +108,6 @@ def test_included_names_are_read_as_written() -> None:
     assert included_files(text) == ["a", "b", "c", "d/e", "f"]
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["a.tex", "00README.json", "00README.yaml", "00README.XXX", "b"]), st.text(max_size=200)

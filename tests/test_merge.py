@@ -108,7 +108,6 @@ names = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
 @given(names)
 @example("subs group")
 @example("the")
@@ -120,7 +119,6 @@ def test_a_normal_form_is_its_own(name: str) -> None:
     assert normal_form(form) == form
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from("the of sub bases Series a zeros x non B2 in des".split()), min_size=1).map(" ".join))
 def test_case_and_the_kind_of_dash_do_not_matter(name: str) -> None:
     assert normal_form(name.upper()) == normal_form(name)
@@ -480,7 +478,7 @@ def decided(draw: st.DrawFn) -> tuple[list[Concept], list[Edge], list[Merge]]:
     return concepts, edges, merges + propose(concepts, edges, least_context=2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(decided(), st.randoms(use_true_random=False))
 def test_the_order_of_the_arguments_does_not_matter(
     given_: tuple[list[Concept], list[Edge], list[Merge]], shuffle: random.Random
@@ -498,7 +496,7 @@ def test_the_order_of_the_arguments_does_not_matter(
     assert apply(concepts, edges, merges) == applied
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(decided())
 def test_merging_twice_is_merging_once(given_: tuple[list[Concept], list[Edge], list[Merge]]) -> None:
     concepts, edges, merges = given_
@@ -512,7 +510,7 @@ def test_merging_twice_is_merging_once(given_: tuple[list[Concept], list[Edge], 
     assert set(mapping.values()) <= {concept.id for concept in united}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graphs())
 def test_after_merging_nothing_is_left_to_accept(given_: tuple[list[Concept], list[Edge]]) -> None:
     concepts, edges = given_
@@ -520,7 +518,7 @@ def test_after_merging_nothing_is_left_to_accept(given_: tuple[list[Concept], li
     assert accepted(propose(united, rewritten)) == set()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(decided())
 def test_no_name_and_no_edge_is_lost(given_: tuple[list[Concept], list[Edge], list[Merge]]) -> None:
     concepts, edges, merges = given_
@@ -540,7 +538,7 @@ def test_no_name_and_no_edge_is_lost(given_: tuple[list[Concept], list[Edge], li
     assert len(now) == len(rewritten)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(decided())
 def test_groups_are_connected_components_without_forbidden_pairs(
     given_: tuple[list[Concept], list[Edge], list[Merge]],
@@ -562,7 +560,7 @@ def test_groups_are_connected_components_without_forbidden_pairs(
     assert sorted(map(sorted, groups.values())) == sorted(map(sorted, networkx.connected_components(oracle)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(decided(), st.integers(0, 100))
 def test_leaving_out_a_merge_undoes_it_and_nothing_else(
     given_: tuple[list[Concept], list[Edge], list[Merge]], which: int

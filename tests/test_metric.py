@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
@@ -53,7 +53,6 @@ def lengths_of(graph: Graph, case: Case) -> tuple[Floats, Floats]:
     return forward, backward
 
 
-@settings(deadline=None)
 @given(spaces())
 def test_a_metric_is_positive_definite_with_all_eigenvalues_at_least_epsilon(case: Case) -> None:
     _, factors, epsilon = case
@@ -64,7 +63,6 @@ def test_a_metric_is_positive_definite_with_all_eigenvalues_at_least_epsilon(cas
         assert values.min() >= epsilon - 1e-6 * max(1, values.max())
 
 
-@settings(deadline=None)
 @given(spaces())
 def test_a_distance_is_that_of_the_whole_metric(case: Case) -> None:
     h, factors, epsilon = case
@@ -74,7 +72,6 @@ def test_a_distance_is_that_of_the_whole_metric(case: Case) -> None:
     assert np.allclose(distances, expected, rtol=1e-3, atol=1e-4)
 
 
-@settings(deadline=None)
 @given(spaces(), st.integers(0, 5))
 def test_a_metric_cut_to_a_lower_rank_is_wrong_by_the_singular_values_that_were_cut_off(case: Case, rank: int) -> None:
     """|d² - d²_r| ≤ σ²_{r + 1} |h_j - h_i|², with σ of L in descending order."""
@@ -88,7 +85,6 @@ def test_a_metric_cut_to_a_lower_rank_is_wrong_by_the_singular_values_that_were_
     assert (np.abs(whole - low) <= bound + 1e-3 * (1 + whole)).all()
 
 
-@settings(deadline=None)
 @given(spaces())
 def test_where_metrics_vary_smoothly_both_directions_of_an_edge_have_nearly_one_length(case: Case) -> None:
     """|d_i(i, j) - d_j(j, i)| ≤ |L_i - L_j| |h_i - h_j|: back along a path, at most the sum of that is added."""
@@ -101,7 +97,6 @@ def test_where_metrics_vary_smoothly_both_directions_of_an_edge_have_nearly_one_
     assert (np.abs(forward - backward) <= differing * apart + 1e-3 * (1 + forward)).all()
 
 
-@settings(deadline=None)
 @given(spaces(), st.data())
 def test_a_geodesic_is_no_longer_than_any_path(case: Case, data: st.DataObject) -> None:
     n = len(case[0])

@@ -104,7 +104,7 @@ def test_flagembedding_and_tsv_hold_texts_only(tmp_path: Path) -> None:
         "one with a tab\ttwo lines\tfour",
         'x\tthree "quoted" ∀\t',
     ]
-    with pytest.raises(ConfigError, match="did you mean 'tevatron'"):
+    with pytest.raises(ConfigError, match="'tevatron'"):
         write_training(RECORDS, FIVE, path, file_format="tevatrn")
 
 
@@ -125,7 +125,7 @@ def test_the_datasets_library_loads_the_file(tmp_path: Path) -> None:
     assert chosen[0]["negative_2"] == "four"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.text(max_size=8) | st.integers(0, 2), st.integers(0, 2), st.lists(st.integers(0, 2)))))
 def test_any_record_survives_mixing_and_writing(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str | int, int, list[int]]]
@@ -201,7 +201,7 @@ def test_sets_are_mixed_evenly() -> None:
 
 
 def test_a_mixture_of_an_unknown_set_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown set 'quereis'; did you mean 'queries'"):
+    with pytest.raises(ConfigError, match=r"'quereis'.*'queries'"):
         mix_records({"queries": []}, Mixture(weights={"quereis": 1.0}), FIVE).__enter__()
     assert build(Mixture, {"weights": {"a": 2.0}, "total": 5}, "[mixtures.some]") == Mixture({"a": 2.0}, total=5)
 

@@ -301,7 +301,7 @@ def test_pairs_are_read_lazily() -> None:
     assert read < 5000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 9), st.sampled_from(["cites", "next", "part_of"]), st.integers(0, 9)), max_size=14
@@ -337,7 +337,7 @@ def test_every_passage_that_mentions_a_concept_answers_its_name() -> None:
     assert known_answers(pairs, training) == {"flat": {1, 2}, "something else": {4}, 0: {3}}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), min_size=1, max_size=30), st.integers(0, 2**16))
 def test_order_of_pairs_does_not_matter_once_answers_are_known(ends: list[tuple[int, int]], seed: int) -> None:
     generator = np.random.default_rng(seed)

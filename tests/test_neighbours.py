@@ -34,7 +34,7 @@ def by_definition(sources: Integers, targets: Integers, kinds: Integers, hidden:
     return np.asarray(np.where(flat > 0, flat, np.expm1(flat)), np.float32)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(0, 40), st.booleans())
 def test_attention_is_that_of_its_formula(seed: int, nodes: int, number: int, average: bool) -> None:
     generator = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def test_blocks_of_nodes_are_put_together_again(monkeypatch: pytest.MonkeyPatch)
 # ---------------------------------------------------------------- sampling
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40),
     st.lists(st.integers(0, 9), min_size=1, max_size=4),

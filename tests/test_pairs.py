@@ -179,7 +179,7 @@ def test_a_negative_weight_and_an_unknown_source_are_refused() -> None:
     part = made_of(RINGS)
     with pytest.raises(ConfigError, match="edge = -1"):
         list(mine_pairs(part, PairOptions(weights={"edge": -1})))
-    with pytest.raises(ConfigError, match="did you mean 'section'"):
+    with pytest.raises(ConfigError, match="'section'"):
         list(mine_pairs(part, PairOptions(weights={"sections": 1})))
 
 
@@ -421,7 +421,6 @@ def world(seed: int) -> dict[str, Any]:
 EVERYTHING = PairOptions(weights={"proof": 1.0}, passages_per_concept=3, passages_per_edge=2, most_per_target=2)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int) -> None:
     part = made_of(**world(seed))
@@ -444,7 +443,7 @@ def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int) -> None:
     assert all(anchor != positive for anchor, positive in texts)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**32))
 def test_neither_the_order_of_passages_nor_of_concepts_nor_of_nodes_and_edges_matters(seed: int) -> None:
     records, dice = world(seed), random.Random(seed)

@@ -629,7 +629,7 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(PIECES, max_size=25),
     st.lists(PIECES.filter(lambda p: "input" not in p), max_size=10),
@@ -680,7 +680,6 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=60), st.lists(st.sampled_from(FRAGMENTS), max_size=20))
 def test_reading_never_raises_on_fragments(main: list[str], part: list[str]) -> None:
     reading = read("".join(main), {"b.tex": "".join(part), "b.bib": "".join(part)})
@@ -689,7 +688,6 @@ def test_reading_never_raises_on_fragments(main: list[str], part: list[str]) -> 
     assert all(passage.text for passage in reading.passages)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_reading_never_raises_on_bytes(data: bytes) -> None:
     package = {"main.tex": data, "00README.json": data, "x.bbl": data}

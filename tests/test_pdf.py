@@ -326,7 +326,7 @@ def test_damaged_files_are_read_or_an_input_error() -> None:
     assert 0 < read < len(damaged)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_an_input_error(data: bytes) -> None:
     with pytest.raises(InputError):

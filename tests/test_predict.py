@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Document, Edge, Link, Passage
@@ -102,7 +102,6 @@ def test_a_correct_hierarchy_has_no_flaws() -> None:
     assert TREE.flaws == []
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(["", *"abcdefghx"])), max_size=12))
 def test_any_table_of_parents_gives_a_tree(rows: list[tuple[str, str]]) -> None:
     tree = build_tree([location(name, "place", parent) for name, parent in rows])
@@ -186,7 +185,6 @@ def test_umlauts_fold_to_their_letters() -> None:
     assert fold("Rücklauf") == fold("Ruecklauf") == fold("Ru\u0308cklauf") == "ruecklauf"
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="PKV12034-_/. aAüß³\u0308\n", max_size=40))
 def test_every_mention_lies_in_its_text(text: str) -> None:
     for mention in find_mentions(NAMES, text, tokenise(text)):
@@ -278,7 +276,6 @@ words_and_classes = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(words_and_classes)
 def test_a_log_left_out_scores_as_if_it_was_never_counted(known: list[tuple[frozenset[str], frozenset[str]]]) -> None:
     words, classes = known[0]
@@ -287,7 +284,6 @@ def test_a_log_left_out_scores_as_if_it_was_never_counted(known: list[tuple[froz
     assert with_it == pytest.approx(without)
 
 
-@settings(deadline=None)
 @given(words_and_classes, st.frozensets(st.sampled_from("abcdef"), min_size=1), st.booleans())
 def test_all_classes_at_once_have_the_scores_of_one_by_one(
     known: list[tuple[frozenset[str], frozenset[str]]], words: frozenset[str], counted: bool
@@ -301,7 +297,6 @@ def test_all_classes_at_once_have_the_scores_of_one_by_one(
     assert {name: scores[index.columns[name]] for name in "XYZ"} == pytest.approx(one_by_one)
 
 
-@settings(deadline=None)
 @given(st.lists(st.frozensets(st.sampled_from("abcdefgh"), min_size=1), min_size=1, max_size=30), st.integers(1, 12))
 def test_the_nearest_logs_are_those_of_a_full_sort(texts: list[frozenset[str]], count: int) -> None:
     index = index_neighbours(texts)
@@ -351,7 +346,6 @@ def test_cross_fitting_scores_each_group_by_others() -> None:
     assert cross_fit([], 1, np.random.default_rng(0))[1] == []
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0.1, 0.3, 0.5, 0.7, 0.9]), st.booleans()), max_size=12), st.integers(0, 3))
 def test_no_other_threshold_has_a_better_f1(scored: list[tuple[float, bool]], missed: int) -> None:
     true_links = sum(right for _, right in scored) + missed
@@ -484,7 +478,6 @@ def test_no_description_is_added_twice_or_empty_or_inside_a_code() -> None:
     assert expand("K201-P1 heiß", spans, TITLES) == "K201-P1 (Zulaufpumpe P201) heiß"
 
 
-@settings(deadline=None)
 @given(
     st.text(alphabet="ab ", max_size=12),
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.sampled_from("XYZ")), max_size=5),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.config import build
@@ -169,7 +169,6 @@ def test_options_come_from_a_table() -> None:
 # ---------------------------------------------------------------- windows
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=8), st.integers(1, 12), st.data())
 def test_windows_cover_every_token_and_share_their_overlap(sizes: list[int], length: int, data: Any) -> None:
     overlap = data.draw(st.integers(0, length - 1))
@@ -186,7 +185,6 @@ def test_windows_cover_every_token_and_share_their_overlap(sizes: list[int], len
             assert end_of_following > last
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("abc", max_size=3), max_size=30), st.floats(0.01, 0.9))
 def test_a_document_is_held_out_whole_or_not_at_all(names: list[str], share: float) -> None:
     held = hold_out(names, share, 0)
@@ -212,7 +210,6 @@ def test_tokens_are_written_once_and_joined_by_document(tokenizer: Any, tmp_path
 PLAIN = Masking((2,), (3,), 0, 4, np.arange(60) > 4, np.isin(np.arange(60), range(40, 60)))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 59), min_size=1, max_size=200), st.integers(0, 2**32))
 def test_words_are_masked_whole_and_special_tokens_never(ids: list[int], seed: int) -> None:
     inputs, labels = mask_window(np.array(ids, np.uint16), PLAIN, np.random.default_rng(seed))

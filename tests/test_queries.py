@@ -177,7 +177,6 @@ def test_overlap_counts_words_in_order() -> None:
     assert word_overlap("a", "") == 0.0
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcd"), max_size=12), st.lists(st.sampled_from("abcd"), min_size=1, max_size=12))
 def test_overlap_is_the_longest_common_subsequence(left: list[str], right: list[str]) -> None:
     table = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
@@ -247,7 +246,7 @@ def test_the_same_material_and_seed_give_the_same_pairs() -> None:
 
 
 @given(st.permutations(range(len(LIBRARY))))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_order_of_the_corpus_does_not_change_what_is_asked(order: list[int]) -> None:
     def made(passages: Sequence[Passage]) -> set[tuple[int | str, str]]:
         return {
@@ -261,7 +260,7 @@ def test_the_order_of_the_corpus_does_not_change_what_is_asked(order: list[int])
 def test_styles_are_chosen_by_name() -> None:
     assert {query.style for query in asked(LIBRARY[3])} == {"question", "keyword"}
     assert {query.style for query in asked(LIBRARY[3], styles="keyword")} == {"keyword"}
-    with pytest.raises(ConfigError, match="no query style 'keywrd'; did you mean 'keyword'"):
+    with pytest.raises(ConfigError, match=r"'keywrd'.*'keyword'"):
         asked(LIBRARY[3], styles="question, keywrd")
 
 
@@ -286,7 +285,6 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=40), st.sampled_from(["lemma", "definition", "chunk", "log"]))
-@settings(max_examples=300, deadline=None)
 def test_every_query_can_be_typed_for_any_passage(words: list[str], kind: str) -> None:
     text = " ".join(words)
     passage = Passage("d@1", "d", kind, text, title=text[:40], raw=text)
@@ -403,7 +401,6 @@ def test_unusable_queries_are_dropped_with_the_reason() -> None:
         max_leaves=9,
     )
 )
-@settings(max_examples=100, deadline=None)
 def test_any_answer_can_be_read(value: Any) -> None:
     [written] = model_queries(shelved(LIBRARY[:1]), replying(value), WrittenOptions())
     assert written.unanswered in (0, 1)

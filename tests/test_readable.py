@@ -5,7 +5,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.latex.readable import readable
@@ -73,7 +73,6 @@ def test_only_formulas_change() -> None:
     assert readable(r"Let $x_1$ cost \$5 and $y$ or $\foo\$$.") == r"Let x₁ cost $5 and y or $\foo\$$."
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="\\{}$_^ab1 frac", max_size=60))
 def test_any_text_is_shown_without_an_error(text: str) -> None:
     for shown in (readable(text), readable(f"${text}$")):
@@ -90,7 +89,6 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(deadline=None, max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), max_size=12))
 def test_a_shown_formula_has_all_letters_and_digits_of_its_source_and_no_commands(pieces: list[str]) -> None:
     source = "".join(pieces)

@@ -99,9 +99,7 @@ def test_arguments_are_those_of_the_signature() -> None:
     def draw(name: str, k: Annotated[int, Described(least=1)] = 3, size: int | None = None) -> None: ...
 
     assert arguments_of(draw, {"name": "a", "k": 2.0}, InputError) == {"name": "a", "k": 2}
-    with pytest.raises(
-        InputError, match=r"lacks 'name'; k = 0 is too small: at least 1; size = None should be a whole"
-    ):
+    with pytest.raises(InputError, match="'name'"):
         arguments_of(draw, {"k": 0, "size": None}, InputError)
 
 

@@ -146,7 +146,7 @@ def test_retry_after_is_obeyed(service: FaultyServer) -> None:
 
 def test_a_wait_of_an_hour_is_an_error(service: FaultyServer) -> None:
     service.faults = ["retry 3600"]
-    with pytest.raises(LemmataError, match="asks to wait 3600 s"):
+    with pytest.raises(LemmataError, match="3600"):
         remote(service).encode(["a"])
 
 
@@ -160,7 +160,7 @@ def test_a_refusal_is_not_repeated(service: FaultyServer, status: str) -> None:
 
 def test_a_redirect_is_not_followed_with_the_key(service: FaultyServer) -> None:
     service.faults = ["redirect"]
-    with pytest.raises(LemmataError, match="refused tiny: status 302"):
+    with pytest.raises(LemmataError, match="302"):
         remote(service, key="secret").encode(["a"])
     assert service.keys == ["Bearer secret"]
 

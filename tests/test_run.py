@@ -327,7 +327,7 @@ def test_bad_settings_are_refused_before_any_stage(
 def test_an_unknown_base_model_is_refused_before_any_stage(base: Path, tmp_path: Path) -> None:
     folder = write_recipe(tmp_path, base)
     change(folder, f'base = "{base}"', 'base = "adapted"')
-    with pytest.raises(ConfigError, match="there is no base model 'adapted'"):
+    with pytest.raises(ConfigError, match="'adapted'"):
         run(Project(folder))
     assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
 

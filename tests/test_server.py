@@ -673,7 +673,7 @@ def test_an_address_that_others_reach_needs_a_token() -> None:
     for host in ("0.0.0.0", "::", "192.168.1.5", "example.org", "localhost.evil.example"):
         with pytest.raises(ConfigError, match="--token"):
             check_binding(host, "")
-        with pytest.raises(ConfigError, match="at least 16 characters"):
+        with pytest.raises(ConfigError, match="16"):
             check_binding(host, "short")
         check_binding(host, "0123456789abcdef")
 

@@ -167,16 +167,16 @@ def test_vectors_of_an_older_corpus_are_brought_up_to_date_by_evaluate(project: 
 
 def test_an_old_lexical_index_is_refused_before_anything_is_encoded(project: Project, task: Task) -> None:
     project.ingest([write_notes(project.root.parent, {"new": "A note that comes first.", **NOTES})])
-    with pytest.raises(WorkspaceError, match="lexical index was made: run 'lemmata index' again"):
+    with pytest.raises(WorkspaceError, match="'lemmata index'"):
         project.evaluate(task, retrievers=[f"hybrid:{MINI}"])
     assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing"]
     project.evaluate(task, retrievers=[f"dense:{MINI}"])
 
 
 def test_a_typing_error_in_one_name_is_refused_before_another_is_encoded(project: Project, task: Task) -> None:
-    with pytest.raises(LemmataError, match="there is no encoder 'minlm'"):
+    with pytest.raises(LemmataError, match="'minlm'"):
         project.evaluate(task, retrievers=[f"dense:{MINI}", "dense:minlm"])
-    with pytest.raises(LemmataError, match="there is no retriever 'sparse:x'"):
+    with pytest.raises(LemmataError, match="'sparse:x'"):
         project.evaluate(task, retrievers=[f"dense:{MINI}", "sparse:x"])
     assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing"]
 

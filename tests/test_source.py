@@ -46,7 +46,6 @@ def test_bytes_are_decoded_in_their_encoding(data: bytes, expected: str) -> None
     assert decode(data) == expected
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_decoding_never_fails_and_leaves_only_newlines(data: bytes) -> None:
     result = decode(data)
@@ -254,7 +253,6 @@ def test_an_edit_does_not_glue_a_command_to_the_text_after_it() -> None:
 _COMMENTED = ["\\ab", "%\n", "% x\\cd\n ", "cd", "\\", "@", "1", "\n"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(_COMMENTED), max_size=20))
 def test_removing_comments_creates_no_control_word(fragments: list[str]) -> None:
     source = "".join(fragments)
@@ -313,7 +311,6 @@ def test_every_offset_maps_to_its_file_and_line() -> None:
     assert flat("").place(0) == ("", 0)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(
@@ -363,7 +360,6 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40), st.lists(st.sampled_from(FRAGMENTS), max_size=20))
 def test_flattening_never_raises(main: list[str], part: list[str]) -> None:
     result = flat("".join(main), {"b.tex": "".join(part), "b.sty": "".join(part)})
@@ -372,7 +368,7 @@ def test_flattening_never_raises(main: list[str], part: list[str]) -> None:
         assert result.place(offset)[1] <= max("".join(main).count("\n"), "".join(part).count("\n")) + 1
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.text(max_size=300))
 def test_flattening_never_raises_on_arbitrary_text(main: str) -> None:
     result = flat(main)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import MemoryCorpus, run_command
 
@@ -178,7 +178,6 @@ def mined(seen: TrainingView) -> list[Pair | Triplet]:
     return [*mine_pairs(seen, EVERYTHING), *rule_queries(seen), *citation_triplets(seen, citing)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(worlds())
 def test_no_held_out_row_is_an_anchor_and_only_training_links_lead_to_one(
     world: tuple[MemoryCorpus, list[Edge], dict[str, Concept], Graph, Split],

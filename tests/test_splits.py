@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import MemoryCorpus
 
@@ -136,7 +136,6 @@ def growing(draw: st.DrawFn) -> list[Outline]:
 
 
 @given(growing(), st.sampled_from(["document", "stratified", "concept", "time"]), st.integers(0, 3))
-@settings(deadline=None, max_examples=150)
 def test_whatever_a_corpus_grows_by_nobody_changes_sides(corpora: list[Outline], method: str, seed: int) -> None:
     options = SplitOptions(
         method=method, seed=seed, validation=0.2, test=0.3, unseen=0.5, concept_test=0.3, concept_validation=0.2
@@ -262,7 +261,7 @@ def test_options_come_from_a_table() -> None:
     assert build(SplitOptions, {"method": "time", "test": 0.2}, "[split]") == SplitOptions(method="time", test=0.2)
     with pytest.raises(ConfigError, match="too small"):
         build(SplitOptions, {"test": -0.1}, "[split]")
-    with pytest.raises(ConfigError, match="did you mean 'document'"):
+    with pytest.raises(ConfigError, match="'document'"):
         build(SplitOptions, {"method": "documents"}, "[split]")
 
 
@@ -492,7 +491,7 @@ def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path)
         assert replace(again, **arrays) == split
         assert again.digest() == split.digest()
     assert [path.name for path in tmp_path.iterdir()] == ["split"]
-    with pytest.raises(WorkspaceError, match="the corpus changed since the split was made: run 'lemmata split'"):
+    with pytest.raises(WorkspaceError, match="'lemmata split'"):
         open_split(layout, "another")
 
 
@@ -554,7 +553,6 @@ def worlds(draw: st.DrawFn) -> tuple[MemoryCorpus, list[Edge], dict[str, Concept
     )
 
 
-@settings(max_examples=200, deadline=None)
 @given(worlds(), st.sampled_from(PARTS))
 def test_nothing_in_a_material_comes_from_another_part(
     world: tuple[MemoryCorpus, list[Edge], dict[str, Concept], Graph, Split], part: str

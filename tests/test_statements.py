@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.latex.expand import read_environments
@@ -543,7 +543,6 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=50))
 def test_reading_never_raises_and_spans_are_in_order(fragments: list[str]) -> None:
     text = "".join(fragments)

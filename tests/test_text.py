@@ -4,7 +4,7 @@ import io
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reportlab.pdfgen.canvas import Canvas
 
@@ -159,7 +159,6 @@ end::
 \r"""
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(_LINES.split("\n")) | st.text(max_size=5), max_size=30).map("\n".join),
     st.sampled_from(["md", "rst", "txt"]),
@@ -210,7 +209,6 @@ def test_an_empty_file_is_a_skip() -> None:
     assert [skip.file for skip in reading.skips] == ["t.md"]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_can_be_read(data: bytes) -> None:
     for passage in read_text(data, "t", "t.md").passages:

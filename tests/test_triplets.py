@@ -177,7 +177,7 @@ def test_too_few_passages_and_vectors_of_another_graph_are_errors() -> None:
     part, vectors = on_a_line(12)
     with pytest.raises(InputError, match=r"rank 50 .* there are 12"):
         list(graph_triplets(part, vectors, replace(ANY_LENGTH)))
-    with pytest.raises(InputError, match="3 vectors, the graph 12 nodes"):
+    with pytest.raises(InputError, match=r"3.*12"):
         list(graph_triplets(part, Vectors(vectors.matrix[:3], "cut"), replace(ANY_LENGTH, hard_rank=5)))
 
 
@@ -201,7 +201,7 @@ def brute_force(
     return expected
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_bands_agree_with_brute_force_and_never_collide(data: st.DataObject) -> None:
     positive_rank = data.draw(st.integers(1, 6))
@@ -274,7 +274,7 @@ def test_other_relations_can_count_as_citing() -> None:
     assert by_anchor(part, mined) == {"a": (["b"], {"random": ["c"]})}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_citation_triplets_keep_their_promises_in_every_graph(data: st.DataObject) -> None:
     ids = [f"p{n}" for n in range(data.draw(st.integers(2, 12)))]
