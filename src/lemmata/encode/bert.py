@@ -267,6 +267,7 @@ def build_bert(model_folder: Path, out_file: Path, precision: str) -> int:
 
     `precision` is one of PRECISIONS. InputError where `is_bert` is false.
     """
+    _check_precision(precision)
     if not is_bert(model_folder):
         raise InputError("is no BERT with mean or CLS pooling in model.safetensors", file=str(model_folder))
     pooling = read_architecture(model_folder).pooling
@@ -283,6 +284,7 @@ def build_cross_bert(model_folder: Path, out_file: Path, precision: str) -> None
 
     InputError where `is_cross_bert` is false.
     """
+    _check_precision(precision)
     if not is_cross_bert(model_folder):
         raise InputError("is no BERT with one score for a pair in model.safetensors", file=str(model_folder))
     graph, tensors, config = _read_bert(model_folder, precision)
@@ -293,6 +295,11 @@ def build_cross_bert(model_folder: Path, out_file: Path, precision: str) -> None
         first = graph.node("Add", product, graph.constant(tensors[f"{part}.bias"]))
         first = graph.node("Tanh", first) if part == "pooler.dense" else first
     graph.onnx.save(graph.model("score", 1, ("input_ids", "attention_mask", "token_type_ids")), out_file)
+
+
+def _check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ConfigError(f"there is no precision {precision!r}; choose from {', '.join(PRECISIONS)}")
 
 
 class _Weights(dict[str, Floats]):
@@ -308,8 +315,6 @@ class _Weights(dict[str, Floats]):
 
 def _read_bert(model_folder: Path, precision: str) -> tuple[_Graph, _Weights, dict[str, Any]]:
     """An empty graph, the weights and the configuration."""
-    if precision not in PRECISIONS:
-        raise ConfigError(f"there is no precision {precision!r}; choose from {', '.join(PRECISIONS)}")
     return _Graph(precision), _Weights(model_folder / "model.safetensors"), read_json(model_folder / "config.json")
 
 
