@@ -402,7 +402,6 @@ def test_every_edge_has_known_ends_evidence_and_maker() -> None:
         assert edge.evidence in passages
         assert edge.maker
         assert edge.source != edge.target
-    assert graph.origins.keys() == {concept.id for concept in graph.concepts}
     assert len({(edge.source, edge.relation, edge.target) for edge in graph.edges}) == len(graph.edges)
 
 
@@ -411,7 +410,7 @@ def test_the_same_corpus_gives_the_same_graph() -> None:
 
 
 def test_an_empty_corpus_has_no_concepts() -> None:
-    assert build_concepts([], []) == ConceptGraph([], [], {})
+    assert build_concepts([], []) == ConceptGraph([], [])
 
 
 def test_passages_are_read_twice_in_order_and_progress_is_reported() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -43,13 +43,6 @@ PASSAGES = [
         "paper@3", "paper", "chunk", "The Rogers–Ramanujan identities follow from the Bailey lemma,\nas Slater saw."
     ),
 ]
-
-
-class Reply(NamedTuple):
-    value: Any = None
-    error: str = ""
-    notes: tuple[str, ...] = ()
-    truncated: bool = False
 
 
 def request(prompt: Prompt) -> Request:
@@ -320,9 +313,9 @@ def ring(number: int) -> dict[str, list[Any]]:
 
 
 def test_documents_come_one_by_one_and_failures_are_marked() -> None:
-    def ask(prompts: Iterable[Prompt]) -> Iterator[Reply]:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Answer]:
         for number, _ in enumerate(prompts):
-            yield Reply(error="status 500") if number == 1 else Reply(ring(number))
+            yield Answer("", error="status 500") if number == 1 else Answer("", ring(number))
 
     corpus = documents(4)
     corpus.insert(1, (Document("empty"), []))
@@ -342,9 +335,9 @@ def test_documents_come_one_by_one_and_failures_are_marked() -> None:
 
 
 def test_several_prompts_of_a_document_are_one_extraction() -> None:
-    def ask(prompts: Iterable[Prompt]) -> Iterator[Reply]:
+    def ask(prompts: Iterable[Prompt]) -> Iterator[Answer]:
         for name, _ in zip(("Bailey pairs", "Bailey pair"), prompts, strict=True):
-            yield Reply(answer(entry(1, [concept(name)])), truncated=name == "Bailey pair")
+            yield Answer("", answer(entry(1, [concept(name)])), truncated=name == "Bailey pair")
 
     long = Passage("paper@0", "paper", "chunk", "Bailey pairs occur here. " * 10)
     [extraction] = extract([(PAPER, [long, PASSAGES[0]])], ask, ExtractOptions(chunks="all", characters=500))

@@ -189,11 +189,10 @@ class GraphRecordStore:
         for identity, name, kind, description, aliases in self.connection.execute(query):
             yield Concept(identity, name, kind, description, tuple(json.loads(aliases)))
 
-    def edges(self, source: str | None = None) -> Iterator[Edge]:
-        """All edges, or those of one source."""
-        where, values = ("", ()) if source is None else ("WHERE maker_source = ? ", (source,))
-        query = f"SELECT source, relation, target, evidence, maker, weight FROM edges {where}ORDER BY rowid"
-        return (Edge(*row) for row in self.connection.execute(query, values))
+    def edges(self) -> Iterator[Edge]:
+        """All edges, in order of their records."""
+        query = "SELECT source, relation, target, evidence, maker, weight FROM edges ORDER BY rowid"
+        return (Edge(*row) for row in self.connection.execute(query))
 
     def edges_of(self, node: str) -> Iterator[Edge]:
         """All edges that leave or reach a node."""

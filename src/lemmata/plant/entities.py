@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.types import Edge, Integers, Mask, Passage
-from lemmata.plant.hierarchy import Tree, children, closeness, contains
+from lemmata.plant.hierarchy import Hierarchy, children, closeness, contains
 from lemmata.plant.memory import (
     Association,
     AssociationIndex,
@@ -31,6 +31,7 @@ from lemmata.plant.memory import (
 from lemmata.plant.names import Mention, Names, Option, Token, find_mentions, index_names, tokenise
 from lemmata.plant.scorer import Doubles, Scorer, choose_threshold, cross_fit, fit
 
+Rows = Mapping[str, tuple[int, ...]]  # by log: rows of the hierarchy
 MAKER = "predict:entity"
 LEAST_PROBABILITY = 0.01  # candidates below are ignored
 MOST_TRAINING_LOGS = 10_000
@@ -84,9 +85,9 @@ class EntityLinker:
     """The names of locations, what known links taught, and the scorer."""
 
     names: Names
-    known: Mapping[str, tuple[int, ...]]  # log: its deepest rows
-    context: Mapping[str, tuple[int, ...]]  # log: known rows above those
-    related: Mapping[str, tuple[int, ...]]  # log: known rows of related logs
+    known: Rows  # log: its deepest rows
+    context: Rows  # log: known rows above those
+    related: Rows  # log: known rows of related logs
     words: AssociationIndex  # the first classes are the locations, then come their kinds
     kind_columns: Integers  # (locations, most kinds): columns of `words`, padded with -1
     number_words: Association
@@ -117,7 +118,7 @@ class Draft(NamedTuple):
 # ---------------------------------------------------------------- learning
 
 
-def learn_entities(logs: Sequence[Passage], tree: Tree, rng: np.random.Generator) -> EntityLinker:
+def learn_entities(logs: Sequence[Passage], tree: Hierarchy, rng: np.random.Generator) -> EntityLinker:
     """Train on the logs with known locations, and choose the threshold by scorers that did not see the log.
 
     If a log knows several locations one above the other, it reports about the deepest and the others are its
@@ -143,7 +144,7 @@ def learn_entities(logs: Sequence[Passage], tree: Tree, rng: np.random.Generator
     return replace(linker, scorer=scorer, threshold=threshold)
 
 
-def _known_rows(logs: Iterable[Passage], tree: Tree) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+def _known_rows(logs: Iterable[Passage], tree: Hierarchy) -> tuple[Rows, Rows]:
     """The deepest known rows of each log, and the known rows above them."""
     known: dict[str, tuple[int, ...]] = {}
     context: dict[str, tuple[int, ...]] = {}
@@ -157,12 +158,7 @@ def _known_rows(logs: Iterable[Passage], tree: Tree) -> tuple[dict[str, tuple[in
     return known, context
 
 
-def _memorise(
-    logs: Sequence[Passage],
-    names: Names,
-    known: Mapping[str, tuple[int, ...]],
-    context: Mapping[str, tuple[int, ...]],
-) -> EntityLinker:
+def _memorise(logs: Sequence[Passage], names: Names, known: Rows, context: Rows) -> EntityLinker:
     """Count words and index the known logs; the scorer is still untrained."""
     partners: dict[str, list[str]] = defaultdict(list)
     for log in logs:
@@ -205,12 +201,7 @@ def _memorise(
     )
 
 
-def _pretended_context(
-    known: Mapping[str, tuple[int, ...]],
-    context: Mapping[str, tuple[int, ...]],
-    tree: Tree,
-    rng: np.random.Generator,
-) -> dict[str, tuple[int, ...]]:
+def _pretended_context(known: Rows, context: Rows, tree: Hierarchy, rng: np.random.Generator) -> Rows:
     """The rows that count as known of each log while its own link is to be found."""
     pretended = {}
     for name, rows in known.items():
@@ -228,7 +219,7 @@ def _pretended_context(
     return pretended
 
 
-def _labels(draft: Draft, tree: Tree) -> npt.NDArray[np.int8]:
+def _labels(draft: Draft, tree: Hierarchy) -> npt.NDArray[np.int8]:
     """1 right, 0 wrong, -1 unknown: (candidates,).
 
     An author may have given only the unit. So if the text names something below the known location, but not the
@@ -428,7 +419,7 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
 
 
 def _explained(
-    tree: Tree, rows: Sequence[int], position: Mapping[int, int], mentions: Sequence[Mention]
+    tree: Hierarchy, rows: Sequence[int], position: Mapping[int, int], mentions: Sequence[Mention]
 ) -> list[float]:
     """How many mentions each row accounts for, by itself or by a location above it.
 
@@ -468,7 +459,7 @@ def link_entities(linker: EntityLinker, logs: Sequence[Passage]) -> Iterator[Ent
                 yield EntityLink(edge, option.start, option.end)
 
 
-def _best_per_line(rows: Sequence[int], probabilities: Doubles, tree: Tree, least: float = 0.0) -> list[int]:
+def _best_per_line(rows: Sequence[int], probabilities: Doubles, tree: Hierarchy, least: float = 0.0) -> list[int]:
     """Positions of the probable candidates, best first; of rows one above the other only the best."""
     chosen: list[int] = []
     likely = np.flatnonzero(probabilities >= max(least, LEAST_PROBABILITY))

@@ -17,7 +17,7 @@ from lemmata.core.types import Document, Integers, Skip
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Hierarchy:
     """Locations in preorder; a root has the parent -1 and the depth 0."""
 
     ids: Sequence[str]
@@ -30,7 +30,7 @@ class Tree:
     flaws: Sequence[Skip]  # of the hierarchy, one sentence each
 
 
-def build_tree(locations: Iterable[Document]) -> Tree:
+def build_tree(locations: Iterable[Document]) -> Hierarchy:
     """A tree, whatever the hierarchy is like.
 
     Of several parents the first counts. An unknown parent makes a root, and the last member of a cycle becomes a
@@ -55,7 +55,7 @@ def build_tree(locations: Iterable[Document]) -> Tree:
     for row in range(len(ids) - 1, -1, -1):
         if parent_rows[row] >= 0:
             end[parent_rows[row]] = max(end[parent_rows[row]], end[row])
-    return Tree(
+    return Hierarchy(
         ids=ids,
         codes=[_code(by_id[name]) for name in ids],
         titles=[by_id[name].title for name in ids],
@@ -121,22 +121,22 @@ def _code(location: Document) -> str:
 # ---------------------------------------------------------------- relations between rows
 
 
-def contains(tree: Tree, above: Any, row: Any) -> Any:
+def contains(tree: Hierarchy, above: Any, row: Any) -> Any:
     """Whether `row` is `above` or lies below it; for two rows or two arrays of rows."""
     return (above <= row) & (row < tree.end[above])
 
 
-def below(tree: Tree, row: int, rows: Any) -> Any:
+def below(tree: Hierarchy, row: int, rows: Any) -> Any:
     """The sorted `rows` that are `row` or lie below it."""
     return rows[bisect_left(rows, row) : bisect_left(rows, tree.end[row])]
 
 
-def children(tree: Tree, row: int) -> list[int]:
+def children(tree: Hierarchy, row: int) -> list[int]:
     inside = np.arange(row + 1, tree.end[row])
     return [int(child) for child in inside[tree.parent[inside] == row]]
 
 
-def closeness(tree: Tree, first: Integers, second: Integers) -> npt.NDArray[np.float64]:
+def closeness(tree: Hierarchy, first: Integers, second: Integers) -> npt.NDArray[np.float64]:
     """The shared part of the paths from the root, of each pair: 0 for different roots, 1 for the same row."""
     common = first.copy()
     climbing = np.arange(len(first))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from lemmata.core.types import Integers
 from lemmata.core.words import UMLAUTS
 from lemmata.core.words import fold as fold_accents
-from lemmata.plant.hierarchy import Tree, below
+from lemmata.plant.hierarchy import Hierarchy, below
 
 MOST_OPTIONS = 60  # of a mention; with more, only those near an anchor count
 MOST_ROWS_OF_A_WORD = 200  # a word in more titles only counts near an anchor
@@ -65,7 +65,7 @@ class Mention(NamedTuple):
 class Names:
     """All names of locations as an index; lists of rows are sorted."""
 
-    tree: Tree
+    tree: Hierarchy
     codes: Mapping[str, Sequence[int]]  # id, its suffixes, codes and names in the title, without separators
     numbers: Mapping[str, Sequence[int]]
     initials: Mapping[str, Sequence[int]]
@@ -100,7 +100,7 @@ def tokenise(text: str) -> list[Token]:
 # ---------------------------------------------------------------- names of locations
 
 
-def index_names(tree: Tree) -> Names:
+def index_names(tree: Hierarchy) -> Names:
     codes: dict[str, set[int]] = defaultdict(set)
     numbers: dict[str, set[int]] = defaultdict(set)
     initials: dict[str, set[int]] = defaultdict(set)
@@ -234,7 +234,7 @@ def find_mentions(names: Names, text: str, tokens: Sequence[Token], anchors: Seq
     return mentions
 
 
-def _limited(tree: Tree, rows: Rows, near: Iterable[int], most: int) -> Rows:
+def _limited(tree: Hierarchy, rows: Rows, near: Iterable[int], most: int) -> Rows:
     """All rows if they are few; else those below an anchor, or below its parent."""
     if len(rows) <= most:
         return rows

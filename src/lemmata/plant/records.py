@@ -16,7 +16,7 @@ from math import sqrt
 import numpy as np
 
 from lemmata.core.types import Edge, Mask, Passage
-from lemmata.plant.hierarchy import Tree, closeness, contains
+from lemmata.plant.hierarchy import Hierarchy, closeness, contains
 from lemmata.plant.memory import association_scores, count_associations
 from lemmata.plant.names import tokenise
 from lemmata.plant.scorer import Doubles, Scorer, choose_threshold, cross_fit, fit
@@ -67,7 +67,7 @@ class RecordLinker:
     named: Sequence[tuple[int, ...]]  # earlier logs whose id is in the text
     rarity: Mapping[str, float]  # idf
     frequency: Mapping[str, int]  # logs with the word
-    tree: Tree
+    tree: Hierarchy
     window: float  # hours
     known: Mapping[int, tuple[int, ...]]  # later log: earlier logs; those that may be learned from
     linked: frozenset[int]  # later logs with a known link, learned from or not
@@ -81,7 +81,7 @@ class RecordLinker:
 
 def learn_records(
     logs: Sequence[Passage],
-    tree: Tree,
+    tree: Hierarchy,
     places: Mapping[str, Sequence[str]],
     rng: np.random.Generator,
     *,
@@ -128,7 +128,7 @@ def link_records(linker: RecordLinker) -> Iterator[Edge]:
 
 def _prepare(
     logs: Sequence[Passage],
-    tree: Tree,
+    tree: Hierarchy,
     places: Mapping[str, Sequence[str]],
     window: float,
     held_out: Container[str],

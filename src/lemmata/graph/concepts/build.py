@@ -48,7 +48,6 @@ class ConceptGraph(NamedTuple):
 
     concepts: list[Concept]
     edges: list[Edge]
-    origins: dict[str, tuple[str, str]]  # concept id: the rule that made it, and a passage that mentions it, or ""
 
 
 _LONGEST_DESCRIPTION = 600  # characters; enough for a sentence, and an encoder reads no more
@@ -632,13 +631,10 @@ class _Builder:
 
     def finish(self) -> ConceptGraph:
         """The graph: first the edges from passages to concepts, then those between concepts."""
-        origins = {
-            identity: (entry.rule, entry.passage or self.first_mention.get(identity, ""))
-            for identity, entry in self.entries.items()
-        }
         concepts = list(self.concepts.values())
         german = [concept for concept in concepts if self.entries[concept.id].german]
         english = [concept for concept in concepts if not self.entries[concept.id].german]
         for relation in itertools.chain(name_relations(english), compound_relations(german)):
-            self.relate(relation._replace(evidence=origins[relation.source][1]))
-        return ConceptGraph(concepts, self.edges + list(self.relations.values()), origins)
+            origin = self.entries[relation.source].passage or self.first_mention.get(relation.source, "")
+            self.relate(relation._replace(evidence=origin))
+        return ConceptGraph(concepts, self.edges + list(self.relations.values()))

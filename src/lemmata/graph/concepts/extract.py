@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.types import CONCEPT_KINDS, Concept, Document, Edge, Passage, Skip
@@ -20,6 +20,7 @@ from lemmata.graph.concepts.terms import FORMULA, key_of, mask, normal, sentence
 
 if TYPE_CHECKING:
     from lemmata.graph.extract import ExtractOptions
+    from lemmata.llm.chat import Answer
 
 RELATIONS = (
     "is_instance_of", "generalizes", "uses", "implies", "proves", "defines", "equivalent_to", "related_to",
@@ -252,19 +253,6 @@ class Prompt(NamedTuple):
     sentences: tuple[Sentence, ...]
 
 
-class Reply(Protocol):
-    """An answer: a JSON value that follows `SCHEMA`, or the sentence that says why there is none."""
-
-    @property
-    def value(self) -> Any: ...
-    @property
-    def error(self) -> str: ...
-    @property
-    def notes(self) -> Sequence[str]: ...  # entries of the answer that were dropped, and replaced texts
-    @property
-    def truncated(self) -> bool: ...  # the answer breaks off; `value` holds its complete entries
-
-
 class Extraction(NamedTuple):
     """The records of one document."""
 
@@ -341,7 +329,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
 
 def extract(
     documents: Iterable[tuple[Document, Sequence[Passage]]],
-    ask: Callable[[Iterable[Prompt]], Iterator[Reply]],
+    ask: Callable[[Iterable[Prompt]], Iterator[Answer]],
     options: ExtractOptions,
     *,
     maker: str = "llm",
@@ -360,7 +348,7 @@ def extract(
             waiting.append((document, passages, prompts))
             yield from prompts
 
-    replies: list[Reply] = []
+    replies: list[Answer] = []
     for reply in ask(all_prompts()):
         replies.append(reply)
         while waiting and len(waiting[0][2]) <= len(replies):
@@ -374,7 +362,7 @@ def extract(
 
 
 def _read_replies(
-    document: Document, passages: Sequence[Passage], prompts: Sequence[Prompt], replies: Sequence[Reply], maker: str
+    document: Document, passages: Sequence[Passage], prompts: Sequence[Prompt], replies: Sequence[Answer], maker: str
 ) -> Extraction:
     answers = [(prompt, reply.value) for prompt, reply in zip(prompts, replies, strict=True) if not reply.error]
     concepts, edges, skips = read_extraction(answers, document, passages, maker=maker)

@@ -12,7 +12,7 @@ from lemmata.graph.formats.graphml import read_graphml, write_graphml
 from lemmata.graph.formats.json_file import read_json, write_json
 from lemmata.graph.formats.neo4j import read_neo4j, table_files, table_kind, write_neo4j
 from lemmata.graph.formats.ogb import read_ogb, write_ogb
-from lemmata.graph.formats.shared import Collector, GraphRecords, check, head
+from lemmata.graph.formats.shared import Collector, GraphRecords, head
 from lemmata.graph.formats.triples import nodes_beside, read_triples, write_triples
 
 
@@ -75,8 +75,10 @@ def write_graph(path: Path, records: GraphRecords, format: str = "auto") -> None
     _, write, shape = FORMATS[name]
     if path.exists() and path.is_dir() != (shape == "folder"):
         raise InputError(f"is not a {shape}, which the format {name} needs", file=str(path))
-    check(records)
-    write(path, records)
+    try:
+        write(path, records)
+    except UnicodeEncodeError as error:
+        raise InputError(f"half a surrogate pair is not text: {error.object[:80]!r}", file=str(path)) from error
 
 
 def _check_name(name: str) -> None:

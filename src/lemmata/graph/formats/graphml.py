@@ -21,7 +21,8 @@ from lemmata.graph.formats.shared import (
 _XML = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 )
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|_(?=x[0-9A-F]{4})")
+# half a surrogate pair is no character: writing it fails
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ufffd\U00010000-\U0010ffff]|_(?=x[0-9A-F]{4})")
 _ESCAPED = re.compile(r"_x((?!D[89A-F])[0-9A-F]{4})_")  # not half a surrogate pair
 _LABELS = ("NodeLabel", "EdgeLabel")  # of yEd
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>

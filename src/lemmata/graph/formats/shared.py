@@ -16,7 +16,6 @@ import json
 import math
 import re
 import zlib
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
@@ -260,29 +259,6 @@ def text_file(path: Path) -> Iterator[TextIO]:
         if path.suffix == ".gz":  # without name and time, so that the same graph gives the same bytes
             stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
         yield stack.enter_context(io.TextIOWrapper(stream, "utf-8", newline=""))
-
-
-def check(records: GraphRecords) -> None:
-    """Raise InputError for records that no reader would return."""
-    kinds = records.kinds
-    numbers = Counter(concept.id for concept in records.concepts)
-    wrong = [f"the concept {identity!r} is defined {n} times" for identity, n in numbers.items() if n > 1]
-    wrong += [f"the concept {identity!r} is not a node" for identity in numbers if identity not in kinds]
-    wrong += [f"{identity!r} has papers but is not a concept" for identity in records.papers if identity not in numbers]
-    wrong += ["a node without an id"] if "" in kinds else []
-    texts = itertools.chain(
-        (identity + kind for identity, kind in kinds.items()),
-        ("".join((c.name, c.kind, c.description, *c.aliases)) for c in records.concepts),
-        ("".join(papers) for papers in records.papers.values()),
-        (edge.relation + edge.evidence + edge.maker for edge in records.edges),
-    )
-    wrong += [f"half a surrogate pair is not text: {text[:80]!r}" for text in texts if not is_text(text)]
-    for edge in records.edges:
-        title = f"the edge from {edge.source!r} to {edge.target!r}"
-        wrong += [f"{title}: there is no node {end!r}" for end in (edge.source, edge.target) if end not in kinds]
-        wrong += [f"{title}: the weight {edge.weight} is not a number"] if not math.isfinite(edge.weight) else []
-    if wrong:
-        raise InputError(_summary([Skip("", 0, cause) for cause in wrong]))
 
 
 def node_rows(records: GraphRecords) -> Iterator[dict[str, str]]:
