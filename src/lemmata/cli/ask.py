@@ -46,11 +46,13 @@ def ask(
     A language model writes the answer from the passages that search finds. Every sentence must cite passages, and the
     citations are checked. Without a language model, the passages are printed.
     """
+    from lemmata.search.ask import ask
+
     if not question.strip():
         raise LemmataError("the question is empty: write what you want to know")
     settings, others = assigned(o, "ask", passages=k or None, cost=cost or None)
     endpoint = {"model": model} if model else {}
-    events = map(_with_options, opened(others).ask(question, settings=settings, model=endpoint))
+    events = map(_with_options, ask(opened(others), question, settings=settings, model=endpoint))
     if invocation.is_json:
         _print_record(events)
     else:

@@ -20,7 +20,9 @@ def list_(
     k: Annotated[int, typer.Option("-k", help="Number of items to print; 0: all.", min=0)] = 0,
 ) -> None:
     """List documents, passages, concepts, bibliography, locations or sources."""
-    records = opened().listing(what, document=document, kind=kind)
+    from lemmata.maintain.content import listing
+
+    records = listing(opened(), what, document=document, kind=kind)
     shown = list(itertools.islice(records, k or None))
     print_report(shown, lambda _: _print_listing(what, shown, sum(1 for _ in records)))
 
@@ -55,7 +57,9 @@ def show(
     identity: Annotated[str, typer.Argument(help="Id of a passage, document, location or concept.", metavar="ID")],
 ) -> None:
     """Show a passage, document, location or concept with its links."""
-    content = opened().show(identity)
+    from lemmata.maintain.content import show
+
+    content = show(opened(), identity)
     if content["type"] == "concept":
         print_report(content, lambda concept: _print_concept(identity, concept))
     else:

@@ -28,7 +28,9 @@ def demo(
     training: Annotated[bool, typer.Option(help="Also fine-tune: the longest part.")] = True,
 ) -> None:
     """Run the whole chain on the bundled example, offline."""
-    from lemmata.project import Project
+    from lemmata.core.workspace import Workspace
+    from lemmata.corpus.corpus import Corpus
+    from lemmata.ingest.ingest import ingest
 
     invocation.folder = folder
     notes = example("qseries")
@@ -38,16 +40,16 @@ def demo(
         line("\n", (text, "bold"), "\n", (f"$ lemmata {command}", "dim"))
 
     step("Create a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
-    project = Project.init(folder)
-    with showing_progress(project):
-        report = project.ingest([notes])
+    workspace = Workspace.init(folder)
+    with showing_progress(workspace):
+        report = ingest(workspace, [notes])
     line(
         f"{report.passages:,} passages in {report.documents:,} documents, {report.resolved:,} of {report.links:,}"
         f" links resolved, in {report.seconds:.1f} s"
     )
     step("What is in it?", f"info -w {folder}")
     info()
-    corpus = project.corpus
+    corpus = Corpus(workspace)
     chosen = max(corpus, key=lambda p: (bool(p.title and p.proof), len(p.links) + len(corpus.referring(p.id))))
     step("One statement with its proof and its links.", f"show '{chosen.id}' -w {folder}")
     corpus.close()

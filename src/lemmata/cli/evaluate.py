@@ -34,10 +34,10 @@ from lemmata.cli.output import (
 from lemmata.core.errors import InputError, LemmataError
 
 if TYPE_CHECKING:
+    from lemmata.core.workspace import Workspace
     from lemmata.corpus.leakage import Example
     from lemmata.evaluate.pooling import Thresholds
     from lemmata.evaluate.tasks import Task
-    from lemmata.project import Project
 
 
 # which task is asked; also the options of `export beir`
@@ -116,26 +116,29 @@ def evaluate(
     measures, comma-separated, and level: passage, document or whole-document.
     """
     from lemmata.core.files import write_atomically
+    from lemmata.evaluate.evaluate import evaluate, evaluate_options
     from lemmata.evaluate.report import as_html, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
+    from lemmata.search.index import make_allowance
 
     settings, others = assigned(o, "evaluate", seed=seed)
-    project = opened(others)
-    options = project.evaluate_options(settings)
-    chosen = chosen_task(project, options.seed, queries, qrels, beir, task, part, limit)
+    workspace = opened(others)
+    options = evaluate_options(workspace, settings)
+    chosen = chosen_task(workspace, options.seed, queries, qrels, beir, task, part, limit)
     names = _names(retriever)
-    allowance = project.allowance(tokens=tokens, cost=cost)
+    allowance = make_allowance(workspace, tokens=tokens, cost=cost)
     if tune:
         ignored = {"--html": html, "--trec": trec, "-o level": "level" in settings, "--allow-leakage": allow_leakage}
         ignored |= {"--train-queries": train_queries, "--train-qrels": train_qrels}
         _check_tuned(names, beir, ignored)
         fit = {"measure": options.measures.split(",")[0], "allow_missing": allow_missing, "allowance": allowance}
-        _tune(project, chosen, names, fit)
+        _tune(workspace, chosen, names, fit)
         return
-    with showing_progress(project):
-        report = project.evaluate(
+    with showing_progress(workspace):
+        report = evaluate(
+            workspace,
             chosen,
-            retrievers=names or _default_retrievers(project),
+            retrievers=names or _default_retrievers(workspace),
             options=options,
             train=_examples(train_queries, train_qrels),
             allow_leakage=allow_leakage,
@@ -150,16 +153,18 @@ def evaluate(
     print_report(report, lambda _: open_console().print(terminal_table(report)), record=report_as_json(report))
 
 
-def _tune(project: Project, task: Task, names: list[str], fit: dict[str, Any]) -> None:
+def _tune(workspace: Workspace, task: Task, names: list[str], fit: dict[str, Any]) -> None:
     """Fit the weights of the rerankers among the retrievers, or else of the fusion of their encoder."""
+    from lemmata.evaluate.evaluate import tune, tune_rerank
+
     if reranking := [name for name in names if "+rerank" in name]:
-        with showing_progress(project):
-            weights = [project.tune_rerank(task, name, **fit) for name in reranking]
+        with showing_progress(workspace):
+            weights = [tune_rerank(workspace, task, name, **fit) for name in reranking]
         print_report(weights, _print_weights)
         return
     encoder = _tuned_encoder(names)
-    with showing_progress(project):
-        result = project.tune(task, encoder=encoder, **fit)
+    with showing_progress(workspace):
+        result = tune(workspace, task, encoder=encoder, **fit)
     print_report(result, lambda _: _print_tuned(result, fit["measure"]))
 
 
@@ -174,15 +179,15 @@ def _print_tuned(result: dict[str, Any], measure: str) -> None:
     )
 
 
-def _default_retrievers(project: Project) -> list[str]:
+def _default_retrievers(workspace: Workspace) -> list[str]:
     """All of the usual ones, or just lexical where there are no vectors yet."""
     from lemmata.core.workspace import vector_set
     from lemmata.vectors.store import unfinished
 
-    vectors = vector_set(project)
+    vectors = vector_set(workspace)
     if vectors is not None and vectors.manifest.exists():
         return ["lexical", "dense", "hybrid", "auto"]
-    reason = unfinished(project) or "there are no vectors yet, 'lemmata index' makes them"
+    reason = unfinished(workspace) or "there are no vectors yet, 'lemmata index' makes them"
     say(f"only --retriever lexical is evaluated: {reason}")
     return ["lexical"]
 
@@ -235,7 +240,7 @@ def _print_weights(reports: list[dict[str, Any]]) -> None:
 
 
 def chosen_task(
-    project: Project,
+    workspace: Workspace,
     seed: int,
     queries: Path | None,
     qrels: Path | None,
@@ -247,7 +252,7 @@ def chosen_task(
     """The task that the options of a command describe: made from the corpus, or from files."""
     import numpy as np
 
-    from lemmata.evaluate.evaluate import beir_task, read_asked, table_task
+    from lemmata.evaluate.evaluate import beir_task, corpus_task, read_asked, table_task
     from lemmata.evaluate.tasks import sampled, task_from
     from lemmata.ingest.beir import check_judgments, read_qrels, read_queries
 
@@ -255,17 +260,19 @@ def chosen_task(
         raise LemmataError("a task needs exactly one of --queries with --qrels, --beir, or --task")
     if name:
         kind, _, protocol = name.partition(":")
-        return project.task(kind, protocol=protocol or "passage", limit=limit, seed=seed, **_part_or_share(part))
+        return corpus_task(
+            workspace, kind, protocol=protocol or "passage", limit=limit, seed=seed, **_part_or_share(part)
+        )
     if part:
         raise LemmataError("--part goes with --task: queries from a file belong to no part of the split")
     if beir is not None:
-        chosen = beir_task(project, beir, name=str(beir))
+        chosen = beir_task(workspace, beir, name=str(beir))
     elif queries is not None and qrels is None:
         asked, answers = read_asked(queries)
         if not asked:
             raise InputError("there are no queries in it", file=str(queries))
         # missing passages are for evaluate to count
-        chosen = table_task(project, str(queries), asked, answers, file=queries, allow_missing=True)
+        chosen = table_task(workspace, str(queries), asked, answers, file=queries, allow_missing=True)
     elif queries is None or qrels is None:
         raise LemmataError("--qrels needs --queries")
     else:
@@ -305,8 +312,12 @@ def mteb(
     retriever: Annotated[str, typer.Option(help="dense, lexical or both.", metavar="NAMES")] = "dense",
 ) -> None:
     """Run tasks of mteb on an encoder and on BM25."""
-    with working() as project:
-        records = project.mteb(tasks, encoder=encoder, retrievers=[name.strip() for name in retriever.split(",")])
+    from lemmata.evaluate.mteb import run_mteb
+
+    with working() as workspace:
+        records = run_mteb(
+            workspace, tasks, encoder=encoder, retrievers=[name.strip() for name in retriever.split(",")]
+        )
     print_report(records, _print_mteb)
 
 
@@ -347,22 +358,23 @@ def judge(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
     """Make a test collection: queries by rules or a --model, judged by a cross-encoder."""
+    from lemmata.evaluate.judge import judge, preview_judged_queries
     from lemmata.llm.endpoint import Limits
 
     if queries is not None:
         _refuse_with_queries(model, limit, part)
     pool: dict[str, Any] = {"part": part or "test", "limit": 200 if limit is None else limit}
     settings, others = assigned(o, "mine")
-    project = opened({**others, "mine": settings})
+    workspace = opened({**others, "mine": settings})
     limits = Limits(calls, tokens, cost, seconds) if model else None
     endpoint = {"model": model}
     if limits is not None:
-        preview = project.preview_judged_queries(**pool, model=endpoint)
+        preview = preview_judged_queries(workspace, **pool, model=endpoint)
         if not confirm_limits(preview, any(limits) or unlimited):
             return
     pool |= {"depth": depth, "retrievers": tuple(_names(retriever)), "thresholds": _thresholds(thresholds)}
-    with showing_progress(project):
-        report = project.judge(out, by, queries=queries, model=endpoint, limits=limits, seed=seed, **pool)
+    with showing_progress(workspace):
+        report = judge(workspace, out, by, queries=queries, model=endpoint, limits=limits, seed=seed, **pool)
     print_report(report, lambda _: _print_judged(out, report))
 
 
@@ -412,9 +424,10 @@ def export_encoder(
     from contextlib import closing
     from itertools import islice
 
+    from lemmata.corpus.corpus import Corpus
     from lemmata.encode.export import export_encoder as export
 
-    with closing(opened().corpus) as corpus:
+    with closing(Corpus(opened())) as corpus:
         texts = list(islice(corpus.contents(), 2000))
     drift = export(source, out, precision, texts=texts, force=force)
     cosines = f"mean cosine {drift.mean_cosine:.5f}, smallest {drift.least_cosine:.5f}"

@@ -19,8 +19,10 @@ def corpus(
     ],
 ) -> None:
     """Write the cleaned passages as JSON lines, which `ingest` reads back."""
-    with working() as project:
-        report = project.export_corpus(path)
+    from lemmata.evaluate.export import export_corpus
+
+    with working() as workspace:
+        report = export_corpus(workspace, path)
     counts = f"{counted(report['passages'], 'passage')} of {counted(report['documents'], 'document')}"
     print_report(report, lambda _: line(f"{path}: {counts}"))
 
@@ -37,11 +39,14 @@ def beir(
     seed: Seed = None,
 ) -> None:
     """Write a task as a BEIR folder: corpus, queries, judgments."""
-    project = opened()
-    options = project.evaluate_options(given(seed=seed))
-    chosen = chosen_task(project, options.seed, queries, qrels, None, task, part, limit)
-    with showing_progress(project):
-        report = project.export_beir(chosen, folder)
+    from lemmata.evaluate.evaluate import evaluate_options
+    from lemmata.evaluate.export import export_beir
+
+    workspace = opened()
+    options = evaluate_options(workspace, given(seed=seed))
+    chosen = chosen_task(workspace, options.seed, queries, qrels, None, task, part, limit)
+    with showing_progress(workspace):
+        report = export_beir(workspace, chosen, folder)
     print_report(report, lambda _: _print_task(folder, report))
 
 

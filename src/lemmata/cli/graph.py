@@ -40,9 +40,11 @@ Pair = tuple[str, str] | None
 
 def build(o: Assigned = None, on: On = "") -> None:
     """Build the graph by rules: links, concepts, relations."""
+    from lemmata.graph.build import build_graph
+
     settings, others = assigned(o, "graph")
-    with working(others, on) as project:
-        report = project.build_graph(settings=settings)
+    with working(others, on) as workspace:
+        report = build_graph(workspace, settings=settings)
     print_report(report, _print_graph)
 
 
@@ -59,17 +61,18 @@ def extract(
 
     Without a limit, only print what it would cost.
     """
+    from lemmata.graph.extract import extract_graph, preview_extraction
     from lemmata.llm.endpoint import Limits
 
     settings, others = assigned(o, "extract")
     endpoint = {"model": model} if model else {}
-    project = opened(others)
+    workspace = opened(others)
     limits = Limits(calls, tokens, cost, seconds)
-    preview = project.preview_extraction(settings=settings, model=endpoint)
+    preview = preview_extraction(workspace, settings=settings, model=endpoint)
     if not confirm_limits(preview, any(limits) or unlimited):
         return
-    with showing_progress(project):
-        report = project.extract_graph(limits, settings=settings, model=endpoint)
+    with showing_progress(workspace):
+        report = extract_graph(workspace, limits, settings=settings, model=endpoint)
     print_report(report, _print_extracted)
     if report["documents"] and not report["extracted"]:
         cause = report["cause"] or "they have no text"
@@ -105,13 +108,15 @@ def import_(
     remove: Annotated[str, typer.Option(help="Remove the import with this name instead.", metavar="NAME")] = "",
 ) -> None:
     """Import a graph: GraphML, triples, Neo4j CSV, JSON or OGB."""
+    from lemmata.graph.build import import_graph, remove_import
+
     if bool(paths) == bool(remove):
         raise LemmataError("name the files of one graph, or an import with --remove")
-    with working() as project:
+    with working() as workspace:
         if paths:
-            report = project.import_graph(paths, format=format, name=name, strict=not lenient)
+            report = import_graph(workspace, paths, format=format, name=name, strict=not lenient)
         else:
-            report = project.remove_import(remove)
+            report = remove_import(workspace, remove)
     print_report(report, _print_imported if paths else _print_graph)
 
 
@@ -135,7 +140,9 @@ def export(
     format: Format = "auto",  # noqa: A002
 ) -> None:
     """Export the graph to a file or folder."""
-    report = opened().export_graph(path, format=format)
+    from lemmata.graph.build import export_graph
+
+    report = export_graph(opened(), path, format=format)
     counts = f"{report['concepts']:,} concepts, {report['nodes']:,} nodes, {report['edges']:,} edges"
     print_report(report, lambda _: line(f"{path}: {counts}"))
 
@@ -148,9 +155,11 @@ def link(
     seed: Seed = None,
 ) -> None:
     """Predict links of logs to locations and to earlier logs."""
+    from lemmata.plant.link import link_graph
+
     settings, others = assigned(o, "link", seed=seed)
-    with working(others) as project:
-        report = project.link_graph(withheld=withheld, settings=settings)
+    with working(others) as workspace:
+        report = link_graph(workspace, withheld=withheld, settings=settings)
     print_report(report, _print_linked)
 
 
@@ -174,9 +183,11 @@ def _print_linked(report: dict[str, Any]) -> None:
 
 def embed(o: Assigned = None) -> None:
     """Learn a vector for every node of the graph."""
+    from lemmata.mine.embedding import embed_graph
+
     settings, others = assigned(o, "embed")
-    with working(others) as project:
-        report = project.embed_graph(settings=settings)
+    with working(others) as workspace:
+        report = embed_graph(workspace, settings=settings)
     print_report(report, _print_embedded)
 
 
@@ -205,6 +216,7 @@ def merges(
     k: Annotated[int, typer.Option("-k", help="Number of merges to show; 0: all.", min=0)] = 50,
 ) -> None:
     """Review merged concepts: list, accept, reject or undo."""
+    from lemmata.graph.build import decide_merge, merges
     from lemmata.graph.concepts.merge import STATUSES
 
     verdicts = (("accept", accept), ("reject", reject), (None, undo))
@@ -213,13 +225,13 @@ def merges(
         raise LemmataError("one verdict at a time: --accept, --reject or --undo")
     if decisions:
         verdict, (kept, gone) = decisions[0]
-        with working() as project:
-            report = project.decide_merge(kept, gone, verdict)
+        with working() as workspace:
+            report = decide_merge(workspace, kept, gone, verdict)
         print_report(report, _print_graph)
         return
     if status not in ("", *STATUSES):
         raise LemmataError(f"there is no status {status!r} (there are: {', '.join(STATUSES)})")
-    proposals = [merge for merge in opened().merges(similar=similar) if status in ("", merge.status)]
+    proposals = [merge for merge in merges(opened(), similar=similar) if status in ("", merge.status)]
     shown = proposals[: k or None]
     more = len(proposals) - len(shown)
     print_report(shown, lambda _: _print_merges(shown, more), record=[merge._asdict() for merge in shown])

@@ -35,9 +35,13 @@ def inspect(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
     """Look inside encoders: tokens, norms, attention, space, and what training changed."""
+    from lemmata.inspect.inspect import inspect
+
     documents, passages = tuple(document or ()), tuple(passage or ())
-    with working() as project:
-        report = project.inspect(encoders or (), out, documents=documents, passages=passages, sample=sample, seed=seed)
+    with working() as workspace:
+        report = inspect(
+            workspace, encoders or (), out, documents=documents, passages=passages, sample=sample, seed=seed
+        )
     print_report(report, _print_inspected)
 
 

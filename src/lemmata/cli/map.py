@@ -11,8 +11,10 @@ from lemmata.cli.output import counted, line, print_report, working
 
 def map_(seed: Annotated[int, typer.Option(help="Random seed.")] = 0) -> None:
     """Place all passages in the plane, for the map of the web page."""
-    with working() as project:
-        report = project.map(seed=seed)
+    from lemmata.search.map import build_map
+
+    with working() as workspace:
+        report = build_map(workspace, seed=seed)
     print_report(report, _print_map)
 
 

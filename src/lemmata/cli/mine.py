@@ -45,9 +45,11 @@ def split(o: Assigned = None, seed: Seed = None) -> None:
 
     By -o: method (document, concept, time or stratified), the shares validation and test, and answers.
     """
+    from lemmata.mine.splits import split
+
     settings, others = assigned(o, "split", seed=seed)
-    with working(others) as project:
-        report = project.split(settings=settings)
+    with working(others) as workspace:
+        report = split(workspace, settings=settings)
     print_report(report, _print_split)
 
 
@@ -65,9 +67,11 @@ def pairs(name: Name = "pairs", o: Assigned = None, seed: Seed = None) -> None:
 
 
 def _mine(what: str, o: list[str] | None, flags: dict[str, Any], *, on: str = "", **arguments: Any) -> None:
+    from lemmata.mine.mine import mine
+
     settings, others = assigned(o, "mine", **flags)
-    with working(others, on) as project:
-        report = project.mine(what, settings=settings, **arguments)
+    with working(others, on) as workspace:
+        report = mine(workspace, what, settings=settings, **arguments)
     print_report(report, _print_set)
 
 
@@ -91,6 +95,7 @@ def queries(
 ) -> None:
     """Write queries by rules, or by a --model."""
     from lemmata.llm.endpoint import Limits
+    from lemmata.mine.mine import preview_queries, write_queries
 
     if not model:
         flags = {"queries": given(seed=seed)}
@@ -102,13 +107,13 @@ def queries(
         raise ConfigError("nothing is drawn for a --model: leave out --seed")
     settings, others = assigned(o, "mine")
     limits = Limits(calls, tokens, cost, seconds)
-    project = opened({**others, "mine": settings})
-    preview = project.preview_queries(model={"model": model}, part=part)
+    workspace = opened({**others, "mine": settings})
+    preview = preview_queries(workspace, model={"model": model}, part=part)
     if not confirm_limits(preview, any(limits) or unlimited):
         return
-    with showing_progress(project):
-        report = project.write_queries(
-            limits, name=name or "written", model={"model": model}, found_within=found_within, part=part
+    with showing_progress(workspace):
+        report = write_queries(
+            workspace, limits, name=name or "written", model={"model": model}, found_within=found_within, part=part
         )
     print_report(report, _print_set)
 
@@ -125,10 +130,12 @@ def import_(
     o: Assigned = None,
 ) -> None:
     """Import existing queries for passages."""
+    from lemmata.mine.mine import import_queries
+
     settings, others = assigned(o, "mine")
-    with working({**others, "mine": settings}) as project:
-        report = project.import_queries(
-            path, queries=queries, qrels=qrels, name=name, complete=complete, found_within=found_within
+    with working({**others, "mine": settings}) as workspace:
+        report = import_queries(
+            workspace, path, queries=queries, qrels=qrels, name=name, complete=complete, found_within=found_within
         )
     print_report(report, _print_set)
 
@@ -164,8 +171,10 @@ def domain(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
     """Select passages of this field from a general corpus."""
-    with working() as project:
-        report = project.select_domain(general, out, share=share, encoder=encoder, seed=seed)
+    from lemmata.mine.domain import select_domain
+
+    with working() as workspace:
+        report = select_domain(workspace, general, out, share=share, encoder=encoder, seed=seed)
     print_report(report, lambda selection: _print_domain(out, selection))
 
 
@@ -183,8 +192,10 @@ def mix(
     name: Annotated[str, typer.Option(help="Name of the result; default: that of the mixture.", metavar="NAME")] = "",
 ) -> None:
     """Mix several training sets into one."""
-    with working() as project:
-        report = project.mix(mixture, name=name)
+    from lemmata.mine.mine import mix
+
+    with working() as workspace:
+        report = mix(workspace, mixture, name=name)
     print_report(report, _print_mix)
 
 
@@ -197,7 +208,9 @@ def _print_mix(report: dict[str, Any]) -> None:
 
 def sets() -> None:
     """List the training sets."""
-    print_report(opened().training_sets(), _print_sets)
+    from lemmata.mine.training_sets import training_sets
+
+    print_report(training_sets(opened()), _print_sets)
 
 
 def _print_sets(manifests: dict[str, dict[str, Any]]) -> None:
@@ -217,10 +230,13 @@ def export(
     ] = "parquet",
 ) -> None:
     """Export a training set for other trainers."""
-    project = opened()
-    number = project.export_training(name, path, file_format=format)
+    from lemmata.mine.mine import export_training
+    from lemmata.mine.training_sets import training_sets
+
+    workspace = opened()
+    number = export_training(workspace, name, path, file_format=format)
     line(f"{path}: {counted(number, 'record')}")
-    if older := project.training_sets()[name]["out_of_date"]:
+    if older := training_sets(workspace)[name]["out_of_date"]:
         line(f"out of date: {older}", style="yellow")
 
 
@@ -228,8 +244,10 @@ def audit(
     names: Annotated[list[str] | None, typer.Argument(help="Training sets; default: all.", metavar="SETS")] = None,
 ) -> None:
     """Check training sets for held-out data."""
-    with working() as project:
-        result = project.audit(names or ())
+    from lemmata.mine.training_sets import audit
+
+    with working() as workspace:
+        result = audit(workspace, names or ())
     summary = {"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()}
     print_report(result, _print_audit, record={"sets": result.sets, **summary})
 

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lemmata.core.types import Progress
-    from lemmata.core.workspace import Settings
+    from lemmata.core.workspace import Settings, Workspace
     from lemmata.llm.chat import Preview
-    from lemmata.project import Project
 
 
 Seed = Annotated[int | None, typer.Option(help="Random seed; default: as configured.")]
@@ -188,31 +187,31 @@ def _rate(done: int, seconds: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
 
 
-def opened(settings: Settings | None = None) -> Project:
+def opened(settings: Settings | None = None) -> Workspace:
     """The workspace of -w; `settings` override tables of its `lemmata.toml`."""
     from lemmata.core.config import merged
-    from lemmata.project import Project
+    from lemmata.core.workspace import Workspace
 
-    project = Project(invocation.folder)
-    project.config = merged(project.config, {table: keys for table, keys in (settings or {}).items() if keys})
-    return project
+    workspace = Workspace(invocation.folder).check()
+    workspace.config = merged(workspace.config, {table: keys for table, keys in (settings or {}).items() if keys})
+    return workspace
 
 
 @contextmanager
-def showing_progress(project: Project, on: str = "") -> Iterator[None]:
+def showing_progress(workspace: Workspace, on: str = "") -> Iterator[None]:
     """Show on standard error how far the verbs of a workspace are; they compute on a cluster if `on` names one."""
     from lemmata.core.workers import computing_on
 
-    with progress_display() as progress, project.reporting_to(progress), computing_on(on, progress):
+    with progress_display() as progress, workspace.reporting_to(progress), computing_on(on, progress):
         yield
 
 
 @contextmanager
-def working(settings: Settings | None = None, on: str = "") -> Iterator[Project]:
+def working(settings: Settings | None = None, on: str = "") -> Iterator[Workspace]:
     """The workspace of -w, for one verb that shows its progress."""
-    project = opened(settings)
-    with showing_progress(project, on):
-        yield project
+    workspace = opened(settings)
+    with showing_progress(workspace, on):
+        yield workspace
 
 
 @contextmanager

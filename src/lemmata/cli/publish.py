@@ -20,8 +20,10 @@ def push(
     replace: Annotated[bool, typer.Option("--replace", help="Replace what was pushed from elsewhere.")] = False,
 ) -> None:
     """Copy the workspace to an object store: only what changed."""
-    with working() as project:
-        report = project.push(url, replace=replace)
+    from lemmata.maintain.publish import push
+
+    with working() as workspace:
+        report = push(workspace, url, replace=replace)
     for sentence in report.out_of_date:
         say(f"pushed as it is: {sentence}")
     print_report(report, _print_pushed, record=report._asdict())

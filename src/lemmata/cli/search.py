@@ -71,23 +71,25 @@ def index(
 
     Vectors of several encoders stay side by side; search uses those of the encoder that was indexed last.
     """
+    from lemmata.search.index import estimate_index, index, make_allowance, remove_encoder
+
     if remove:
         if any((encoder, summaries, o, rebuild, on)) or not dense:
             raise LemmataError("--remove only deletes: give the other options in a second call")
-        print_report(opened().remove_encoder(remove), _print_removed)
+        print_report(remove_encoder(opened(), remove), _print_removed)
         return
     settings, others = assigned(o, "index", encoder=encoder or None, summaries=summaries or None)
     if not dense and (needing := [name for name in settings if name in _OF_VECTORS]):
         raise LemmataError(f"{needing[0]} needs vectors: leave out --no-dense")
-    project = opened(others)
-    estimate = project.estimate_index(settings=settings) if dense else None
-    allowance = project.allowance(tokens=tokens, cost=cost, price=settings.get("price", 0.0))
+    workspace = opened(others)
+    estimate = estimate_index(workspace, settings=settings) if dense else None
+    allowance = make_allowance(workspace, tokens=tokens, cost=cost, price=settings.get("price", 0.0))
     if estimate is not None:
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {counted(estimate.tokens, 'token')} in {counted(estimate.calls, 'call')}{expected}"
         typer.echo(f"{summary}; encoded already: {counted(estimate.cached, 'passage')}", err=True)
-    with showing_progress(project, on):
-        report = project.index(settings=settings, dense=dense, rebuild=rebuild, allowance=allowance)
+    with showing_progress(workspace, on):
+        report = index(workspace, settings=settings, dense=dense, rebuild=rebuild, allowance=allowance)
     print_report(report, _print_indexed)
 
 
@@ -212,9 +214,11 @@ def search(
     only: Filter,
 ) -> None:
     """Search the corpus."""
+    from lemmata.search.retriever import Retriever
+
     if not text.strip():
         raise LemmataError("the query is empty: write what to search for")
-    with opened().retriever() as searcher:
+    with Retriever(opened()) as searcher:
         hits = searcher.search(text, k, retriever=retriever, only=only, diversity=diversity, rerank=rerank, paths=paths)
         if retriever == "auto" and (reason := searcher.words_only or searcher.missing_part()):
             typer.echo(reason, err=True)
@@ -232,7 +236,9 @@ def similar(
     only: Filter,
 ) -> None:
     """Find passages similar to a passage."""
-    with opened().retriever() as searcher:
+    from lemmata.search.retriever import Retriever
+
+    with Retriever(opened()) as searcher:
         try:
             passage = searcher.corpus[searcher.corpus.row(identity)]
         except KeyError:
@@ -247,7 +253,9 @@ def bridge(
     k: Annotated[int, typer.Option("-k", help="Number of paths.", min=1, max=100)] = 5,
 ) -> None:
     """Connect two ideas by paths through the graph."""
-    connection = opened().bridge(source, target, k=k)
+    from lemmata.search.bridge import find_bridge
+
+    connection = find_bridge(opened(), source, target, k=k)
     print_report(connection, _print_bridge, record=connection.to_json())
 
 

@@ -33,9 +33,11 @@ def pretrain(
     o: Assigned = None,
 ) -> None:
     """Pretrain an encoder on the text of the corpus."""
+    from lemmata.train.train import pretrain_model
+
     settings, others = assigned(o, f"pretrain.{name}")
-    with working(others) as project:
-        report = project.pretrain(name, settings=settings)
+    with working(others) as workspace:
+        report = pretrain_model(workspace, name, settings=settings)
     print_report(report, lambda result: _print_pretrained(name, result))
 
 
@@ -64,6 +66,8 @@ def finetune(
 
     Resumes from the last checkpoint.
     """
+    from lemmata.train.train import finetune_model
+
     settings, others = assigned(o, f"finetune.{name}")
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")
@@ -72,8 +76,8 @@ def finetune(
             report = _train_job(job, out, settings, progress)
         print_report(report, lambda result: _print_encoder(f"model: {out}", result))
         return
-    with working(others) as project:
-        report = project.finetune(name, settings=settings)
+    with working(others) as workspace:
+        report = finetune_model(workspace, name, settings=settings)
     _report_encoder(name, report)
 
 
@@ -92,9 +96,11 @@ def reranker(
 
     Resumes from the last checkpoint.
     """
+    from lemmata.train.train import reranker_model
+
     settings, others = assigned(o, f"reranker.{name}")
-    with working(others) as project:
-        report = project.train_reranker(name, settings=settings)
+    with working(others) as workspace:
+        report = reranker_model(workspace, name, settings=settings)
     print_report(report, lambda result: _print_reranker(name, result))
 
 
@@ -126,10 +132,12 @@ def static(
 
     Resumes from the last checkpoint.
     """
+    from lemmata.train.train import static_model
+
     refuse_several("'lemmata train static' works")
     settings, others = assigned(o, f"static.{name}")
-    with working(others) as project:
-        report = project.train_static(name, settings=settings)
+    with working(others) as workspace:
+        report = static_model(workspace, name, settings=settings)
     _report_encoder(name, report)
 
 
@@ -141,9 +149,11 @@ def metric(
 
     Resumes from the last checkpoint.
     """
+    from lemmata.train.learn_metric import learn_metric
+
     settings, others = assigned(o, "metric")
-    with working(others) as project:
-        report = project.train_metric(encoder=encoder, settings=settings)
+    with working(others) as workspace:
+        report = learn_metric(workspace, encoder=encoder, settings=settings)
     print_report(report, _print_metric)
 
 
@@ -203,9 +213,11 @@ def prepare(
     folder: Annotated[Path, typer.Argument(help="The folder to write.", metavar="DIR")],
 ) -> None:
     """Write a training job that another machine can train."""
+    from lemmata.train.train import prepare_job
+
     refuse_several("'lemmata train prepare' works")
-    with working() as project:
-        report = project.prepare(name, folder)
+    with working() as workspace:
+        report = prepare_job(workspace, name, folder)
     print_report(report, lambda result: _print_prepared(folder, result))
 
 
@@ -222,10 +234,11 @@ def models() -> None:
     """List the trained models."""
     from lemmata.core.artefacts import models as model_artefacts
     from lemmata.core.artefacts import problems
+    from lemmata.core.workspace import read_manifests
 
-    project = opened()
-    damaged = list(problems(project, model_artefacts(project)))
-    print_report(project.models(), lambda manifests: _print_models(manifests, bool(damaged)))
+    workspace = opened()
+    damaged = list(problems(workspace, model_artefacts(workspace)))
+    print_report(read_manifests(workspace.models_folder), lambda manifests: _print_models(manifests, bool(damaged)))
     if damaged:
         raise LemmataError("; ".join(damaged))
 
@@ -265,20 +278,20 @@ def run(
         elif not invocation.is_json:
             line(f"{stage}{': up to date' if done else ' …'}", style="dim")
 
-    with working({**others, "run": settings}, on) as project:
-        reports = execute(project, announce=announce)
+    with working({**others, "run": settings}, on) as workspace:
+        reports = execute(workspace, announce=announce)
     profiled = profiler.end()
     log.stage = "run"
 
     def show(_: object) -> None:
-        summaries = stage_table(project)
+        summaries = stage_table(workspace)
         for stage, done in stages.items():
             if summaries.get(stage):
                 state = f"{stage:<{max(map(len, stages))}}  {'up to date' if done else 'done':<10}"
                 line(f"{state}  {summaries[stage]}")
         for report in reports:
             open_console().print(terminal_table(report))
-        line(f"results per query: {project.run_folder}/report-0.html")
+        line(f"results per query: {workspace.run_folder}/report-0.html")
         if profile:
             open_console().print(profile_table(profiled))
 

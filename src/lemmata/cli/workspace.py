@@ -81,6 +81,8 @@ def ingest(
     """
     from dataclasses import asdict
 
+    from lemmata.ingest.ingest import ingest
+    from lemmata.ingest.ingest import remove as remove_sources
     from lemmata.ingest.readers import READERS
 
     if on and (workers or remove):
@@ -91,11 +93,11 @@ def ingest(
         meant = "; did you mean papers?" if reader.lower() in ("latex", "tex") else near(reader, READERS)
         raise ConfigError(f"--as {reader}: there is no such reader{meant or '.'} The readers are {', '.join(READERS)}")
     settings, others = assigned(o, "ingest", reader=reader or None)
-    with working(others, on) as project:
+    with working(others, on) as workspace:
         if remove:
-            report = project.remove(paths)
+            report = remove_sources(workspace, paths)
         else:
-            report = project.ingest(paths, settings=settings, workers=workers, again=again)
+            report = ingest(workspace, paths, settings=settings, workers=workers, again=again)
     renamed = [rename._asdict() for rename in report.renamed]
     print_report(report, _print_ingested, record={**asdict(report), "renamed": renamed})
     if invocation.is_json and report.failures:
@@ -146,15 +148,18 @@ def info(
     k: Annotated[int, typer.Option("-k", help="With --documents: number of documents to print; 0: all.", min=0)] = 50,
 ) -> None:
     """Show what the workspace holds."""
+    from lemmata.corpus.corpus import skips as list_skips
+    from lemmata.maintain.info import document_statistics, info
+
     if documents:
-        with working() as project:
-            statistics = project.document_statistics()
+        with working() as workspace:
+            statistics = document_statistics(workspace)
         print_report(statistics, lambda report: _print_statistics(report["documents"], report["summary"], k))
     elif skips:
-        notes = opened().skips()
+        notes = list_skips(opened())
         print_report(notes, _print_skips, record=[skip._asdict() for skip in notes])
     else:
-        print_report(opened().info(), _print_info)
+        print_report(info(opened()), _print_info)
 
 
 def _print_info(content: dict[str, Any]) -> None:
@@ -339,8 +344,10 @@ def _repair() -> list[dict[str, Any]]:
     import subprocess
     import sys
 
-    with working() as project:
-        repairs = project.repair()
+    from lemmata.maintain.verify import repair
+
+    with working() as workspace:
+        repairs = repair(workspace)
     for item in repairs:
         say(f"{'removed' if item.removed else 'kept'} the damaged {item.name} ({item.path})")
     records = []
@@ -355,8 +362,10 @@ def _repair() -> list[dict[str, Any]]:
 
 def verify() -> None:
     """Read every file of the workspace and compare it with its checksum."""
-    with working() as project:
-        report = project.verify()
+    from lemmata.maintain.verify import verify
+
+    with working() as workspace:
+        report = verify(workspace)
     problems = [{**problem._asdict(), "path": str(problem.path)} for problem in report.problems]
     print_report(report, _print_verified, record={**report._asdict(), "problems": problems})
     if not report.is_whole:
@@ -373,7 +382,9 @@ def _print_verified(report: Verification) -> None:
 
 def gc(dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False) -> None:
     """Remove what killed commands left and what nothing can use any more."""
-    garbage = opened().collect_garbage(dry_run=dry_run)
+    from lemmata.maintain.verify import collect_garbage
+
+    garbage = collect_garbage(opened(), dry_run=dry_run)
     record = {"removed": not dry_run, "garbage": [item._asdict() for item in garbage]}
     print_report(garbage, lambda items: _print_garbage(items, "could be" if dry_run else "were"), record=record)
 
