@@ -150,7 +150,7 @@ def test_only_new_passages_are_read_for_concepts(tmp_path: Path, monkeypatch: py
         read.append(passage.id)
         return read_evidence(passage, title)
 
-    monkeypatch.setattr("lemmata.graph.build.read_evidence", noted)
+    monkeypatch.setattr("lemmata.graph.concepts.evidence.read_evidence", noted)
     write(notes, 1, 1)
     bring_up_to_date(tmp_path / "w")
     assert read
