@@ -303,7 +303,7 @@ def test_a_pretrained_model_can_be_the_base_of_the_run(base: Path, tmp_path: Pat
         ("[run]", '[pretrain.other]\n[run]\npretrain = ["adapted"]', r"pretrain = 'adapted' \(there are: other\)"),
         ("[run]", '[pretrain.adapted]\njudge = "me"\n[run]\npretrain = ["adapted"]', r"no table \[finetune\.me\]"),
         ('negatives = ["pairs"]', 'negatives = ["pears"]', r"negatives = 'pears'; did you mean 'pairs'\?"),
-        ('mine = ["pairs"]', 'mine = ["pair"]', r"mine = 'pair'; did you mean 'pairs'\?"),
+        ('mine = ["pairs"]', 'mine = ["pair"]', r"mine\[0\] = 'pair'; did you mean 'pairs'\?"),
         ('mine = ["pairs"]', 'mines = ["pairs"]', r"no key 'mines'; did you mean 'mine'\?"),
         ("../notes.jsonl", "../nodes.jsonl", r"there is no .*nodes\.jsonl"),
         ("../asked.jsonl", "../told.jsonl", r"there is no .*told\.jsonl"),
