@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.llm_server import Server
-from tests.make import complete
+from tests.make import complete, make_workspace
 
 from lemmata.project import Project
 
@@ -78,7 +78,19 @@ def project(_complete: Path, tmp_path: Path) -> Project:
 
 
 @pytest.fixture(scope="session")
-def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _qseries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    example = Path(__file__).parents[1] / "examples" / "qseries"
+    return make_workspace(tmp_path_factory.mktemp("qseries"), example, graph=True).root
+
+
+@pytest.fixture(scope="module")
+def qseries(_qseries: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The q-series notes with graph and hashing index, for the tests of a module."""
+    return Project(shutil.copytree(_qseries, tmp_path_factory.mktemp("notes") / "w"))
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder named `tiny` with random weights (see small_bert.py), with the licence and languages of its card."""
     pytest.importorskip("torch")
     from tests.small_bert import small_bert

@@ -170,9 +170,7 @@ CONCEPTS = r"""\documentclass{article}\newtheorem{definition}{Definition}\newthe
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = make_workspace(tmp_path_factory.mktemp("notes"), NOTES)
-    project.build_graph()
-    return project
+    return make_workspace(tmp_path_factory.mktemp("notes"), NOTES, graph=True)
 
 
 def test_a_bridge_names_relations_and_their_evidence(notes: Project) -> None:

@@ -14,6 +14,7 @@ from tests.make import lemmata, make_workspace, run_command, write
 
 from lemmata.cli import output
 from lemmata.cli.output import counted, progress_display
+from lemmata.project import Project
 
 NOTE = {"note.md": "# Parts\n\nOdd parts and distinct parts are equally many.\n"}
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
@@ -291,12 +292,12 @@ def test_locations_are_listed_and_shown_and_logs_have_their_date_and_location(tm
     assert "reports_about location:P-1" in log
 
 
-def test_a_passage_is_shown_with_its_concepts(tmp_path: Path) -> None:
-    make_workspace(tmp_path, EXAMPLE, index=None, graph=True)
-    content = json.loads(lemmata("show", "hook-length#thm:hook-formula", "-w", tmp_path / "w", "--json"))
+def test_a_passage_is_shown_with_its_concepts(qseries: Project) -> None:
+    root = qseries.root
+    content = json.loads(lemmata("show", "hook-length#thm:hook-formula", "-w", root, "--json"))
     assert {"id": "concept:partition", "name": "partition", "relation": "mentions"} in content["concepts"]
-    assert "Concepts: " in lemmata("show", "hook-length#thm:hook-formula", "-w", tmp_path / "w")
-    assert json.loads(lemmata("list", "concepts", "-k", "1", "-w", tmp_path / "w", "--json"))[0]["passages"] > 50
+    assert "Concepts: " in lemmata("show", "hook-length#thm:hook-formula", "-w", root)
+    assert json.loads(lemmata("list", "concepts", "-k", "1", "-w", root, "--json"))[0]["passages"] > 50
 
 
 # ---------------------------------------------------------------- output

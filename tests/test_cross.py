@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import lemmata
+from tests.make import lemmata, make_workspace, to_lines
 from tests.small_bert import VOCABULARY, small_bert
 
 from lemmata.core.errors import InputError, WorkspaceError
@@ -189,11 +189,7 @@ def test_names_of_retrievers_say_what_is_reranked() -> None:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("reranked")
     lines = [{"_id": f"p{n}", "text": f"a{n} b{n} a{(7 * n) % 40}", "document": f"d{n % 4}"} for n in range(30)]
-    (folder / "notes.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    project = Project.init(folder / "w")
-    project.ingest([folder / "notes.jsonl"])
-    project.index(settings={"encoder": "hashing"})
-    return project
+    return make_workspace(folder, {"notes.jsonl": to_lines(lines)})
 
 
 def test_search_reranks_by_the_scores_of_the_model(project: Project, exported: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import lemmata
+from tests.make import lemmata, make_workspace, to_lines
 
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.mine.domain import _area, train_domain_classifier
@@ -30,12 +30,7 @@ def sentence(words: list[str], number: int, style: list[str]) -> str:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("domain")
     rows = [{"id": f"c{number}", "text": sentence(FIELD, number, [])} for number in range(100)]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    project = Project.init(folder / "w")
-    project.ingest([folder / "corpus.jsonl"])
-    project.index(settings={"encoder": "hashing"})
-    project.split(settings={"test": 0.2, "validation": 0.1})
-    return project
+    return make_workspace(folder, {"corpus.jsonl": to_lines(rows)}, split={"test": 0.2, "validation": 0.1})
 
 
 def general(project: Project) -> list[dict[str, str]]:

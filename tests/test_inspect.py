@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import lemmata, make_workspace
+from tests.make import lemmata, make_workspace, to_lines
 from tests.small_bert import small_bert
 
 from lemmata.core.errors import LemmataError
@@ -477,7 +477,7 @@ def test_the_command_prints_numbers_and_never_replaces_a_foreign_folder(project:
 
 def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:
     rows = [{"id": f"r{n}", "text": f"ring {n}"} for n in range(3)]
-    small = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))}, index="lexical")
+    small = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)}, index="lexical")
     with pytest.raises(LemmataError, match=r"10.*3"):
         small.inspect(["hashing"])
     with pytest.raises(LemmataError, match="name an encoder"):
@@ -487,7 +487,7 @@ def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_corpus_without_links_and_documents_has_a_report_that_says_so(tmp_path: Path) -> None:
     rows = [{"id": f"r{n}", "text": f"ring and ideal {n} of {n % 7}"} for n in range(15)]
-    plain = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))}, index="lexical")
+    plain = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)}, index="lexical")
     report = plain.inspect(["hashing"], tmp_path / "out")
     assert report["encoders"]["hashing"]["alignment"] is None
     assert "run 'lemmata graph build'" in report["notes"][0]

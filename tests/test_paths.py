@@ -36,9 +36,7 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = make_workspace(tmp_path_factory.mktemp("notes"), NOTES)
-    project.build_graph()
-    return project
+    return make_workspace(tmp_path_factory.mktemp("notes"), NOTES, graph=True)
 
 
 def test_a_hit_of_any_retriever_has_its_path(notes: Project) -> None:

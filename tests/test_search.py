@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import lemmata, make_workspace
+from tests.make import lemmata, make_workspace, to_lines
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
@@ -56,10 +56,8 @@ def project(tmp_path: Path) -> Project:
         {"id": i, "title": title, "text": text, "kind": kind, "categories": [category], "date": date}
         for i, (title, text, kind, category, date) in TEXTS.items()
     ]
-    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "p.jsonl"])
-    return project
+    (tmp_path / "p.jsonl").write_text(to_lines(rows))
+    return make_workspace(tmp_path, tmp_path / "p.jsonl", index=None)
 
 
 @pytest.fixture
@@ -131,10 +129,7 @@ def test_fusion_looks_deeper_than_the_number_of_hits(tmp_path: Path) -> None:
         {"id": "weak", "text": "zebra " + "and other words " * 20},
         {"id": "other", "text": "nothing of that kind"},
     ]
-    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "p.jsonl"])
-    project.index(settings={"encoder": "hashing"})
+    project = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)})
     with project.retriever() as retriever:
         row = retriever.corpus.row
         retriever.dense().__dict__["index"] = FixedIndex([row("other"), row("both"), row("weak")], [1.0, 0.99, 0.0])
@@ -430,7 +425,7 @@ def test_a_repeated_passage_is_shown_once_and_names_the_others(tmp_path: Path, n
     texts = ("Let C  and D\nbe categories.", "let C and D be CATEGORIES.")
     rows = [{"id": f"r{n}", "text": texts[n % 2]} for n in range(60)]
     rows += [{"id": f"d{n}", "text": f"Let C be one of the categories in the list {n}."} for n in range(5)]
-    project = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))})
+    project = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)})
     with project.retriever() as retriever:
         hits = retriever.search("categories C and D", 4, retriever=name)
         assert len(hits) == 4
@@ -525,7 +520,7 @@ def test_the_command_tells_where_a_hit_stands(tmp_path: Path) -> None:
 
 def test_a_query_that_matches_nothing_has_no_hits(tmp_path: Path) -> None:
     rows = [{"id": f"p{n}", "text": f"passage about topic{n}"} for n in range(6)]
-    project = make_workspace(tmp_path, {"p.jsonl": "\n".join(map(json.dumps, rows))})
+    project = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)})
     with project.retriever() as retriever:
         for query in ("⊗", "", "..."):
             for name in ("lexical", "dense", "hybrid"):

@@ -27,7 +27,6 @@ from lemmata.mine.splits import Outline, SplitOptions, split_corpus
 from lemmata.mine.triplets import CitationTripletOptions, citation_triplets
 from lemmata.project import Project
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 EVERYTHING = PairOptions(weights={"proof": 1.0})
 
 
@@ -270,16 +269,12 @@ def test_anything_else_with_a_held_out_row_is_an_offence(record: Pair | Triplet,
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = Project.init(tmp_path_factory.mktemp("notes"))
-    project.ingest([EXAMPLE])
-    project.build_graph()
-    project.index(settings={"encoder": "hashing"})
-    project.split(settings={"method": "stratified"})
-    project.mine("pairs", name="before")
-    project.split(settings={"method": "stratified", "answers": True})
-    project.mine("pairs", name="pairs")
-    return project
+def built(qseries: Project) -> Project:
+    qseries.split(settings={"method": "stratified"})
+    qseries.mine("pairs", name="before")
+    qseries.split(settings={"method": "stratified", "answers": True})
+    qseries.mine("pairs", name="pairs")
+    return qseries
 
 
 def outside(project: Project) -> set[str]:

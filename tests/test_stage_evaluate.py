@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import lemmata
+from tests.make import lemmata, make_workspace, to_lines
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
@@ -472,10 +472,7 @@ def test_no_query_finds_itself_in_any_batch(tmp_path: Path) -> None:
     """300 passages, each the query for the next one, which would find itself as well."""
     following = {n: (n + 1) % 300 for n in range(300)}
     rows = [{"id": f"p{n}", "document": "d", "text": f"word{n} refers"} for n in following]
-    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "p.jsonl"])
-    project.index(dense=False)
+    project = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)}, index="lexical")
     queries = {f"p{n}": f"word{n} word{other}" for n, other in following.items()}
     task = task_from("t", queries, {f"p{n}": {f"p{other}": 1} for n, other in following.items()})
     task = replace(task, itself={query: query for query in task.queries})

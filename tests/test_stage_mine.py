@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from tests.llm_server import Server
 from tests.make import run_command
+from tests.test_plant import plant
 
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
 from lemmata.corpus.split import open_split
@@ -22,18 +21,12 @@ from lemmata.graph.store import open_graph
 from lemmata.llm.endpoint import Limits
 from lemmata.project import Project
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
-
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The q-series notes with graph, indexes and split; the tests add training sets of their own names."""
-    project = Project.init(tmp_path_factory.mktemp("notes"))
-    project.ingest([EXAMPLE])
-    project.build_graph()
-    project.index(settings={"encoder": "hashing"})
-    project.split(settings={"seed": 1})
-    return project
+def built(qseries: Project) -> Project:
+    """The q-series notes with a split; the tests add training sets of their own names."""
+    qseries.split(settings={"seed": 1})
+    return qseries
 
 
 def records(project: Project, name: str) -> list[dict[str, Any]]:
@@ -320,8 +313,7 @@ def test_tasks_are_asked_from_a_part_of_the_split(built: Project) -> None:
 
 
 def test_logs_are_paired_with_the_titles_of_their_locations(tmp_path: Path) -> None:
-    generator = EXAMPLE.parent / "plant" / "generate.py"
-    subprocess.run([sys.executable, str(generator), str(tmp_path / "plant"), "--logs", "300"], check=True)
+    plant.generate(tmp_path / "plant", logs=300)
     project = Project.init(tmp_path / "w")
     project.ingest([tmp_path / "plant" / "logs.csv", tmp_path / "plant" / "hierarchy.csv"])
     project.build_graph()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.small_bert import sayings, small_bert
+from tests.small_bert import sayings
 from tests.test_card import check_for_the_hub
 
 from lemmata.cli.main import main
@@ -66,13 +66,6 @@ def say_more(folder: Path, text: str) -> Project:
     config = folder / "lemmata.toml"
     config.write_text(f"{config.read_text(encoding='utf-8')}\n{text}", encoding="utf-8")
     return Project(folder)
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = small_bert(tmp_path_factory.mktemp("base") / "tiny")
-    (folder / "README.md").write_text("---\nlicense: mit\nlanguage: [de, en]\n---\n")
-    return folder
 
 
 @pytest.fixture(scope="module")
