@@ -113,7 +113,7 @@ from lemmata.search.filter import Filter, Names
 
 @dataclass(frozen=True, slots=True)
 class Longer(Filter):
-    authors: Names = ()
+    topics: Names = ()
 
 if "new" in sys.argv:
     module.Filter = Longer
@@ -147,7 +147,7 @@ def test_a_filter_is_one_field_and_offered_everywhere() -> None:
     for where, expected in before.items():
         options = [f"--{name.replace('ies', 'y').removesuffix('s')}" for name in names]
         assert {*(options if "lemmata" in where else names)} <= {*expected}, where
-        assert {*after[where]} - {*expected} == {"--author" if "lemmata" in where else "authors"}, where
+        assert {*after[where]} - {*expected} == {"--topic" if "lemmata" in where else "topics"}, where
     selected = {*inspect.signature(Corpus.select).parameters} - {"self"}
     assert selected == {*names}
     for page in ("serve.md", "mcp.md"):

@@ -39,6 +39,7 @@ _SHOWN_PLACES = 3  # of each kind of note
 _RUN_BY_REPAIR = (
     "lemmata graph",
     "lemmata index",
+    "lemmata map",
     "lemmata mine ",
     "lemmata split",
 )  # no training, no task

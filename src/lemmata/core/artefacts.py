@@ -160,9 +160,9 @@ def models(workspace: Workspace) -> list[Artefact]:
 def artefacts(workspace: Workspace) -> list[Artefact]:
     """All artefacts that exist, complete or not."""
     indexes = [of_encoder(vectors, place) for vectors in vector_sets(workspace) for place in _OF_ENCODER]
-    named = [artefact(workspace, name) for name in ("graph", "embedding", "split")]
+    named = [artefact(workspace, place.removesuffix("_folder")) for place in _OF_WORKSPACE if place != "corpus_folder"]
     sets = [training_set(workspace, folder.name) for folder in sorted(workspace.training_folder.glob("[!.]*"))]
-    found = (artefact(workspace, "lexical"), *indexes, *named, *sets, *models(workspace))
+    found = (*named, *indexes, *sets, *models(workspace))
     return [item for item in found if item.folder.is_dir()]
 
 
@@ -329,7 +329,7 @@ def check_files(item: Artefact, manifest: Mapping[str, Any]) -> None:
             raise WorkspaceError(problem.sentence)
 
 
-def verify(item: Artefact) -> dict[str, Any]:
+def read_whole(item: Artefact) -> dict[str, Any]:
     """The manifest of an artefact, after all its files were read; WorkspaceError if one has changed."""
     manifest = _complete(item)
     for problem in file_problems(item):

@@ -136,6 +136,14 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def retire(folder: Path) -> None:
+    """Delete a folder under another name: half-deleted it must not look like what it was."""
+    retired = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(retired, ignore_errors=True)
+    folder.replace(retired)
+    shutil.rmtree(retired, ignore_errors=True)
+
+
 def replace_folder(new: Path, old: Path) -> None:
     """Move a finished folder to the place of another, which may not exist."""
     old.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from lemmata.core.config import build, merged, read_toml
 from lemmata.core.errors import ConfigError, WorkspaceError
-from lemmata.core.files import explain_failed_write, lock_file, write_atomically
+from lemmata.core.files import explain_failed_write, lock_file, retire, write_atomically
 
 if TYPE_CHECKING:
     from lemmata.core.types import Progress
@@ -366,8 +365,4 @@ def remove_vectors(workspace: Workspace, removed: VectorSet) -> None:
     """Delete a set with what was made from it; call it while holding the workspace."""
     if removed.is_default:
         workspace.default_encoder_file.unlink(missing_ok=True)
-    folder = removed.vectors.parent
-    retired = folder.with_name(f".{folder.name}.old")  # a half-deleted set must not look like one
-    shutil.rmtree(retired, ignore_errors=True)
-    folder.replace(retired)
-    shutil.rmtree(retired, ignore_errors=True)
+    retire(removed.vectors.parent)

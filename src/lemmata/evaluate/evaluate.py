@@ -39,7 +39,7 @@ from lemmata.search.fusion import DENSE, EQUAL, FEWEST, LEXICAL, Fusion, candida
 from lemmata.search.index import update_vectors
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.ranking import choose_rerank_weight, without_itself
-from lemmata.search.retriever import Retriever, parse_retriever, split_reranker
+from lemmata.search.retriever import WITH_ENCODER, Retriever, parse_retriever, split_reranker
 from lemmata.search.summaries.store import read_texts
 from lemmata.search.summaries.texts import Summarised
 
@@ -368,7 +368,7 @@ def _prepare(retriever: Retriever, task: Task, parsed: Parsed, allowance: Allowa
         _ = retriever.lexical  # refuse an old one before anything long starts
     named = filter(None, (encoder for _, encoder in parsed.values()))
     update_vectors(retriever.workspace, named, queries=list(task.queries.values()), allowance=allowance)
-    is_default_used = any(kind != "lexical" and not encoder for kind, encoder in parsed.values())
+    is_default_used = any(kind in WITH_ENCODER and not encoder for kind, encoder in parsed.values())
     return retriever.vectors.encoder if is_default_used else ""
 
 
@@ -440,7 +440,7 @@ def _hide_summaries(retriever: Retriever, task: Task, parsed: Iterable[tuple[str
     parsed = list(parsed)
     queries = [task.queries[query] for query in task.qrels]
     notes: dict[str, None] = {}
-    for name in sorted({encoder for kind, encoder in parsed if kind != "lexical"}):
+    for name in sorted({encoder for kind, encoder in parsed if kind in WITH_ENCODER}):
         encoder = retriever.dense(name)
         if encoder.exists and encoder.summaries is not None:
             hidden = encoder.hide_summaries(queries)

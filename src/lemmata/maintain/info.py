@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from lemmata.core.artefacts import Artefact, artefact, artefacts, check_source, dense_index, problems, verify
+from lemmata.core.artefacts import Artefact, artefact, artefacts, check_source, dense_index, problems, read_whole
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.workspace import (
     VectorSet,
@@ -84,7 +84,7 @@ def info(workspace: Workspace) -> dict[str, Any]:
         "models": sorted({*read_manifests(workspace.models_folder), *(manifest["made_by"] for manifest in manifests)}),
         "indexes": [name for name, folder in indexes if read_manifest(workspace.manifest(folder))],
         "vectors": [_describe_vectors(workspace, vectors) for vectors in sets],
-        "problems": [*_note_problems(workspace), *problems(workspace)],
+        "problems": [*_default_encoder_problems(workspace), *problems(workspace)],
     }
 
 
@@ -121,7 +121,7 @@ def _describe_fusion(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]
     return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": facts}
 
 
-def _note_problems(workspace: Workspace) -> list[str]:
+def _default_encoder_problems(workspace: Workspace) -> list[str]:
     """What is wrong with the note on the default encoder."""
     try:
         default_encoder(workspace)
@@ -204,7 +204,7 @@ def _check_workspace(workspace: Workspace) -> list[Check]:
     corpus = ""  # its digest
     try:
         with contextlib.closing(Corpus(workspace)) as opened:
-            verify(artefact(workspace, "corpus"))
+            read_whole(artefact(workspace, "corpus"))
             corpus = opened.digest
             checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
     except WorkspaceError as error:
@@ -224,12 +224,14 @@ def _check_workspace(workspace: Workspace) -> list[Check]:
         if vectors.fusion.is_file() and read_manifest(vectors.fusion) is None:
             cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
             checks.append(Check("fusion", False, f"{vectors.fusion} is damaged: {cure}", damaged=True))
-    return checks + [Check("default encoder", False, problem, damaged=True) for problem in _note_problems(workspace)]
+    return checks + [
+        Check("default encoder", False, problem, damaged=True) for problem in _default_encoder_problems(workspace)
+    ]
 
 
 def _check_artefact(workspace: Workspace, item: Artefact, corpus: str) -> Check:
     try:
-        manifest = verify(item)
+        manifest = read_whole(item)
     except WorkspaceError as error:
         return Check(item.name, False, str(error), damaged=item.manifest.exists())
     try:

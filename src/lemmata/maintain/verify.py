@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lemmata.core.artefacts import FileProblem, artefact, artefacts, file_problems, learned_metric, model
 from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.files import is_leftover, remove, sync
+from lemmata.core.files import is_leftover, remove, retire, sync
 from lemmata.core.workers import available_cores
 from lemmata.core.workspace import (
     FOLDERS,
@@ -26,6 +26,19 @@ from lemmata.core.workspace import (
 from lemmata.encode.load import encoder_kind
 from lemmata.graph.metric import metric_checkpoint
 from lemmata.graph.store import GraphRecordStore
+
+_IN_ORDER = (  # commands that make artefacts, each after those whose results it reads
+    "lemmata graph build",
+    "lemmata graph embed",
+    "lemmata split",
+    "lemmata mine",
+    "lemmata train",
+    "lemmata index",
+    "lemmata train metric",
+    "lemmata map",
+    "lemmata evaluate",
+    "lemmata run",
+)
 
 
 class Verification(NamedTuple):
@@ -183,20 +196,16 @@ def repair(workspace: Workspace) -> list[Repair]:
             if any(problem.what != "foreign" for problem in file_problems(item)):
                 repairs.append(Repair(item.name, str(item.folder), item.command, removed=bool(item.source)))
                 if item.source:
-                    _retire(item.folder)
+                    retire(item.folder)
         for problem in _note_problems(workspace):
             problem.path.unlink()
             repairs.append(Repair(problem.path.name, str(problem.path), problem.command, removed=True))
-    order = ("graph build", "graph embed", "split", "mine", "train", "index", "evaluate", "run")
-    return sorted(repairs, key=lambda each: next((n for n, verb in enumerate(order) if verb in each.command), 0))
+    return sorted(repairs, key=lambda each: _turn(each.command))
 
 
-def _retire(folder: Path) -> None:
-    """Delete a folder; half-deleted it must not look like an artefact."""
-    retired = folder.with_name(f".{folder.name}.old")
-    remove(retired)
-    folder.replace(retired)
-    remove(retired)
+def _turn(command: str) -> int:
+    """When a command has to run: what it reads is made before it."""
+    return max((turn for turn, start in enumerate(_IN_ORDER) if command.startswith(start)), default=0)
 
 
 # ---------------------------------------------------------------- gc

@@ -28,11 +28,11 @@ class Fusion:
 
     The score is w · dense + (1 - w) · lexical, both scaled to [0, 1] within the query's candidates. Where it is
     `calibrated`, a query also says by its cosines how sure it is: dense is how far a cosine is above that of the last
-    candidate, in units of the corpus' spread, less `crowding` · that of the passage (`geometry.crowding`).
+    candidate, in units of the corpus' spread, less `crowding` · that of the passage (`vectors.crowding`).
     The graph adds `citations` · log(1 + number of passages that refer to the candidate), `citing` · the mean of
     the fused score over these passages (0 for one that is no candidate), and `diffusion` · what the nearest passages
-    send along their references (`geometry.diffusion`), scaled so that the largest is 1; what they refer to is then a
-    candidate, too. A learned metric (`geometry.metric`) adds `learned` · its similarity, scaled to [0, 1].
+    send along their references (`graph.diffusion`), scaled so that the largest is 1; what they refer to is then a
+    candidate, too. A learned metric (`graph.metric`) adds `learned` · its similarity, scaled to [0, 1].
     """
 
     calibrated: bool = True

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lemmata.core.artefacts import Artefact, read_artefact, read_undamaged, summary_index
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import read_array, writing
+from lemmata.core.files import read_array, retire, writing
 from lemmata.core.types import Floats, Integers
 from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets, vectors_of
 
@@ -86,10 +86,8 @@ def drop_summaries(workspace: Workspace, encoder: str = "") -> list[str]:
     for vectors in vector_sets(workspace):
         if vectors.summaries.is_dir() and encoder in ("", vectors.encoder):
             dropped.append(vectors.encoder)
-            retired = vectors.summaries.with_name(".summaries.old")  # half-deleted, it must not look damaged
-            shutil.rmtree(retired, ignore_errors=True)
-            vectors.summaries.replace(retired)
-            for folder in (retired, vectors.summaries_ann, vectors.summaries.with_name("summaries.partial")):
+            retire(vectors.summaries)
+            for folder in (vectors.summaries_ann, vectors.summaries.with_name("summaries.partial")):
                 shutil.rmtree(folder, ignore_errors=True)
     return dropped
 
