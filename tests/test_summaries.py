@@ -526,9 +526,9 @@ def test_the_command_takes_tables_and_refuses_what_is_neither_a_set_nor_a_file(
     error = command("index", "-w", root, "--summaries", "writen", code=1)
     assert "there is no training set 'writen' to take summaries from (there are: none yet)" in error
     error = command("index", "-w", root, "--summaries", table, "--no-dense", code=1)
-    assert "summaries needs vectors" in error
+    assert "--summaries needs vectors" in error
     error = command("index", "-w", root, "--encoder", "hashing", "--no-dense", code=1)
-    assert "encoder needs vectors" in error
+    assert "--encoder needs vectors" in error
     with pytest.raises(InputError, match="'missing'"):
         project.index(settings={"summaries": f"{table},missing"})
 

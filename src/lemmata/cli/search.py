@@ -80,7 +80,8 @@ def index(
         return
     settings, others = assigned(o, "index", encoder=encoder or None, summaries=summaries or None)
     if not dense and (needing := [name for name in settings if name in _OF_VECTORS]):
-        raise LemmataError(f"{needing[0]} needs vectors: leave out --no-dense")
+        shown = f"--{needing[0]}" if needing[0] in ("encoder", "summaries") else needing[0]  # the others come by -o
+        raise LemmataError(f"{shown} needs vectors: leave out --no-dense")
     workspace = opened(others)
     estimate = estimate_index(workspace, settings=settings) if dense else None
     allowance = make_allowance(workspace, tokens=tokens, cost=cost, price=settings.get("price", 0.0))

@@ -88,29 +88,32 @@ def _comments(record: Any) -> dict[str, str]:
     for parent in getattr(record, "__orig_bases__", record.__bases__):
         if isinstance(parent, type):
             comments |= _comments(parent)
-    return comments | _comments_in(record.__module__).get(record.__name__, {})
+    return comments | _own_comments(record)
 
 
-@functools.cache
-def _comments_in(module: str) -> dict[str, dict[str, str]]:
-    """The comment behind each field of each class of a module."""
+def _own_comments(record: Any) -> dict[str, str]:
+    """The comment behind each field that a record declares itself.
+
+    Only its own lines are parsed: settings are checked whenever a workspace is opened, and modules are long.
+    """
     try:
-        source = inspect.getsource(sys.modules[module])
+        module = inspect.getsource(sys.modules[record.__module__])
     except (OSError, TypeError):
+        return {}
+    found = re.search(rf"^class {record.__name__}\b.*\n(?:(?:[ \t].*)?\n)*", f"{module}\n", re.MULTILINE)
+    if found is None:
         return {}
     comments = {
         token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        for token in tokenize.generate_tokens(io.StringIO(found[0]).readline)
         if token.type == tokenize.COMMENT
     }
+    (definition,) = ast.parse(found[0]).body
+    assert isinstance(definition, ast.ClassDef)
     return {
-        record.name: {
-            node.target.id: comments[node.end_lineno]
-            for node in record.body
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
-        }
-        for record in ast.walk(ast.parse(source))
-        if isinstance(record, ast.ClassDef)
+        node.target.id: comments[node.end_lineno]
+        for node in definition.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.end_lineno in comments
     }
 
 
