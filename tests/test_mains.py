@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.latex.mains import confidence, has_class, included_files, is_main, rank_mains, read_hints, stale_copy_of
+from lemmata.latex.mains import (
+    confidence,
+    has_class,
+    included_among,
+    included_files,
+    is_main,
+    rank_mains,
+    read_hints,
+    stale_copy_of,
+)
 
 PAPER = "\\documentclass{article}\\title{T}\\begin{document}\\maketitle text\\end{document}"
 
@@ -101,6 +110,11 @@ def test_nearly_equal_candidates_lower_the_confidence() -> None:
 def test_a_single_file_without_suffix_can_be_the_paper() -> None:
     assert best({"0305123": PAPER, "fig.eps": "%!PS"}) == "0305123"
     assert rank_mains({"readme.txt": "nothing"}) == []
+
+
+def test_a_parameter_in_an_included_name_is_any_name() -> None:
+    files = {"a/TeX/a.tex", "a/b/TeX/x.tex", "style.tex", "c.tex"}
+    assert included_among(files, {"main.tex": ["style"], "style.tex": ["#2/TeX/#2"]}) == {"a/TeX/a.tex", "style.tex"}
 
 
 def test_included_names_are_read_as_written() -> None:

@@ -113,6 +113,30 @@ def test_import_looks_in_the_folder_it_names() -> None:
     assert text(r"\import{deep/}{one}", files).split() == ["ONE", "TWO"]
 
 
+@pytest.mark.parametrize(
+    "macro",
+    [
+        r"\newcommand\part[2]{\setcounter{x}{#1}\include{#2/TeX/#2}\input{#2/last}}",
+        r"\newcommand*{\part}[2]{\setcounter{x}{#1}\subfile{#2/TeX/#2}\import{#2/}{last}}",
+        r"\def\part#1#2{\setcounter{x}{#1}\input{#2/TeX/#2}\subimport*{#2}{last}}",
+    ],
+)
+def test_a_macro_that_includes_the_files_it_is_given_is_followed(macro: str) -> None:
+    files = {"main.tex": macro + "\n\\part{1}{one}\nthe end", "one/TeX/one.tex": "ONE ", "one/last.tex": "LAST"}
+    flat = flatten(files.get, "main.tex")
+    assert flat.text.removeprefix(macro) == "\n\\setcounter{x}{1}ONE LAST\nthe end"
+    assert not flat.missing
+    assert flat.place(flat.text.index("LAST")) == ("one/last.tex", 1)
+    assert flat.place(flat.text.index("{1}")) == ("main.tex", 2)
+
+
+def test_a_macro_that_includes_files_without_all_of_its_arguments_stays_as_it_is() -> None:
+    text = r"\newcommand\part[2]{\input{#2}}\part{1} and \part{1}{gone}"
+    flat = flatten({"main.tex": text}.get, "main.tex")
+    assert flat.text == r"\newcommand\part[2]{\input{#2}}\part{1} and "
+    assert [cause for _, _, cause in flat.missing] == ["included file 'gone' does not exist"]
+
+
 def test_a_file_is_searched_beside_the_main_file_then_beside_the_including_file() -> None:
     files = {"p/sections/a.tex": r"\input{b} \input{c}", "p/sections/b.tex": "near", "p/c.tex": "main's"}
     result = flat(r"\input{sections/a}", files, path="p/main.tex")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -37,7 +37,7 @@ from lemmata.ingest.readers import (
     written_date,
 )
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder
-from lemmata.latex.mains import TEX_SUFFIXES, has_class, included_files, included_paths, is_main, stale_copy_of
+from lemmata.latex.mains import TEX_SUFFIXES, has_class, included_among, included_files, is_main, stale_copy_of
 from lemmata.latex.source import decode
 
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
@@ -327,10 +327,9 @@ def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _TexFile]) ->
         yield Skip(names[0], 0, f"{many if len(names) > 1 else f'1 file {which} is not read'}: {cure}")
 
 
-def _included(sources: Mapping[str, _TexFile], names: Container[str]) -> set[str]:
+def _included(sources: Mapping[str, _TexFile], names: Collection[str]) -> set[str]:
     """Those of the names that one of the sources includes."""
-    paths = included_paths({name: source.included for name, source in sources.items()})
-    return {path for path in paths if path in names}
+    return included_among(names, {name: source.included for name, source in sources.items()})
 
 
 def _is_inside(path: str, folders: Container[str]) -> bool:

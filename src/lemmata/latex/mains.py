@@ -78,21 +78,35 @@ def included_files(text: str) -> list[str]:
     return names
 
 
-def included_paths(names: Mapping[str, Iterable[str]]) -> set[str]:
-    """The paths that files may include, whether they exist or not, from the names that each file includes."""
-    included: set[str] = set()
+_PARAMETER = re.compile(r"\\?#(\d)")
+
+
+def included_among(files: Collection[str], names: Mapping[str, Iterable[str]]) -> set[str]:
+    r"""Those of the files that others include, from the names that each file includes.
+
+    A parameter in a name, as in a macro that means `\include{#1/text}`, may be any name without a slash.
+    """
+    paths: set[str] = set()
+    patterns: set[str] = set()
     for path, others in names.items():
         for name in others:
             for folder in {"", posixpath.dirname(path)}:
                 target = posixpath.normpath(posixpath.join(folder, name))
-                included.update((target, target + ".tex"))
+                if "#" in target:
+                    patterns.add(_PARAMETER.sub("[^/]+", re.escape(target)))
+                else:
+                    paths.update((target, target + ".tex"))
+    included = {path for path in paths if path in files}
+    if patterns:
+        pattern = re.compile("|".join(f"(?:{each})(?:\\.tex)?" for each in sorted(patterns)))
+        included.update(path for path in files if pattern.fullmatch(path))
     return included
 
 
 def complete_papers(texts: Mapping[str, str]) -> list[str]:
     """The TeX files that name a class, start a document and are no part of another, sorted."""
     sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
-    included = included_paths({path: included_files(text) for path, text in sources.items()})
+    included = included_among(sources, {path: included_files(text) for path, text in sources.items()})
 
     def is_complete(path: str, text: str) -> bool:
         document_class = _search(_CLASS, text) if path not in included and is_main(text) else None
@@ -133,7 +147,7 @@ def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
     sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
     if not sources:  # a package of one file with a strange name, or plain TeX without a suffix
         sources = {path: text for path, text in texts.items() if "\\" in text and _search(_CLASS, text)}
-    included = included_paths({path: included_files(text) for path, text in sources.items()})
+    included = included_among(sources, {path: included_files(text) for path, text in sources.items()})
     order = {file: number for number, (file, usage) in enumerate(hints.items()) if usage == "toplevel"}
     candidates = []
     for path, text in sources.items():

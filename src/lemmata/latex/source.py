@@ -257,7 +257,7 @@ _DOCUMENT = re.compile(r"^[^%\n]*\\begin\s*\{document\}", re.MULTILINE)
 _WORDS = (
     "begin end input include subfile subfileinclude import subimport includefrom inputfrom "
     "InputIfFileExists usepackage RequirePackage documentclass LoadClass endinput newif newenvironment "
-    "excludecomment iffalse iftrue else fi bye enddocument"
+    "newcommand renewcommand providecommand def excludecomment iffalse iftrue else fi bye enddocument"
 )
 # Escapes come first, so that `\%` is no comment and `\\begin` no environment. All alternatives begin with a
 # backslash, because a search for one character is fast.
@@ -275,11 +275,19 @@ _CONDITIONAL = re.compile(
     re.DOTALL,
 )
 _NAME = re.compile(r"\s*\{([^{}\n]*)\}")
+# A macro and its number of parameters, up to the brace of its meaning.
+_MACRO = re.compile(r"\*?\s*(?:\{\s*\\([a-zA-Z@]+)\s*\}|\\([a-zA-Z@]+))\s*(?:\[([1-9])\]|((?:#\d)+))\s*(?=\{)")
+_INCLUSION = re.compile(
+    r"\\(?:(input|include|subfile|subfileinclude)\s*\{([^{}\n]*)\}"
+    r"|(?:import|subimport|includefrom|inputfrom)\*?\s*\{([^{}\n]*)\}\s*\{([^{}\n]*)\})"
+)
+_PARAMETER = re.compile(r"#([1-9])")
 _BARE_NAME = re.compile(r"[ \t]+([^\s{}\\%]+)")
 
 
-def _pattern(flags: Iterable[str]) -> re.Pattern[str]:
+def _pattern(flags: Iterable[str], macros: Iterable[str] = ()) -> re.Pattern[str]:
     words = _WORDS.split() + [name for flag in flags for name in ("if" + flag, flag + "true", flag + "false")]
+    words += macros
     return re.compile(_TOKENS + "|".join(map(re.escape, words)) + ")(?![a-zA-Z@]))", re.DOTALL)
 
 
@@ -319,6 +327,7 @@ class _Flattener:
         self.finished = False
         self.comments = {"comment"}
         self.flags: dict[str, bool] = {}
+        self.including: dict[str, tuple[int, str]] = {}  # macros that include files: number of parameters, meaning
         self.pattern = _DEFAULT_PATTERN
         self.failures_left = 200  # arguments that never close
         self.conditionals: tuple[str, _Branches] = "", {}  # of the file that was used last
@@ -428,6 +437,11 @@ class _Flattener:
                     position = scan if scan > token.end() else position
             elif word in ("newif", "newenvironment", "excludecomment"):
                 self._declare(text, scan, word)
+            elif word in ("newcommand", "renewcommand", "providecommand", "def"):
+                scan = self._define(text, scan)
+            elif word in self.including:
+                self.emit(number, text, position, begin)
+                position, scan = self._expand(number, text, begin, scan, word)
             elif word in ("else", "fi"):
                 resume = jumps.get(begin, -1)
             elif word.startswith("if"):
@@ -473,6 +487,44 @@ class _Flattener:
         self.include(first[1], number, text, begin, part=word.startswith("subfile"))
         return first.end()
 
+    def _define(self, text: str, scan: int) -> int:
+        r"""Keep a macro that includes the files that it is given; returns where the text continues.
+
+        Its own `\input{#1}` names no file.
+        """
+        macro = _MACRO.match(text, scan)
+        meaning = self.argument(text, macro.end()) if macro else None
+        if macro is None or meaning is None or not any("#" in file[0] for file in _INCLUSION.finditer(meaning[0])):
+            return scan
+        name = macro[1] or macro[2]
+        if len(self.including) < 200:
+            self.including[name] = int(macro[3] or len(macro[4]) // 2), meaning[0]
+            self.pattern = _pattern(self.flags, self.including)
+        return meaning[1]
+
+    def _expand(self, number: int, text: str, begin: int, scan: int, macro: str) -> tuple[int, int]:
+        """Follow a macro that includes files; returns where the text and the search for more of them continue."""
+        count, meaning = self.including[macro]
+        arguments: list[str] = []
+        end = scan
+        for _ in range(count):
+            argument = self.argument(text, end)
+            if argument is None:
+                return begin, scan
+            arguments.append(argument[0])
+            end = argument[1]
+        place = (~number, begin)
+        meaning = _PARAMETER.sub(lambda at: arguments[int(at[1]) - 1] if int(at[1]) <= count else "", meaning)
+        at = 0
+        for inclusion in _INCLUSION.finditer(meaning):
+            self.joined.add(meaning[at : inclusion.start()], place)
+            word, name, folder, file = inclusion.groups()
+            path = name or posixpath.join(folder or "", file or "")
+            self.include(path, number, text, begin, part=(word or "").startswith("subfile"))
+            at = inclusion.end()
+        self.joined.add(meaning[at:], place)
+        return end, end
+
     def _package(self, number: int, text: str, position: int, scan: int, word: str) -> int:
         """Read the packages and classes in the project, for the macros that they define."""
         _, at = read_optional(text, scan) or ("", scan)
@@ -495,7 +547,7 @@ class _Flattener:
             flag = re.compile(r"\s*\\if([a-zA-Z@]+)").match(text, scan)
             if flag and flag[1] not in self.flags and len(self.flags) < 200:
                 self.flags[flag[1]] = False
-                self.pattern = _pattern(self.flags)
+                self.pattern = _pattern(self.flags, self.including)
             return
         named = _NAME.match(text, scan) or _NAME.match(text, scan + 1)
         if named is None:
