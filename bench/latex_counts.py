@@ -5,8 +5,9 @@ r"""Statements, titles, labels, proofs, links and bibliography: found by lemmata
 
 A path is a folder or an archive of LaTeX sources. The counter below knows nothing of `lemmata.latex`: it takes the
 main files from the documents that were read, follows their `\input`s, strips comments and counts what the patterns
-match. `--generate` writes a book of definitions in wrapped tcolorboxes, the same book without its preamble, and the
-counts that both were written with.
+match. A second table counts the damage in what was read: drawings and commands left in texts, layout taken for a
+statement, characters that were cut, links without a target. `--generate` writes a book of definitions in wrapped
+tcolorboxes, the same book without its preamble, and the counts that both were written with.
 """
 
 from __future__ import annotations
@@ -192,11 +193,39 @@ def _bibliography(main: str, whole: str, text: str, texts: dict[str, str]) -> se
     return keys
 
 
+# ---------------------------------------------------------------- damage
+
+FORMULA = re.compile(r"(?<!\\)\$(?:[^$\\]|\\.)*\$", re.S)
+DRAWING = re.compile(
+    r"\bnode\s*\[|\\draw|\\ps[a-z]+|\bdraw\(|\[(?:-+>+|<+-+|thick|dashed|dotted|fill|draw)[^\]\n]*\]\s*\("
+    r"|\(\s*-?[\d.]+\s*,\s*-?[\d.]+\s*\)\s*(?:--|–|—|\.\.)\s*\("
+)
+LEFTOVER = re.compile(r"\\[a-zA-Z]+|=\s*-?\d*\.?\d+\s?(?:pt|cm|mm|em|ex|in)\b|#[1-9]")
+LAYOUT = frozenset(
+    "samepage minipage multicols multicols* spacing center adjustwidth flushleft flushright quote quotation wrapfigure "
+    "figure table tabular tikzpicture picture pspicture asy scope small footnotesize singlespace onehalfspace mdframed "
+    "framed shaded tcolorbox columns column frame titlepage list itemize enumerate".split()
+)
+DAMAGE = ("passages", "drawings", "leftovers", "layout", "cut", "links", "unresolved")
+
+
+def damage(texts: Iterator[tuple[str, str]]) -> Counter[str]:
+    """How many passages (kind and text) there are, how many are layout, and how many hold a drawing or a command."""
+    counts: Counter[str] = Counter()
+    for kind, text in texts:
+        words = FORMULA.sub(" ", text)
+        counts["passages"] += 1
+        counts["drawings"] += DRAWING.search(words) is not None
+        counts["leftovers"] += LEFTOVER.search(words) is not None
+        counts["layout"] += kind in LAYOUT
+    return counts
+
+
 # ---------------------------------------------------------------- found by lemmata
 
 
-def found(path: Path) -> tuple[Counts, list[str], int]:
-    """What lemmata finds, the main files that it reads, and the number of self-links."""
+def found(path: Path) -> tuple[Counts, list[str], int, Counter[str]]:
+    """What lemmata finds, the main files that it reads, the number of self-links, and the damage."""
     from lemmata.project import Project
 
     counts: Counts = {measure: Counter() for measure in MEASURES}
@@ -220,7 +249,12 @@ def found(path: Path) -> tuple[Counts, list[str], int]:
             labels = connection.execute("SELECT name FROM labels WHERE name NOT LIKE 'name:%'")
             counts["labels"].update(name for (name,) in labels)
             counts["bibliography"].update(key for (key,) in connection.execute("SELECT key FROM bibliography"))
-    return counts, mains, own
+            harm = damage(connection.execute("SELECT kind, text || ' ' || proof FROM passages"))
+            links = "SELECT count(*), count(*) - count(target) FROM links WHERE relation IN ('refers_to', 'proof_uses')"
+            harm["links"], harm["unresolved"] = connection.execute(links).fetchone()
+            cut = "SELECT count(*) FROM skips WHERE cause LIKE '%cut at%' OR cause LIKE '%characters%'"
+            (harm["cut"],) = connection.execute(cut).fetchone()
+    return counts, mains, own, harm
 
 
 # ---------------------------------------------------------------- comparison
@@ -229,16 +263,18 @@ def found(path: Path) -> tuple[Counts, list[str], int]:
 def compare(path: Path, name: str) -> dict[str, Any]:
     """Both counts of one path, and their differences by kind."""
     begin = time.perf_counter()
-    ours, mains, own = found(path)
+    ours, mains, own, harm = found(path)
     seconds = time.perf_counter() - begin
     texts = sources(path)
     counted: Counts = {measure: Counter() for measure in MEASURES}
     for main in mains:
-        file = main if main in texts else next((n for n in texts if n.endswith(main)), "")
+        main = main.removeprefix(f"{path.name}/")
+        file = main if main in texts else next((name for name in texts if name.endswith(f"/{main}")), "")
         for measure, item in count_paper(file, texts) if file else ():
             counted[measure][item] += 1
     known = path / "expected.json"
     result: dict[str, Any] = {"source": name, "documents": len(mains), "self_links": own, "seconds": round(seconds, 1)}
+    result["damage"] = {name: harm[name] for name in DAMAGE}
     result["found"] = {measure: ours[measure].total() for measure in MEASURES}
     result["counted"] = {measure: counted[measure].total() for measure in MEASURES}
     if path.is_dir() and known.is_file():
@@ -262,6 +298,9 @@ def table(results: list[dict[str, Any]]) -> str:
     for result in results:
         cells = [f"{result['found'][m]:,} / {result['counted'][m]:,}" for m in MEASURES]
         lines.append(f"| {result['source']} | {result['documents']:,} | {' | '.join(cells)} | {result['self_links']} |")
+    lines += ["", "| source | " + " | ".join(DAMAGE) + " |", "|---" * (len(DAMAGE) + 1) + "|"]
+    for result in results:
+        lines.append(f"| {result['source']} | " + " | ".join(f"{result['damage'][name]:,}" for name in DAMAGE) + " |")
     return "\n".join(lines)
 
 

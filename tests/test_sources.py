@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
+import shutil
 import sys
 import tracemalloc
 import zipfile
@@ -16,6 +18,8 @@ from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
 from lemmata.ingest.readers import IngestOptions, Unit, read_unit, read_whole_unit
 from lemmata.ingest.sources import find_units
+from lemmata.latex.mains import TexFile, format_file_of
+from lemmata.project import Project
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
 
@@ -389,3 +393,33 @@ def test_a_unit_that_vanished_gives_one_sentence(tmp_path: Path) -> None:
     assert result == "the file no longer exists, or it is too large"
     result = read_whole_unit((tmp_path, Unit("text", "gone.md", "gone"), IngestOptions()))
     assert isinstance(result, str)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_macros_of_a_dumped_format_belong_to_the_book_beside_it(tmp_path: Path, packed: bool) -> None:
+    book = tmp_path / "book"
+    book.mkdir()
+    (book / "macros.tex").write_text(
+        "\\documentclass{book}\\newtheorem{xca}{Exercise}\\newcommand\\field{F}\\input{more}\\dump"
+    )
+    (book / "more.tex").write_text("\\newcommand\\order{q}")
+    (book / "main.tex").write_text(
+        "\\begin{document}\\begin{xca}Count the points of $\\field_\\order$.\\end{xca}\\end{document}"
+    )
+    project = Project.init(tmp_path / "workspace")
+    if packed:
+        project.ingest([Path(shutil.make_archive(str(book), "gztar", book))])
+    else:
+        project.ingest([book])
+    with contextlib.closing(project.corpus) as corpus:
+        (passage,) = corpus
+    assert (passage.kind, passage.text) == ("exercise", "Count the points of $F_q$.")
+    assert not project.skips()
+
+
+def test_two_files_with_a_class_beside_a_main_file_without_one_are_no_format() -> None:
+    files = {"main.tex": TexFile(True, False, ()), "a.tex": TexFile(False, True, ()), "b.tex": TexFile(False, True, ())}
+    assert format_file_of("main.tex", files) == ""
+    assert format_file_of("main.tex", {name: files[name] for name in ("main.tex", "a.tex")}) == "a.tex"
+    including = {**files, "b.tex": TexFile(False, True, ("other",)), "other.tex": TexFile(True, False, ())}
+    assert format_file_of("main.tex", including) == "a.tex"

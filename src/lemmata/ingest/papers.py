@@ -26,7 +26,15 @@ from lemmata.latex.clean import join
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
 from lemmata.latex.kinds import read_kinds
-from lemmata.latex.mains import Main, complete_papers, confidence, rank_mains, stale_copy_of
+from lemmata.latex.mains import (
+    Main,
+    complete_papers,
+    confidence,
+    format_file_of,
+    rank_mains,
+    read_tex_file,
+    stale_copy_of,
+)
 from lemmata.latex.sentences import cut
 from lemmata.latex.source import Flat, decode, flatten, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
@@ -233,7 +241,7 @@ def read_paper(
             texts[path] = None if data is None else decode(data)
         return texts[path]
 
-    flat = write_out_shorthands(flatten(read_text, main.path))
+    flat = write_out_shorthands(flatten(read_text, main.path, main.format_file))
     skips = [Skip(*missing) for missing in flat.missing]
     start = 0
     if preamble and flat.text:
@@ -377,7 +385,10 @@ def read_package_papers(
         if stale:
             yield Reading(skips=[Skip(path, 0, f"looks like an old copy of {newer}") for path, newer in stale.items()])
         return
-    main = Main(ranked[0].path, confidence(ranked), tuple(candidate.path for candidate in ranked[1:4]))
+    path = ranked[0].path
+    tex_files = {each.path: read_tex_file(texts[each.path]) for each in ranked}
+    runners_up = tuple(candidate.path for candidate in ranked[1:4])
+    main = Main(path, confidence(ranked), runners_up, format_file_of(path, tex_files))
     reading = paper(main, document or posixpath.splitext(main.path)[0])
     others = (path for path in complete if path != main.path)
     skips = [Skip(path, 0, "it is not the main file of this package") for path in others]

@@ -66,6 +66,7 @@ class Unit:
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the document, from a side file
     confidence: float = 1.0
     bibliographies: tuple[str, ...] = ()  # .bib files beside a paper, for one that names none
+    format_file: str = ""  # with the class and the macros of a paper that has none
     prefix: str = ""  # in front of the ids that come from the content, where another unit has some of them
 
     @property
@@ -169,7 +170,15 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
         is_paper = unit.reader in ("paper", "package")
         settings["preamble"] = hashlib.sha256(options.papers.preamble.encode()).hexdigest() * is_paper
     names = [unit.reader, unit.document, unit.prefix]
-    parts = [_READING, *names, sorted(unit.metadata.items()), unit.confidence, unit.bibliographies, settings]
+    parts = [
+        _READING,
+        *names,
+        sorted(unit.metadata.items()),
+        unit.confidence,
+        unit.bibliographies,
+        unit.format_file,
+        settings,
+    ]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -177,7 +186,7 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
 
 
 def _read_paper(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
-    main, papers = Main(unit.path, unit.confidence), options.papers
+    main, papers = Main(unit.path, unit.confidence, format_file=unit.format_file), options.papers
     read_bytes = partial(read_file, base, main=unit.path)
     try:
         yield read_paper(read_bytes, main, unit.document, papers, preamble=papers.preamble, beside=unit.bibliographies)

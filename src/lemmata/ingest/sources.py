@@ -37,7 +37,15 @@ from lemmata.ingest.readers import (
     written_date,
 )
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder
-from lemmata.latex.mains import TEX_SUFFIXES, has_class, included_among, included_files, is_main, stale_copy_of
+from lemmata.latex.mains import (
+    TEX_SUFFIXES,
+    TexFile,
+    format_file_of,
+    has_class,
+    included_among,
+    read_tex_file,
+    stale_copy_of,
+)
 from lemmata.latex.source import decode
 
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
@@ -213,7 +221,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     side = _side_metadata(path, names, skips)
     beir = {posixpath.dirname(name) for name in names if _BEIR_FILE.fullmatch(posixpath.basename(name))}
     others: list[Unit] = []
-    sources: dict[str, _TexFile] = {}
+    sources: dict[str, _Source] = {}
     unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
     beside: list[str] = []  # files that need no note beside a paper
     pictures = [name for name in names if is_image(name) or name.lower().endswith(".pdf")]
@@ -236,9 +244,8 @@ def find_units(path: Path, options: IngestOptions) -> Source:
                 skips.append(Skip(name, 0, TOO_LARGE))
                 continue
             text = decode(data)
-            included = tuple(included_files(text))
             graphics = read_graphics(text, stems) if stems else Graphics()
-            sources[name] = _TexFile(is_main(text) or (has_class(text) and bool(included)), included, flaw, graphics)
+            sources[name] = _Source(read_tex_file(text), flaw, graphics)
         elif posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl"):
             continue  # a BEIR folder is its corpus.jsonl
         elif reader and flaw:
@@ -275,21 +282,24 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     return Source(path, sorted(units, key=lambda unit: unit.path), skips)
 
 
-class _TexFile(NamedTuple):
+class _Source(NamedTuple):
     """What decides whether a TeX file is a paper; the text itself is not kept, as a folder may hold many."""
 
-    is_main: bool
-    included: tuple[str, ...]  # names, as written
+    file: TexFile
     flaw: str  # why it is no text; a skip unless another file includes it
     graphics: Graphics
 
+    @property
+    def is_main(self) -> bool:
+        return self.file.starts or (self.file.has_class and bool(self.file.included))
+
 
 def _figures(
-    base: Path, pictures: Sequence[str], sources: Mapping[str, _TexFile], papers: Iterable[Unit]
+    base: Path, pictures: Sequence[str], sources: Mapping[str, _Source], papers: Iterable[Unit]
 ) -> dict[str, str]:
     """Those of the pictures that are figures of the papers, with the reason."""
     texts = {name: source for name, source in sources.items() if not source.flaw}
-    included = {name: _included({name: source}, texts) for name, source in texts.items() if source.included}
+    included = {name: _included({name: source}, texts) for name, source in texts.items() if source.file.included}
     mains = (name for name, source in texts.items() if source.is_main)
 
     def read(name: str) -> str | None:
@@ -313,7 +323,7 @@ def _is_by_product(name: str, tex_folders: Container[str]) -> bool:
     return posixpath.dirname(name) in tex_folders or (of_latex and _is_inside(name, tex_folders))
 
 
-def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _TexFile]) -> Iterator[Skip]:
+def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _Source]) -> Iterator[Skip]:
     """One skip per suffix for the files that no reader takes, without those that are empty or that a paper includes."""
     included = _included(sources, unread) if unread else set()
     by_suffix: dict[str, list[str]] = {}
@@ -327,9 +337,9 @@ def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _TexFile]) ->
         yield Skip(names[0], 0, f"{many if len(names) > 1 else f'1 file {which} is not read'}: {cure}")
 
 
-def _included(sources: Mapping[str, _TexFile], names: Collection[str]) -> set[str]:
+def _included(sources: Mapping[str, _Source], names: Collection[str]) -> set[str]:
     """Those of the names that one of the sources includes."""
-    return included_among(names, {name: source.included for name, source in sources.items()})
+    return included_among(names, {name: source.file.included for name, source in sources.items()})
 
 
 def _is_inside(path: str, folders: Container[str]) -> bool:
@@ -381,11 +391,13 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
 
 
-def _papers(sources: Mapping[str, _TexFile], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
+def _papers(sources: Mapping[str, _Source], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
     """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
     included = _included(sources, sources)
     roots = [name for name in sources if name not in included]
-    mains = {name for name in roots if sources[name].is_main}
+    files = {name: source.file for name, source in sources.items()}
+    formats = {name: format_file_of(name, files) for name in roots if files[name].starts and not files[name].has_class}
+    mains = {name for name in roots if sources[name].is_main} - set(formats.values())
     main_folders = {posixpath.dirname(name) for name in mains}
     for name in roots:
         document = _stem(name)
@@ -394,12 +406,13 @@ def _papers(sources: Mapping[str, _TexFile], side: _SideMetadata, skips: list[Sk
         elif name in mains:
             newer = stale_copy_of(name, mains)
             if newer is None:
-                yield Unit("paper", name, document, side.get(document) or side.get(arxiv_id_of_file(document)) or {})
+                metadata = side.get(document) or side.get(arxiv_id_of_file(document)) or {}
+                yield Unit("paper", name, document, metadata, format_file=formats.get(name, ""))
             else:
                 skips.append(Skip(name, 0, f"looks like an old copy of {newer}"))
-        elif _is_inside(name, main_folders):
+        elif name not in formats.values() and _is_inside(name, main_folders):
             skips.append(Skip(name, 0, "no main file includes it"))
-        else:
+        elif name not in formats.values():
             yield Unit("paper", name, document, side.get(document) or {}, confidence=0.4)
 
 

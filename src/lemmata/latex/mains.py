@@ -22,6 +22,7 @@ class Main(NamedTuple):
     path: str
     confidence: float = 1.0
     runners_up: tuple[str, ...] = ()
+    format_file: str = ""  # with the class and the macros, where the main file has none: see `format_file_of`
 
 
 _INCLUDE = re.compile(
@@ -103,6 +104,37 @@ def included_among(files: Collection[str], names: Mapping[str, Iterable[str]]) -
     return included
 
 
+class TexFile(NamedTuple):
+    """What decides whether a TeX file is a main file."""
+
+    starts: bool  # a document
+    has_class: bool
+    included: tuple[str, ...]  # names, as written
+
+
+def read_tex_file(text: str) -> TexFile:
+    """What decides whether a file is a main file, from its text."""
+    return TexFile(is_main(text), has_class(text), tuple(included_files(text)))
+
+
+def format_file_of(main: str, files: Mapping[str, TexFile]) -> str:
+    r"""The file beside a main file without a class that has the class and no document; empty where there is not one.
+
+    LaTeX reads such a file beforehand (`\dump`, `pdflatex -fmt`), and neither file names the other.
+    """
+    if files[main].has_class or not files[main].starts:
+        return ""
+    starting = {path for path, file in files.items() if file.starts}
+    included = included_among(files, {path: file.included for path, file in files.items()})
+    beside = [
+        path
+        for path, file in files.items()
+        if file.has_class and path not in starting | included and posixpath.dirname(path) == posixpath.dirname(main)
+        if not included_among(starting, {path: file.included})
+    ]
+    return beside[0] if len(beside) == 1 else ""
+
+
 def complete_papers(texts: Mapping[str, str]) -> list[str]:
     """The TeX files that name a class, start a document and are no part of another, sorted."""
     sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
@@ -147,7 +179,9 @@ def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
     sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
     if not sources:  # a package of one file with a strange name, or plain TeX without a suffix
         sources = {path: text for path, text in texts.items() if "\\" in text and _search(_CLASS, text)}
-    included = included_among(sources, {path: included_files(text) for path, text in sources.items()})
+    files = {path: read_tex_file(text) for path, text in sources.items()}
+    included = included_among(files, {path: file.included for path, file in files.items()})
+    formats = {format_file_of(path, files) for path, file in files.items() if file.starts and not file.has_class}
     order = {file: number for number, (file, usage) in enumerate(hints.items()) if usage == "toplevel"}
     candidates = []
     for path, text in sources.items():
@@ -161,7 +195,8 @@ def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
             (hint == "include", -20.0),
             (document_class, 4.0),
             (document_class and document_class[1] in _CLASSES_OF_PARTS, -3.0),
-            (is_main(text), 3.0),
+            (files[path].starts, 3.0),
+            (path in formats, -10.0),
             ("\\title" in text or "\\maketitle" in text, 1.0),
             (stem + ".bbl" in texts, 2.0),
             (path in included, -5.0),

@@ -578,16 +578,18 @@ class _Flattener:
         return other[1]
 
 
-def flatten(read: Callable[[str], str | None], main: str) -> Flat:
+def flatten(read: Callable[[str], str | None], main: str, format_file: str = "") -> Flat:
     r"""The text of `main` with everything that it includes, without comments, up to `\end{document}`.
 
-    `read` gives the decoded text of a path inside the project, or None. Raises FileNotFoundError where the main
-    file does not exist; other missing files are listed in the result.
+    `read` gives the decoded text of a path inside the project, or None; what the `format_file` says comes first.
+    Raises FileNotFoundError where the main file does not exist; other missing files are listed in the result.
     """
     text = read(main)
     if text is None:
         raise FileNotFoundError(main)
     walker = _Flattener(read, main)
+    if format_file and (definitions := read(format_file)) is not None:
+        walker.walk(format_file, definitions)
     walker.walk(main, text)
     joined, files, missing = walker.joined, tuple(walker.files), tuple(walker.missing)
     text = "".join(joined.pieces)
