@@ -725,11 +725,11 @@ def _mine(workspace: Path, most: int) -> Report:
         everything = Split(np.zeros(len(corpus), np.int8), np.zeros(len(corpus), bool))
         part = training_view(corpus, everything, graph=graph)
         pairs = [Pair(anchor, positive, "references") for anchor, positive in _references(workspace, most)]
-        options = NegativeOptions(number=NEGATIVES, depth=DEPTH, ratio=1 - MARGIN)
+        options = NegativeOptions(number=NEGATIVES, ratio=1 - MARGIN)
         words = LexicalIndex.open(retriever.workspace.lexical_folder)
         matrix = retriever.vectors.matrix
         spent, triplets = timed(
-            lambda: list(mine_negatives(pairs, part, vectors=matrix, lexical=words, options=options))
+            lambda: list(mine_negatives(pairs, part, vectors=matrix, lexical=words, options=options, depth=DEPTH))
         )
     whole = sum(len(triplet.negatives) == NEGATIVES for triplet in triplets)
     return spent | {"pairs": len(pairs), "with all negatives": whole, "peak_mb": megabytes()}

@@ -199,8 +199,8 @@ def test_support_is_high_for_what_the_passage_says_and_low_for_something_else() 
 
 @pytest.fixture
 def chat(server: Server, tmp_path: Path) -> Iterator[Chat]:
-    options = EndpointOptions(server.url, model="tiny", timeout=10.0, retries=2, price_in=1.0, price_out=2.0)
-    opened = Chat(options, tmp_path / "cache.sqlite", back_off=0.01)
+    options = EndpointOptions(server.url, model="tiny", timeout=10.0, price_in=1.0, price_out=2.0)
+    opened = Chat(options, tmp_path / "cache.sqlite", retries=2, back_off=0.01)
     yield opened
     opened.close()
 

@@ -13,7 +13,8 @@ import pytest
 from tests.make import lemmata, make_workspace, run_command, write
 
 from lemmata.cli import output
-from lemmata.cli.output import counted, progress_display
+from lemmata.cli.output import counted, progress_display, read_budget
+from lemmata.core.errors import ConfigError
 from lemmata.project import Project
 
 NOTE = {"note.md": "# Parts\n\nOdd parts and distinct parts are equally many.\n"}
@@ -65,7 +66,6 @@ def test_show_prints_a_passage_with_its_links(workspace: Path) -> None:
         ("evaluate --task references --tune --train-queries q.jsonl", "leave out --train-queries"),
         ("evaluate --task references --tune --train-qrels q.tsv", "leave out --train-qrels"),
         ("evaluate --task references --tune --allow-leakage", "leave out --allow-leakage"),
-        ("mine queries --model tiny --seed 0", "leave out --seed"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(workspace: Path, command: str, sentence: str) -> None:
@@ -416,3 +416,13 @@ def test_a_task_has_one_line_of_progress_however_its_text_changes(
             now += 3
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["training, loss 3.5: 5 of 50 (3.0 s each)", "reading: 4,000 (333/s)"]
+
+
+def test_a_budget_is_read_and_a_wrong_one_is_named_with_its_cure() -> None:
+    assert read_budget("") == read_budget("unlimited") == {}
+    assert read_budget("calls=100, cost=0.5,seconds=9") == {"calls": 100, "cost": 0.5, "seconds": 9.0}
+    for text in ("100", "calls=x", "calls=-1", "cost=nan", "cost=inf", "pages=3", "calls=0"):
+        with pytest.raises(ConfigError, match=f"--budget {text}"):
+            read_budget(text)
+    with pytest.raises(ConfigError, match="tokens=100,cost=100"):
+        read_budget("calls=5", ("tokens", "cost"))

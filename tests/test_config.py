@@ -89,7 +89,7 @@ def test_settings_override_table_by_table() -> None:
 def test_every_setting_has_a_description_and_they_are_few() -> None:
     options = [option for option, _ in all_options()]
     assert [option for option in options if not option.description] == []
-    assert len({(option.table, option.key) for option in options}) == len(options) <= 155
+    assert len({(option.table, option.key) for option in options}) == len(options) <= 136
     assert sum(option.table == "finetune.*" for option in options) <= 18
     assert sum(option.table == "mine.negatives" for option in options) <= 6
 
@@ -138,9 +138,14 @@ def test_an_unknown_word_is_compared_in_no_time_with_very_many() -> None:
 
 
 def test_assignments_of_a_command_line_are_checked_like_the_file() -> None:
-    words = ["pairs.seed=7", "gate = none", "llm.url=http://host:1/v1#x", "finetune.tuned.sets={pairs = 2.0}"]
+    words = [
+        "negatives.number=7",
+        "gate = none",
+        "llm.url=http://host:1/v1#x",
+        "finetune.tuned.sets={pairs = 2.0}",
+    ]
     own, others = read_assignments(words, "mine")
-    assert own == {"pairs": {"seed": 7}, "gate": "none"}
+    assert own == {"negatives": {"number": 7}, "gate": "none"}
     assert others == {"llm": {"url": "http://host:1/v1#x"}, "finetune": {"tuned": {"sets": {"pairs": 2.0}}}}
     assert read_assignments(["epochs=2", "sets.pairs=1.5"], "finetune.tuned")[0] == {
         "epochs": 2,
@@ -152,8 +157,8 @@ def test_assignments_of_a_command_line_are_checked_like_the_file() -> None:
     ("word", "named"),
     [
         ("gat=none", "did you mean 'gate'"),
-        ("pairs.sed=7", "did you mean 'seed'"),
-        ("pairs.seed=x", "seed = 'x'"),
+        ("pairs.wights=7", "did you mean 'weights'"),
+        ("negatives.number=x", "number = 'x'"),
         ("lm.url=x", "did you mean 'llm'"),
         ("gate", "'gate'"),
         ("=3", "'=3'"),

@@ -411,7 +411,7 @@ def test_a_command_on_a_full_disk_prints_one_sentence(project: Project) -> None:
     )
     for arguments in (
         ["graph", "build"],
-        ["split", "--seed", "7"],
+        ["split", "-o", "seed=7"],
         ["ingest", str(project.root.parent / "papers"), "--again"],
     ):
         command = [sys.executable, "-c", code, *arguments, "-w", str(project.root)]

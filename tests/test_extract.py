@@ -359,7 +359,7 @@ def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> 
     server.change(replies=replies)
 
     def opened(url: str) -> Chat:
-        return Chat(EndpointOptions(url, "tiny", concurrency=2, retries=1), tmp_path / "cache", back_off=0.01)
+        return Chat(EndpointOptions(url, "tiny", concurrency=2), tmp_path / "cache", retries=1, back_off=0.01)
 
     first_run = []
     chat = opened(server.url)
@@ -396,7 +396,7 @@ def asked_of_a_server(tmp_path: Path, *answers: Any) -> tuple[list[Any], int]:
     """The extractions of the paper above by a model that gives these answers in turn, and the number of calls."""
     server = Server(tmp_path / "journal")
     server.change(replies={"A Bailey pair": [{"text": json.dumps(value)} for value in answers]})
-    chat = Chat(EndpointOptions(server.url, "tiny", retries=1), tmp_path / "cache", back_off=0.01)
+    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache", retries=1, back_off=0.01)
     extractions = list(extract([(PAPER, PASSAGES)], lambda prompts: chat.run(map(request, prompts)), ExtractOptions()))
     calls = len(server.calls())
     chat.close()

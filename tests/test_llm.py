@@ -50,9 +50,9 @@ def close_chats() -> Iterator[None]:
 
 
 def open_chat(server: Server, cache: Path, **options: Any) -> Chat:
-    back_off = options.pop("back_off", 0.01)
-    settings: dict[str, Any] = {"model": "tiny", "timeout": 10.0, "retries": 3, **options}
-    OPENED.append(Chat(EndpointOptions(server.url, **settings), cache, back_off=back_off))
+    back_off, retries = options.pop("back_off", 0.01), options.pop("retries", 3)
+    settings: dict[str, Any] = {"model": "tiny", "timeout": 10.0, **options}
+    OPENED.append(Chat(EndpointOptions(server.url, **settings), cache, retries=retries, back_off=back_off))
     return OPENED[-1]
 
 
@@ -367,15 +367,15 @@ def test_a_request_that_failed_before_the_limit_says_why(server: Server, cache: 
     assert 'tiny: the answer does not follow the protocol: {"choices": []}' in first.error
     assert first.error.endswith("; then the limit of 2 calls was reached")
     assert second.error == "budget"
-    assert budget.reached == "the limit of 2 calls was reached; raise it (--calls) to go on"
+    assert budget.reached == "the limit of 2 calls was reached; raise it (--budget calls=…) to go on"
 
 
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
-        (Limits(calls=1), "the limit of 1 call was reached; raise it (--calls) to go on"),
-        (Limits(tokens=3_000_500), "the limit of 3,000,500 tokens was reached; raise it (--tokens) to go on"),
-        (Limits(cost=0.25), "the limit of 0.25 for the cost was reached; raise it (--cost) to go on"),
+        (Limits(calls=1), "the limit of 1 call was reached; raise it (--budget calls=…) to go on"),
+        (Limits(tokens=3_000_500), "the limit of 3,000,500 tokens was reached; raise it (--budget tokens=…) to go on"),
+        (Limits(cost=0.25), "the limit of 0.25 for the cost was reached; raise it (--budget cost=…) to go on"),
         (Limits(), ""),
     ],
 )

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import run_command
 
-from lemmata.core.errors import InputError, LeakageError, LemmataError
+from lemmata.core.errors import InputError, LeakageError
 from lemmata.core.types import Pair
 from lemmata.corpus.split import LEFT_OUT, Split, write_split
 from lemmata.corpus.training_files import read_training
@@ -188,17 +188,10 @@ def test_judged_queries_are_taken_where_the_grade_is_above_0(built: Project, tmp
     qrels.write_text(
         "query-id\tcorpus-id\tscore\n1\tpump\t1\n1\tvalve\t0\n2\tfan\t2\n2\tcrane\t1\n3\tfan\t1\n", encoding="utf-8"
     )
-    report = built.import_queries(queries=queries, qrels=qrels, name="judged")
+    report = built.import_queries(queries, qrels=qrels, name="judged")
     made = {(r["anchor"], r["positive_id"], r["reason"]) for r in records(built, "judged")}
     assert made == {("Why no suction?", "pump", "q.tsv: 1"), ("Ice?", "fan", "q.tsv: 2")}
     assert report["imported"]["left_out"] == {"of test": 1, "empty": 1}
-
-
-def test_queries_come_from_exactly_one_source(built: Project, tmp_path: Path) -> None:
-    file = written(tmp_path / "f.jsonl", {"id": "pump", "text": "Why?"})
-    for path, queries, qrels in ((None, None, None), (None, file, None), (file, None, file), (file, file, file)):
-        with pytest.raises(LemmataError, match="one file of JSON lines, or"):
-            built.import_queries(path, queries=queries, qrels=qrels)
 
 
 def test_the_stored_command_reads_a_file_whose_name_has_a_space(built: Project, tmp_path: Path) -> None:
@@ -210,8 +203,8 @@ def test_the_stored_command_reads_a_file_whose_name_has_a_space(built: Project, 
     queries = written(tmp_path / "other queries.jsonl", {"_id": "q", "text": "Why no suction?"})
     qrels = tmp_path / "its grades.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\nq\tpump\t1\n", encoding="utf-8")
-    built.import_queries(queries=queries, qrels=qrels, name="spaced")
-    words = ["lemmata", "mine", "import", "--queries", str(queries), "--qrels", str(qrels), "--name", "spaced"]
+    built.import_queries(queries, qrels=qrels, name="spaced")
+    words = ["lemmata", "mine", "import", str(queries), "--qrels", str(qrels), "--name", "spaced"]
     assert shlex.split(built.training_sets()["spaced"]["command"]) == words
 
 

@@ -120,7 +120,7 @@ def test_margin_and_ratio_cut_off_the_nearest() -> None:
     assert negative_rows() == [2, 3, 4, 5]
     assert negative_rows(margin=0.1) == [3, 4, 5]  # cosines 0.985 and 0.940
     assert negative_rows(ratio=0.7) == [4, 5]  # 0.766 is more than 0.689
-    assert negative_rows(depth=4) == [2, 3]
+    assert rows(mined([PAIR], training, vectors, options=FREE, depth=4)[0]) == [2, 3]
     assert negative_rows(number=1) == [2]
 
 
@@ -198,7 +198,7 @@ def test_negatives_share_a_category_and_rare_ones_are_pooled() -> None:
 
     def negative_rows(positive: int, **more: tuple[str, ...]) -> list[int]:
         training = part(said, categories={**categories, **far, **more})
-        negatives = rows(mined([Pair(0, positive, "")], training, vectors, options=replace(FREE, depth=7))[0])
+        negatives = rows(mined([Pair(0, positive, "")], training, vectors, options=FREE, depth=7)[0])
         return [row for row in negatives if row < 7]
 
     assert negative_rows(1) == [3, 4]
@@ -241,7 +241,7 @@ def test_rare_concepts_and_common_definitions_relate_passages(mentioning: int, n
         ("p3", "defines", "concept:ring"),
     ]
     vectors = turned(0, 20, 30, 40, 50, 60, 70, *[90] * 23)
-    assert rows(mined([PAIR], part(passages(30), edges), vectors, options=replace(FREE, depth=7))[0]) == negatives
+    assert rows(mined([PAIR], part(passages(30), edges), vectors, options=FREE, depth=7)[0]) == negatives
 
 
 def test_what_says_the_same_as_the_positive_is_dropped() -> None:

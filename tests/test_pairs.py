@@ -171,8 +171,8 @@ def test_concepts_and_edges_are_capped() -> None:
     assert Counter((p.source, p.anchor) for p in concept_pairs(part)) == {
         ("concepts", "x"): 20, ("concepts", "y"): 1, ("edges", "y"): 5, ("edges", "x"): 1,
     }  # fmt: skip
-    few = PairOptions(passages_per_concept=4, passages_per_edge=2, seed=3)
-    assert Counter((p.source, p.anchor) for p in concept_pairs(part, few))["edges", "y"] == 2
+    few = PairOptions(passages_per_concept=4)
+    assert Counter((p.source, p.anchor) for p in concept_pairs(part, few))["edges", "y"] == 4
 
 
 def test_a_negative_weight_and_an_unknown_source_are_refused() -> None:
@@ -221,12 +221,8 @@ def test_statements_lead_to_what_they_and_their_proofs_name() -> None:
 
 
 def test_the_anchors_of_one_target_are_capped() -> None:
-    lemmas = [passage(f"a#{n}", f"Lemma number {n}.", links=(Link("refers_to", "x", "a#0"),)) for n in range(30)]
-    part = made_of(lemmas)
-    options = PairOptions(most_per_target=7)
-    assert len(list(mine_pairs(part, options))) == 7
-    other = PairOptions(most_per_target=7, seed=1)
-    assert list(mine_pairs(part, options)) != list(mine_pairs(part, other))
+    lemmas = [passage(f"a#{n}", f"Lemma number {n}.", links=(Link("refers_to", "x", "a#0"),)) for n in range(70)]
+    assert len(list(mine_pairs(made_of(lemmas)))) == 50
 
 
 def test_a_location_leads_to_the_logs_that_report_about_it() -> None:
@@ -377,11 +373,11 @@ def test_the_same_two_texts_are_paired_once_and_only_by_their_whole_text() -> No
 
 
 def test_options_come_from_a_table() -> None:
-    table = {"weights": {"proof": 1}, "passages_per_edge": 3}
+    table = {"weights": {"proof": 1}, "passages_per_concept": 3}
     options = build(PairOptions, table, "[mine.pairs]")
-    assert (options.weight("proof"), options.weight("name"), options.passages_per_edge) == (1.0, 1.0, 3)
+    assert (options.weight("proof"), options.weight("name"), options.passages_per_concept) == (1.0, 1.0, 3)
     with pytest.raises(ConfigError, match="too small"):
-        build(PairOptions, {"most_per_target": 0}, "[mine.pairs]")
+        build(PairOptions, {"passages_per_concept": 0}, "[mine.pairs]")
 
 
 def world(seed: int) -> dict[str, Any]:
@@ -418,7 +414,7 @@ def world(seed: int) -> dict[str, Any]:
     }
 
 
-EVERYTHING = PairOptions(weights={"proof": 1.0}, passages_per_concept=3, passages_per_edge=2, most_per_target=2)
+EVERYTHING = PairOptions(weights={"proof": 1.0}, passages_per_concept=3)
 
 
 @given(st.integers(0, 2**32))
@@ -431,9 +427,7 @@ def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int) -> None:
     names = Counter((p.anchor, p.relation) for p in pairs if p.source == "concepts")
     assert not names or max(names.values()) <= 3
     edges = Counter((p.anchor, p.relation, p.reason) for p in pairs if p.source == "edges")
-    assert not edges or max(edges.values()) <= 2
-    targets = Counter((p.source, p.relation, p.positive) for p in pairs if p.relation in ("cites", "refers_to"))
-    assert not targets or max(targets.values()) <= 2
+    assert not edges or max(edges.values()) <= 5
     texts = [
         (p.anchor if isinstance(p.anchor, str) else part.texts([p.anchor])[0],
          positive_text(p, part.passages([p.positive])[0]))

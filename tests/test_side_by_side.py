@@ -312,13 +312,13 @@ def test_a_cap_on_the_cost_needs_a_price(project: Project, command: Callable[...
         stream.write("price = 0.02\n")
     assert Project(project.root).allowance(cost=1.0).price == 0.02
     project.config_file.write_text("")
-    assert "price" in command("index", "--cost", "1", "-w", project.root, code=1)
+    assert "price" in command("index", "--budget", "cost=1", "-w", project.root, code=1)
 
 
 def test_the_command_line_states_calls_tokens_and_cost(
     project: Project, server: CountingServer, command: Callable[..., str]
 ) -> None:
-    cap = ("-o", "price=2", "--cost", "0.0001", "-w", project.root)
+    cap = ("-o", "price=2", "--budget", "cost=0.0001", "-w", project.root)
     error = command("index", "--encoder", server.url, *cap, code=1)
     assert "about 200 tokens in 1 call, at a cost of 0.0004;" in error
     assert "encoding would take about 1 calls and 200 tokens at a cost of 0.0004, more than the cap of a c" in error

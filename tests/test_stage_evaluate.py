@@ -246,19 +246,6 @@ def test_unknown_measures_and_passages_are_named(project: Project) -> None:
         project.evaluate(task_from("t", {"q": "?"}, {"q": {"zz": 1, "yy": 1}}), retrievers=["lexical"])
 
 
-def test_an_unknown_baseline_is_refused_before_anything_is_searched(project: Project) -> None:
-    def must_not_search(what: str, *_: object) -> None:
-        raise AssertionError(what)
-
-    task, options = task_from("t", QUERIES, QRELS), EvaluateOptions(measures="MRR@10", baseline="bm25")
-    with (
-        project.reporting_to(must_not_search),
-        pytest.raises(ConfigError, match="'bm25'"),
-    ):
-        project.evaluate(task, retrievers=["lexical", "dense"], options=options)
-    assert project.evaluate(task, retrievers=["lexical"], options=options).comparisons == []
-
-
 def test_missing_passages_are_refused_with_their_number_and_the_flag(project: Project) -> None:
     qrels = {"q1": {"a1": 2, "gone": 1}, "q2": {"lost": 1}, "q3": {"c1": 1}}
     with pytest.raises(InputError) as caught:
@@ -423,7 +410,7 @@ def test_tuning_a_reranker_keeps_to_the_cap_of_a_remote_encoder(
     remote.index(settings={"encoder": f"{service.url}#tiny"})
     calls = len(service.requests)
     files: list[str | Path] = ["--queries", folder / "q.jsonl", "--qrels", folder / "qrels.tsv", "-w", tmp_path / "w"]
-    refused = lemmata("evaluate", *files, "--tune", "--retriever", "dense+rerank", "--tokens", "1", code=1)
+    refused = lemmata("evaluate", *files, "--tune", "--retriever", "dense+rerank", "--budget", "tokens=1", code=1)
     assert "the cap of 1 tokens" in " ".join(refused.split())
     assert len(service.requests) == calls
 

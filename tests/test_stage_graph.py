@@ -170,7 +170,7 @@ def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> No
 def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, server: Server) -> None:
     # one answer never comes, so that the run cannot come to its end
     server.script(answer=json.dumps(ANSWER), replies={"note 9": [{"hang": 60}]})
-    first = start(project, server, "--unlimited")
+    first = start(project, server, "--budget", "unlimited")
     while len(server.answers()) < PAPERS // 2:
         time.sleep(0.02)
     first.kill()
@@ -178,7 +178,7 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     before = extracted(project)
     assert len(before) < PAPERS
     server.change(answer=json.dumps(ANSWER))
-    second = start(project, server, "--unlimited")
+    second = start(project, server, "--budget", "unlimited")
     report = json.loads(second.communicate()[0])
     assert report["extracted"] == report["documents"] == PAPERS
     assert report["unanswered"] == []
@@ -189,30 +189,30 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     with GraphRecordStore(project) as records:
         edges = list(records.edges())
     assert sum(edge.relation == "related_to" for edge in edges) == PAPERS
-    third = start(project, server, "--unlimited")
+    third = start(project, server, "--budget", "unlimited")
     third.communicate()
     assert len(asked(server)) == calls
 
 
 def test_limits_count_over_all_runs(project: Project, server: Server) -> None:
     server.script(answer=json.dumps(ANSWER))
-    report = json.loads(start(project, server, "--calls", "5").communicate()[0])
+    report = json.loads(start(project, server, "--budget", "calls=5").communicate()[0])
     assert len(asked(server)) == 5
     assert report["extracted"] == 5
     assert len(report["unanswered"]) == PAPERS - 5
-    sentence = "was not extracted: the limit of 5 calls was reached; raise it (--calls) to go on"
+    sentence = "was not extracted: the limit of 5 calls was reached; raise it (--budget calls=…) to go on"
     assert all(cause.endswith(sentence) for cause in report["unanswered"])
     assert report["spent"]["calls"] == 5
-    start(project, server, "--calls", "5").communicate()
+    start(project, server, "--budget", "calls=5").communicate()
     assert len(asked(server)) == 5
-    report = json.loads(start(project, server, "--calls", "8").communicate()[0])
+    report = json.loads(start(project, server, "--budget", "calls=8").communicate()[0])
     assert len(asked(server)) == 8
     assert report["extracted"] == 8
 
 
 def test_an_unreachable_endpoint_is_one_sentence(project: Project) -> None:
     done = lemmata(
-        project, "graph", "extract", "-o", "llm.url=http://127.0.0.1:9/v1", "--model", "tiny", "--unlimited"
+        project, "graph", "extract", "-o", "llm.url=http://127.0.0.1:9/v1", "--model", "tiny", "--budget", "unlimited"
     )  # fmt: skip
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
@@ -233,7 +233,7 @@ def test_bad_answers_are_reported_and_asked_again_later(project: Project, server
 
 def test_an_extraction_of_nothing_at_all_is_an_error_with_its_cause(project: Project, server: Server) -> None:
     server.script(answer="I cannot do that.")
-    process = start(project, server, "--calls", "100")
+    process = start(project, server, "--budget", "calls=100")
     out, error = process.communicate()
     assert process.returncode == 1
     assert json.loads(out)["extracted"] == 0
@@ -244,7 +244,7 @@ def test_an_extraction_of_nothing_at_all_is_an_error_with_its_cause(project: Pro
 
 def test_the_error_names_the_real_cause_where_the_limit_came_too(project: Project, server: Server) -> None:
     server.script(envelope={"choices": []})
-    error = start(project, server, "--calls", "3").communicate()[1]
+    error = start(project, server, "--budget", "calls=3").communicate()[1]
     last = " ".join(error.split())
     assert f"none of {PAPERS} documents could be extracted: {server.url} failed for tiny: the answer does not" in last
     assert "then the limit of 3 calls was reached" in last

@@ -108,10 +108,10 @@ def test_the_same_options_give_the_same_file(built: Project) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "mine pairs --name by-command --seed 7",
-        "mine queries --name by-command --part all --seed 7 --found-within 5",
-        "mine triplets --from citations --name by-command -o citations.relations=refers_to,proof_uses --seed 7",
-        "mine triplets --from embedding --name by-command --seed 7",
+        "mine pairs --name by-command",
+        "mine queries --name by-command --part all --found-within 5",
+        "mine triplets --from citations --name by-command -o citations.relations=refers_to,proof_uses",
+        "mine triplets --from embedding --name by-command",
         "mine negatives seven --name by-command -o negatives.number=2",
     ],
 )
@@ -179,14 +179,14 @@ def test_a_set_made_from_one_that_was_replaced_is_out_of_date(built: Project, tm
     built.mix("both")
     built.mine("queries", name="asked")  # the same records again
     assert not any(manifest["out_of_date"] for manifest in built.training_sets().values())
-    built.mine("queries", name="asked", settings={"queries": {"seed": 5}})
+    built.mine("queries", name="asked", settings={"queries": {"styles": "question"}})
     stale = {name: manifest["out_of_date"] for name, manifest in built.training_sets().items()}
     assert stale["asked"] == ""
     command = "run 'lemmata mine negatives asked --name asked-hard' again"
     sentence = f"the training set 'asked-hard' was made from 'asked', which was mined again since: {command}"
     assert stale["asked-hard"] == sentence
     assert "'asked-hard', which is out of date itself" in stale["both"]
-    assert built.mix("both", name="again")["notes"] == [sentence]
+    assert built.mix("both")["notes"] == [sentence]
     assert sentence in built.info()["problems"]
     for arguments in (["mine", "sets"], ["mine", "export", "asked-hard", str(tmp_path / "asked.parquet")]):
         said = run_command(*arguments, "-w", built.root)
@@ -342,11 +342,11 @@ def test_a_model_writes_queries_within_its_limits(built: Project, server: Server
     assert len(server.calls()) == report["spent"]["calls"] == 5
     assert report["records"] > 0
     assert report["unanswered"] > 0
-    assert report["limit"] == "the limit of 5 calls was reached; raise it (--calls) to go on"
-    command = f"lemmata mine queries --model tiny -o llm.url={server.url} --calls 5 --name written"
+    assert report["limit"] == "the limit of 5 calls was reached; raise it (--budget calls=…) to go on"
+    command = f"lemmata mine queries --model tiny -o llm.url={server.url} --budget calls=5 --name written"
     assert built.training_sets()["written"]["command"] == command
     again = run_command(*shlex.split(command)[1:], "-w", built.root)
-    assert "no answer yet: the limit of 5 calls was reached; raise it (--calls) to go on" in " ".join(
+    assert "no answer yet: the limit of 5 calls was reached; raise it (--budget calls=…) to go on" in " ".join(
         again.stdout.split()
     )
     assert len(server.calls()) == 5
@@ -383,7 +383,7 @@ def test_a_model_that_answers_nonsense_is_named_with_what_is_wrong(tmp_path: Pat
     project.ingest([tmp_path / "p.jsonl"])
     passages = project.split()["counts"]["train"]["rows"]
     server.script(answer="I cannot do that.")
-    model = {"url": server.url, "model": "m", "retries": 1}
+    model = {"url": server.url, "model": "m"}
     with pytest.raises(LemmataError, match=f"^m gave no valid answer for {passages} passages: .*JSON"):
         project.write_queries(Limits(calls=1000), model=model)
     with pytest.raises(

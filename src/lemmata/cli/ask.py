@@ -38,7 +38,6 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question.", metavar="QUESTION")],
     k: Annotated[int, typer.Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
     model: Model = "",
-    cost: Annotated[float, typer.Option(help="Maximum cost; 0: as configured.", min=0)] = 0.0,
     o: Assigned = None,
 ) -> None:
     """Answer a question from the corpus, with citations.
@@ -50,7 +49,7 @@ def ask(
 
     if not question.strip():
         raise LemmataError("the question is empty: write what you want to know")
-    settings, others = assigned(o, "ask", passages=k or None, cost=cost or None)
+    settings, others = assigned(o, "ask", passages=k or None)
     endpoint = {"model": model} if model else {}
     events = map(_with_options, ask(opened(others), question, settings=settings, model=endpoint))
     if invocation.is_json:

@@ -10,15 +10,9 @@ import typer
 
 from lemmata.cli.output import (
     Assigned,
-    Calls,
-    Cost,
+    Budget,
+    EncoderBudget,
     Model,
-    MostCost,
-    MostTokens,
-    Seconds,
-    Seed,
-    Tokens,
-    Unlimited,
     assigned,
     confirm_limits,
     counted,
@@ -26,6 +20,7 @@ from lemmata.cli.output import (
     open_console,
     opened,
     print_report,
+    read_budget,
     say,
     showing_progress,
     table,
@@ -106,14 +101,12 @@ def evaluate(
     trec: Annotated[
         Path | None, typer.Option(help="Also write TREC files: runs by retriever, judgments.", metavar="FILE")
     ] = None,
-    tokens: MostTokens = 0,
-    cost: MostCost = 0.0,
-    seed: Seed = None,
+    budget: EncoderBudget = "",
 ) -> None:
     """Measure retrievers on queries with known answers.
 
     dense:ENCODER, auto:ENCODER and so on compare encoders; their vectors are made where they are missing. By -o:
-    measures, comma-separated, and level: passage, document or whole-document.
+    measures, comma-separated; level: passage, document or whole-document; seed.
     """
     from lemmata.core.files import write_atomically
     from lemmata.evaluate.evaluate import evaluate, evaluate_options
@@ -121,12 +114,12 @@ def evaluate(
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.search.index import make_allowance
 
-    settings, others = assigned(o, "evaluate", seed=seed)
+    settings, others = assigned(o, "evaluate")
     workspace = opened(others)
     options = evaluate_options(workspace, settings)
     chosen = chosen_task(workspace, options.seed, queries, qrels, beir, task, part, limit)
     names = _names(retriever)
-    allowance = make_allowance(workspace, tokens=tokens, cost=cost)
+    allowance = make_allowance(workspace, **read_budget(budget, ("tokens", "cost")))
     if tune:
         ignored = {"--html": html, "--trec": trec, "-o level": "level" in settings, "--allow-leakage": allow_leakage}
         ignored |= {"--train-queries": train_queries, "--train-qrels": train_qrels}
@@ -350,12 +343,7 @@ def judge(
     ] = "",
     model: Model = "",
     o: Assigned = None,
-    calls: Calls = 0,
-    tokens: Tokens = 0,
-    cost: Cost = 0.0,
-    seconds: Seconds = 0.0,
-    unlimited: Unlimited = False,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    budget: Budget = "",
 ) -> None:
     """Make a test collection: queries by rules or a --model, judged by a cross-encoder."""
     from lemmata.evaluate.judge import judge, preview_judged_queries
@@ -366,15 +354,15 @@ def judge(
     pool: dict[str, Any] = {"part": part or "test", "limit": 200 if limit is None else limit}
     settings, others = assigned(o, "mine")
     workspace = opened({**others, "mine": settings})
-    limits = Limits(calls, tokens, cost, seconds) if model else None
+    limits = Limits(**read_budget(budget)) if model else None
     endpoint = {"model": model}
     if limits is not None:
         preview = preview_judged_queries(workspace, **pool, model=endpoint)
-        if not confirm_limits(preview, any(limits) or unlimited):
+        if not confirm_limits(preview, bool(budget)):
             return
     pool |= {"depth": depth, "retrievers": tuple(_names(retriever)), "thresholds": _thresholds(thresholds)}
     with showing_progress(workspace):
-        report = judge(workspace, out, by, queries=queries, model=endpoint, limits=limits, seed=seed, **pool)
+        report = judge(workspace, out, by, queries=queries, model=endpoint, limits=limits, **pool)
     print_report(report, lambda _: _print_judged(out, report))
 
 

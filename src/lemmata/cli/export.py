@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata.cli.evaluate import Limit, Part, TaskName, chosen_task
-from lemmata.cli.output import Seed, counted, given, line, opened, print_report, showing_progress, working
+from lemmata.cli.output import counted, line, opened, print_report, showing_progress, working
 
 _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
@@ -36,14 +36,13 @@ def beir(
     ] = None,
     qrels: Annotated[Path | None, typer.Option(help="Judgments of these queries.", metavar="FILE")] = None,
     limit: Limit = 0,
-    seed: Seed = None,
 ) -> None:
     """Write a task as a BEIR folder: corpus, queries, judgments."""
     from lemmata.evaluate.evaluate import evaluate_options
     from lemmata.evaluate.export import export_beir
 
     workspace = opened()
-    options = evaluate_options(workspace, given(seed=seed))
+    options = evaluate_options(workspace)
     chosen = chosen_task(workspace, options.seed, queries, qrels, None, task, part, limit)
     with showing_progress(workspace):
         report = export_beir(workspace, chosen, folder)

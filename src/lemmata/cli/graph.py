@@ -9,14 +9,9 @@ import typer
 
 from lemmata.cli.output import (
     Assigned,
-    Calls,
-    Cost,
+    Budget,
     Model,
     On,
-    Seconds,
-    Seed,
-    Tokens,
-    Unlimited,
     assigned,
     confirm_limits,
     counted,
@@ -24,6 +19,7 @@ from lemmata.cli.output import (
     open_console,
     opened,
     print_report,
+    read_budget,
     showing_progress,
     styled,
     table,
@@ -51,11 +47,7 @@ def build(o: Assigned = None, on: On = "") -> None:
 def extract(
     model: Model = "",
     o: Assigned = None,
-    calls: Calls = 0,
-    tokens: Tokens = 0,
-    cost: Cost = 0.0,
-    seconds: Seconds = 0.0,
-    unlimited: Unlimited = False,
+    budget: Budget = "",
 ) -> None:
     """Extract concepts with a language model.
 
@@ -67,9 +59,9 @@ def extract(
     settings, others = assigned(o, "extract")
     endpoint = {"model": model} if model else {}
     workspace = opened(others)
-    limits = Limits(calls, tokens, cost, seconds)
+    limits = Limits(**read_budget(budget))
     preview = preview_extraction(workspace, settings=settings, model=endpoint)
-    if not confirm_limits(preview, any(limits) or unlimited):
+    if not confirm_limits(preview, bool(budget)):
         return
     with showing_progress(workspace):
         report = extract_graph(workspace, limits, settings=settings, model=endpoint)
@@ -152,12 +144,11 @@ def link(
         Path | None, typer.Option(help="True links that are not in the corpus, to measure the result.", metavar="FILE")
     ] = None,
     o: Assigned = None,
-    seed: Seed = None,
 ) -> None:
     """Predict links of logs to locations and to earlier logs."""
     from lemmata.plant.link import link_graph
 
-    settings, others = assigned(o, "link", seed=seed)
+    settings, others = assigned(o, "link")
     with working(others) as workspace:
         report = link_graph(workspace, withheld=withheld, settings=settings)
     print_report(report, _print_linked)

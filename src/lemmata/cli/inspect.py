@@ -32,16 +32,13 @@ def inspect(
         list[str] | None, typer.Option(help="Passage for cosines and attention; repeat for more.", metavar="ID")
     ] = None,
     sample: Annotated[int, typer.Option(help="Passages to sample.", min=10)] = 1000,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
     """Look inside encoders: tokens, norms, attention, space, and what training changed."""
     from lemmata.inspect.inspect import inspect
 
     documents, passages = tuple(document or ()), tuple(passage or ())
     with working() as workspace:
-        report = inspect(
-            workspace, encoders or (), out, documents=documents, passages=passages, sample=sample, seed=seed
-        )
+        report = inspect(workspace, encoders or (), out, documents=documents, passages=passages, sample=sample)
     print_report(report, _print_inspected)
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from lemmata.cli.output import counted, line, print_report, working
 
 
-def map_(seed: Annotated[int, typer.Option(help="Random seed.")] = 0) -> None:
+def map_() -> None:
     """Place all passages in the plane, for the map of the web page."""
     from lemmata.search.map import build_map
 
     with working() as workspace:
-        report = build_map(workspace, seed=seed)
+        report = build_map(workspace)
     print_report(report, _print_map)
 
 

@@ -9,22 +9,17 @@ import typer
 
 from lemmata.cli.output import (
     Assigned,
-    Calls,
-    Cost,
+    Budget,
     Model,
     On,
-    Seconds,
-    Seed,
-    Tokens,
-    Unlimited,
     assigned,
     confirm_limits,
     counted,
-    given,
     line,
     open_console,
     opened,
     print_report,
+    read_budget,
     showing_progress,
     table,
     working,
@@ -40,14 +35,14 @@ FoundWithin = Annotated[
 ]
 
 
-def split(o: Assigned = None, seed: Seed = None) -> None:
+def split(o: Assigned = None) -> None:
     """Split the corpus into train, validation and test.
 
-    By -o: method (document, concept, time or stratified), the shares validation and test, and answers.
+    By -o: method (document, concept, time or stratified), the shares validation and test, answers, and seed.
     """
     from lemmata.mine.splits import split
 
-    settings, others = assigned(o, "split", seed=seed)
+    settings, others = assigned(o, "split")
     with working(others) as workspace:
         report = split(workspace, settings=settings)
     print_report(report, _print_split)
@@ -61,15 +56,15 @@ def _print_split(report: dict[str, Any]) -> None:
         line(note, style="dim")
 
 
-def pairs(name: Name = "pairs", o: Assigned = None, seed: Seed = None) -> None:
+def pairs(name: Name = "pairs", o: Assigned = None) -> None:
     """Mine pairs from concepts, structure and citations."""
-    _mine("pairs", o, {"pairs": given(seed=seed)}, name=name)
+    _mine("pairs", o, name=name)
 
 
-def _mine(what: str, o: list[str] | None, flags: dict[str, Any], *, on: str = "", **arguments: Any) -> None:
+def _mine(what: str, o: list[str] | None, *, on: str = "", **arguments: Any) -> None:
     from lemmata.mine.mine import mine
 
-    settings, others = assigned(o, "mine", **flags)
+    settings, others = assigned(o, "mine")
     with working(others, on) as workspace:
         report = mine(workspace, what, settings=settings, **arguments)
     print_report(report, _print_set)
@@ -85,31 +80,23 @@ def queries(
     ] = "train",
     model: Model = "",
     o: Assigned = None,
-    calls: Calls = 0,
-    tokens: Tokens = 0,
-    cost: Cost = 0.0,
-    seconds: Seconds = 0.0,
-    unlimited: Unlimited = False,
+    budget: Budget = "",
     on: On = "",
-    seed: Seed = None,
 ) -> None:
     """Write queries by rules, or by a --model."""
     from lemmata.llm.endpoint import Limits
     from lemmata.mine.mine import preview_queries, write_queries
 
     if not model:
-        flags = {"queries": given(seed=seed)}
-        _mine("queries", o, flags, on=on, name=name, found_within=found_within, part=part)
+        _mine("queries", o, on=on, name=name, found_within=found_within, part=part)
         return
     if on:
         raise ConfigError("a --model writes on its own server: leave out --on")
-    if seed is not None:
-        raise ConfigError("nothing is drawn for a --model: leave out --seed")
     settings, others = assigned(o, "mine")
-    limits = Limits(calls, tokens, cost, seconds)
+    limits = Limits(**read_budget(budget))
     workspace = opened({**others, "mine": settings})
     preview = preview_queries(workspace, model={"model": model}, part=part)
-    if not confirm_limits(preview, any(limits) or unlimited):
+    if not confirm_limits(preview, bool(budget)):
         return
     with showing_progress(workspace):
         report = write_queries(
@@ -119,11 +106,10 @@ def queries(
 
 
 def import_(
-    path: Annotated[Path | None, typer.Argument(help="JSON lines with id and text.", metavar="FILE")] = None,
+    path: Annotated[Path, typer.Argument(help="JSON lines with query and passage, or with --qrels.", metavar="FILE")],
     name: Name = "imported",
-    queries: Annotated[Path | None, typer.Option(help="JSON lines with _id and text.", metavar="FILE")] = None,
     qrels: Annotated[
-        Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")
+        Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format, of queries with _id.", metavar="FILE")
     ] = None,
     complete: Annotated[bool, typer.Option("--complete", help="Drop queries that do not end in punctuation.")] = False,
     found_within: FoundWithin = 0,
@@ -134,9 +120,7 @@ def import_(
 
     settings, others = assigned(o, "mine")
     with working({**others, "mine": settings}) as workspace:
-        report = import_queries(
-            workspace, path, queries=queries, qrels=qrels, name=name, complete=complete, found_within=found_within
-        )
+        report = import_queries(workspace, path, qrels=qrels, name=name, complete=complete, found_within=found_within)
     print_report(report, _print_set)
 
 
@@ -147,11 +131,9 @@ def triplets(
     ] = "embedding",
     of: Annotated[str, typer.Option(help="With --from queries: the set of queries.", metavar="NAME")] = "",
     o: Assigned = None,
-    seed: Seed = None,
 ) -> None:
     """Mine triplets from embeddings, citations or queries."""
-    flags = {"triplets": given(seed=seed), "citations": given(seed=seed)}
-    _mine("triplets", o, flags, name=name, kind=kind, of=of)
+    _mine("triplets", o, name=name, kind=kind, of=of)
 
 
 def negatives(
@@ -160,7 +142,7 @@ def negatives(
     o: Assigned = None,
 ) -> None:
     """Add hard negatives to the pairs of a set."""
-    _mine("negatives", o, {}, name=name or f"{of}-hard", of=of)
+    _mine("negatives", o, name=name or f"{of}-hard", of=of)
 
 
 def domain(
@@ -168,13 +150,12 @@ def domain(
     out: Annotated[Path, typer.Argument(help="Output file, JSON lines.", metavar="OUT")],
     share: Annotated[float, typer.Option(help="Share of the general corpus to select.", min=0, max=1)] = 0.1,
     encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
 ) -> None:
     """Select passages of this field from a general corpus."""
     from lemmata.mine.domain import select_domain
 
     with working() as workspace:
-        report = select_domain(workspace, general, out, share=share, encoder=encoder, seed=seed)
+        report = select_domain(workspace, general, out, share=share, encoder=encoder)
     print_report(report, lambda selection: _print_domain(out, selection))
 
 
@@ -188,14 +169,13 @@ def _print_domain(out: Path, report: dict[str, Any]) -> None:
 
 
 def mix(
-    mixture: Annotated[str, typer.Argument(help="A table [mixtures.NAME] of lemmata.toml.", metavar="NAME")],
-    name: Annotated[str, typer.Option(help="Name of the result; default: that of the mixture.", metavar="NAME")] = "",
+    name: Annotated[str, typer.Argument(help="A table [mixtures.NAME], and name of the result.", metavar="NAME")],
 ) -> None:
     """Mix several training sets into one."""
     from lemmata.mine.mine import mix
 
     with working() as workspace:
-        report = mix(workspace, mixture, name=name)
+        report = mix(workspace, name)
     print_report(report, _print_mix)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
+from lemmata.core.errors import ConfigError
 from lemmata.train.ranks import is_first_process, is_first_to_fail
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from lemmata.llm.chat import Preview
 
 
-Seed = Annotated[int | None, typer.Option(help="Random seed; default: as configured.")]
 Assigned = Annotated[
     list[str] | None,
     typer.Option("-o", help="A setting for this call: its key in lemmata.toml, or table.key.", metavar="KEY=VALUE"),
@@ -40,14 +41,18 @@ On = Annotated[
     ),
 ]
 Model = Annotated[str, typer.Option(help="Name of the language model; its server: -o llm.url=URL.", metavar="NAME")]
-Calls = Annotated[int, typer.Option(help="Maximum number of calls, over all runs.", min=0)]
-Tokens = Annotated[int, typer.Option(help="Maximum number of tokens, over all runs.", min=0)]
-Cost = Annotated[float, typer.Option(help="Maximum cost, over all runs.", min=0)]
-Seconds = Annotated[float, typer.Option(help="Maximum time of this run.", min=0)]
-Unlimited = Annotated[bool, typer.Option("--unlimited", help="Run without a limit.")]
-MostTokens = Annotated[int, typer.Option("--tokens", help="Maximum number of tokens of remote encoders.", min=0)]
-MostCost = Annotated[
-    float, typer.Option("--cost", help="Maximum cost of remote encoders, by the price in [index].", min=0)
+Budget = Annotated[
+    str,
+    typer.Option(
+        help="Maximum of all runs: calls=N,tokens=N,cost=X, and seconds=N of this run; or unlimited.",
+        metavar="LIMITS",
+    ),
+]
+EncoderBudget = Annotated[
+    str,
+    typer.Option(
+        "--budget", help="Maximum for remote encoders: tokens=N, cost=X by the price in [index].", metavar="LIMITS"
+    ),
 ]
 _UNWRAPPED = 100_000  # columns
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -299,6 +304,21 @@ def given(**settings: Any) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
+def read_budget(text: str, names: Sequence[str] = ("calls", "tokens", "cost", "seconds")) -> dict[str, Any]:
+    """The limits that --budget names; none for `unlimited`."""
+    limits: dict[str, float] = {}
+    for part in text.split(",") if text not in ("", "unlimited") else ():
+        name, _, value = part.partition("=")
+        try:
+            limits[name.strip()] = int(value) if name.strip() in ("calls", "tokens") else float(value)
+        except ValueError:
+            limits[""] = 0.0
+    if not limits.keys() <= set(names) or any(not 0 < limit < math.inf for limit in limits.values()):
+        shown = ",".join(f"{name}=100" for name in names)
+        raise ConfigError(f"--budget {text}: it needs limits above 0, as in {shown}, or unlimited")
+    return limits
+
+
 def confirm_limits(preview: Preview, limited: bool) -> bool:
     """Print what a run of a language model would cost; True where a limit allows it to start."""
     summary = (
@@ -314,5 +334,5 @@ def confirm_limits(preview: Preview, limited: bool) -> bool:
         print_json({"preview": preview._asdict()})
     else:
         line(summary)
-        line("nothing was sent: set a limit (--calls, --tokens, --cost, --seconds) or --unlimited to start")
+        line("nothing was sent: set a limit to start, such as --budget calls=100,cost=1, or --budget unlimited")
     return limited

@@ -11,8 +11,7 @@ import typer
 
 from lemmata.cli.output import (
     Assigned,
-    MostCost,
-    MostTokens,
+    EncoderBudget,
     On,
     assigned,
     counted,
@@ -21,6 +20,7 @@ from lemmata.cli.output import (
     open_console,
     opened,
     print_report,
+    read_budget,
     showing_progress,
     styled,
     table,
@@ -63,8 +63,7 @@ def index(
         bool, typer.Option("--rebuild", help="Rebuild the lexical index, and the copy in Milvus.")
     ] = False,
     remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
-    tokens: MostTokens = 0,
-    cost: MostCost = 0.0,
+    budget: EncoderBudget = "",
     on: On = "",
 ) -> None:
     """Build or update the indexes.
@@ -84,7 +83,7 @@ def index(
         raise LemmataError(f"{shown} needs vectors: leave out --no-dense")
     workspace = opened(others)
     estimate = estimate_index(workspace, settings=settings) if dense else None
-    allowance = make_allowance(workspace, tokens=tokens, cost=cost, price=settings.get("price", 0.0))
+    allowance = make_allowance(workspace, **read_budget(budget, ("tokens", "cost")), price=settings.get("price", 0.0))
     if estimate is not None:
         expected = f", at a cost of {estimate.tokens * allowance.price / 1e6:.4g}" if allowance.price else ""
         summary = f"about {counted(estimate.tokens, 'token')} in {counted(estimate.calls, 'call')}{expected}"

@@ -24,8 +24,6 @@ def serve(
         list[str] | None, typer.Option(help="Origin whose pages may ask; repeatable.", metavar="ORIGIN")
     ] = None,
     threads: Annotated[int, typer.Option(help="Requests worked on at the same time.", min=1, max=64)] = 4,
-    waiting: Annotated[int, typer.Option(help="Requests that may wait; more are refused.", min=0)] = 64,
-    seconds: Annotated[float, typer.Option(help="Time limit of a request.", min=0.1)] = 30.0,
 ) -> None:
     """Serve the web page and the REST API."""
     from lemmata.server.app import Limits
@@ -35,4 +33,4 @@ def serve(
     token = token or os.environ.get("LEMMATA_TOKEN", "")
     check_binding(host, token)
     access = Access(host, token=token, names=name or (), origins=cors or ())
-    run(invocation.folder, access, Limits(threads=threads, waiting=waiting, seconds=seconds), host=host, port=port)
+    run(invocation.folder, access, Limits(threads=threads), host=host, port=port)

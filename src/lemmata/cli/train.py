@@ -211,13 +211,15 @@ def _print_encoder(place: str, report: dict[str, Any]) -> None:
 def prepare(
     name: Annotated[str, typer.Argument(help="The table [finetune.NAME].", metavar="NAME")],
     folder: Annotated[Path, typer.Argument(help="The folder to write.", metavar="DIR")],
+    o: Assigned = None,
 ) -> None:
     """Write a training job that another machine can train."""
     from lemmata.train.train import prepare_job
 
     refuse_several("'lemmata train prepare' works")
-    with working() as workspace:
-        report = prepare_job(workspace, name, folder)
+    settings, others = assigned(o, f"finetune.{name}")
+    with working(others) as workspace:
+        report = prepare_job(workspace, name, folder, settings=settings)
     print_report(report, lambda result: _print_prepared(folder, result))
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
+from lemmata.core.errors import InputError, LeakageError, LemmataError
 from lemmata.core.types import Floats, Integers, Mask, Passage, Progress
 from lemmata.core.workspace import Settings, VectorSet, Workspace, read_manifest, vector_set, write_manifest
 from lemmata.corpus.corpus import Corpus
@@ -60,7 +60,6 @@ class EvaluateOptions:
     CHOICES: ClassVar = {"level": ("passage", "document", "whole-document")}
     measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"  # comma-separated
     level: str = "passage"  # document: documents are ranked; whole-document: all passages of an answer's document count
-    baseline: str = ""  # retriever that the others are compared with; empty: the first
     seed: int = 0  # random seed
 
 
@@ -305,9 +304,7 @@ def evaluate(
     options = options or evaluate_options(workspace)
     parsed = {name: parse_retriever(name) for name in retrievers}
     measures = [parse_measure(name) for name in options.measures.split(",")]
-    baseline = options.baseline or retrievers[0]
-    if len(parsed) > 1 and baseline not in parsed:  # said before anything is searched; one retriever needs none
-        raise ConfigError(f"there is no retriever {baseline!r} to compare with; there are {', '.join(parsed)}")
+    baseline = retrievers[0]
     with _scratch() as scratch, contextlib.closing(Retriever(workspace, allowance=allowance)) as retriever:
         corpus, notes = retriever.corpus, list(task.notes)
         missing, judgments = _judged_rows(corpus, task, allow_missing=allow_missing)

@@ -123,12 +123,14 @@ class Chat:
     first pause before a retry, in seconds.
     """
 
-    def __init__(self, options: EndpointOptions, cache: Path, key: str = "", *, back_off: float = 1.0) -> None:
+    def __init__(
+        self, options: EndpointOptions, cache: Path, key: str = "", *, retries: int = 5, back_off: float = 1.0
+    ) -> None:
         if not options.model:
             raise LemmataError("which model? name it with --model, or as 'model' in [llm] of lemmata.toml")
         self._options = options
         self._service = Service(
-            options.url, options.model, key, timeout=options.timeout, retries=options.retries, back_off=back_off
+            options.url, options.model, key, timeout=options.timeout, retries=retries, back_off=back_off
         )
         self._cache = AnswerCache(cache)
         self._ledger = _Ledger(self._cache, options.model)

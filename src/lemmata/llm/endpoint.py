@@ -14,12 +14,11 @@ class EndpointOptions:
     """Where a language model answers, and what it costs."""
 
     CHOICES: ClassVar = {"json_mode": ("auto", "json_schema", "json_object", "text")}
-    SMALLEST: ClassVar = {"concurrency": 1, "timeout": 0.001, "answer_tokens": 1, "retries": 0}
+    SMALLEST: ClassVar = {"concurrency": 1, "timeout": 0.001, "answer_tokens": 1}
     url: str = "http://localhost:11434/v1"  # Ollama's
     model: str = ""  # name of the model on the server
     concurrency: int = 4  # concurrent calls
     timeout: float = 120.0  # seconds for one answer
-    retries: int = 5  # of a failed call
     answer_tokens: int = 2048  # at most, of one answer; this is what bounds the cost of a call
     price_in: float = 0.0  # per million tokens, in any currency
     price_out: float = 0.0  # of a million output tokens
@@ -87,7 +86,7 @@ class Budget:
         """Which limit kept a call from being made, and what to do about it; "" where none did."""
         with self._changed:
             name = self._reached
-        cure = "the same command goes on" if name == "seconds" else f"raise it (--{name}) to go on"
+        cure = "the same command goes on" if name == "seconds" else f"raise it (--budget {name}=…) to go on"
         return f"{self.limit_reached}; {cure}" if name else ""
 
     @property

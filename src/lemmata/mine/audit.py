@@ -10,7 +10,6 @@ import numpy as np
 from lemmata.core.errors import LeakageError
 from lemmata.core.types import Concept, Graph, Integers, Mask, Pair, Triplet
 from lemmata.corpus.leakage import (
-    SIMILARITY,
     Audit,
     Example,
     Offence,
@@ -52,7 +51,6 @@ def inspect_mined(
     concepts: Mapping[str, Concept] | None = None,
     hops: int = 0,
     graph: Graph | None = None,
-    similarity: float = SIMILARITY,
 ) -> Audit:
     """Everything by which mined records know held-out rows, test examples or test concepts.
 
@@ -111,7 +109,7 @@ def inspect_mined(
     test_rows = np.flatnonzero(held_out)
     tested = sketch(itertools.chain((example.anchor for example in examples), _texts(corpus, test_rows)))
     first, _ = distinct(mined)
-    matches = near_duplicate_of(tested, select(mined, first), similarity=similarity)
+    matches = near_duplicate_of(tested, select(mined, first))
     for number in np.flatnonzero(matches >= 0).tolist():
         record_number = str(record_of[first[matches[number]]])
         if number >= len(examples):

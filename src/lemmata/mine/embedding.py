@@ -26,20 +26,19 @@ from lemmata.mine.training_sets import TrainingPart, open_training_part
 from lemmata.plant.expand import location_texts
 from lemmata.vectors.store import open_vectors, vectors_manifest
 
+HELD_OUT = 0.05  # share of the edges that measure the result and stop the training
+
 
 @dataclass(frozen=True, slots=True)
 class EmbedStageOptions:
     """How the graph of a workspace is embedded."""
 
     CHOICES: ClassVar = {"start": ("text", "random"), "operator": OPERATORS}
-    SMALLEST: ClassVar = {"held_out": 0.0, "dimension": 1, "epochs": 1, "seed": 0}
+    SMALLEST: ClassVar = {"dimension": 1, "epochs": 1}
     start: str = "text"  # initialise from the vectors of texts, or random
-    held_out: float = 0.05  # share of the edges that measure the result and stop the training
     dimension: int = 128  # of the vectors
     operator: str = "translation"  # of each relation: identity, translation, diagonal, complex
     epochs: int = 100  # at most
-    rate: float = 0.03  # learning rate of Adagrad
-    seed: int = 0  # random seed
 
 
 def embed_graph(workspace: Workspace, *, settings: Settings | None = None) -> dict[str, Any]:
@@ -123,13 +122,11 @@ def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     if not len(nodes.graph.indices):
         raise LemmataError("the graph has no edges to learn from")
     initial = _text_vectors(nodes) if options.start == "text" else None
-    graph, held_out = nodes.graph, np.zeros((0, 3), np.int64)
-    if options.held_out:
-        graph, held_out = split_edges(nodes.graph, options.held_out, options.seed)
+    graph, held_out = split_edges(nodes.graph, HELD_OUT, seed=0)
     checkpoint = _checkpoint(nodes, options)
     trained = train_embedding(
         graph,
-        EmbedOptions(options.dimension, options.operator, options.epochs, options.rate, seed=options.seed),
+        EmbedOptions(options.dimension, options.operator, options.epochs),
         initial=initial,
         held_out=held_out,
         checkpoint=checkpoint,

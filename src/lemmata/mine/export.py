@@ -42,7 +42,6 @@ class Mixture:
     weights: dict[str, float] = field(default_factory=dict)  # set: share of `total`; empty: all sets alike
     caps: dict[str, int] = field(default_factory=dict)  # set: most records
     total: int = 0  # records of the mixture; 0: all there are
-    seed: int = 0  # random seed
 
 
 class Contribution(NamedTuple):
@@ -64,7 +63,7 @@ def mix_records(
     Sets that the weights do not name, or weigh 0, are left out. Records with the same texts of anchor and positive are
     duplicates: the set named first keeps its record. A set with more than its cap gives a random choice. Where there is
     more than `total`, each set gives its weight's share, and the others fill up for a set that is too small. The choice
-    and the order depend on the texts and the seed, not on the order of the records. Records wait in a temporary file:
+    and the order depend on the texts, not on the order of the records. Records wait in a temporary file:
     memory is 41 bytes per record.
     """
     weights = mixture.weights or dict.fromkeys(streams, 1.0)
@@ -76,7 +75,7 @@ def mix_records(
     names = [name for name in weights if weights[name]]
     with tempfile.TemporaryFile() as spool:
         offers = _spool_records(spool, [streams[name] for name in names], view)
-        random_keys = _random_keys(offers.text_hashes[:, 0], mixture.seed)
+        random_keys = _random_keys(offers.text_hashes[:, 0])
         unique = _first_of_equal_texts(offers)
         by_source = [np.flatnonzero(unique & (offers.source == number)) for number in range(len(names))]
         counts = np.array(
@@ -142,9 +141,9 @@ def _first_of_equal_texts(offers: _Offers) -> Mask:
     return unique
 
 
-def _random_keys(hashes: Hashes, seed: int) -> Hashes:
-    """A deterministic random key per hash, different for each seed."""
-    key = np.frombuffer(hashlib.blake2b(str(seed).encode(), digest_size=16).digest(), np.uint64)
+def _random_keys(hashes: Hashes) -> Hashes:
+    """A deterministic random key per hash."""
+    key = np.frombuffer(hashlib.blake2b(b"0", digest_size=16).digest(), np.uint64)
     mixed = (hashes ^ key[0]) * (key[1] | np.uint64(1))
     return np.asarray((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93))
 

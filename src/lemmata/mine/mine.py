@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from lemmata.mine.queries.model import WrittenOptions, model_queries, query_prom
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.mine.training_sets import TrainingPart, open_training_part, trainable_sets, write_set
 from lemmata.mine.triplets import (
+    CITED,
     SCINCL,
     CitationTripletOptions,
     GraphTripletOptions,
@@ -95,10 +96,9 @@ def mine(
     with open_training_part(workspace, includes_held_out=_includes_held_out(part)) as opened:
         if what == "pairs":
             pairs, command = mine_pairs(opened.view, options.pairs), ["pairs", "--name", name]
-            command += _changed(options.pairs, "seed")
             return write_set(opened, name, pairs, asdict(options.pairs), command=command, gate=gate)
         queries, command = rule_queries(opened.view, options.queries), ["queries", "--name", name]
-        command += [*["--part", "all"] * opened.includes_held_out, *_changed(options.queries, "seed")]
+        command += ["--part", "all"] * opened.includes_held_out
         return _write_queries(opened, name, gate, queries, asdict(options.queries), found_within, command)
 
 
@@ -113,13 +113,10 @@ def _includes_held_out(part: str) -> bool:
     return part == "all"
 
 
-def _changed(options: Any, *names: str, table: str = "") -> list[str]:
-    """The command-line options for those fields of the options that differ from their defaults."""
-    defaults = type(options)()
-    changed = [name for name in names if getattr(options, name) != getattr(defaults, name)]
-    values = [(name, getattr(options, name)) for name in changed]
-    words = [("--seed", str(value)) if name == "seed" else ("-o", f"{table}.{name}={value}") for name, value in values]
-    return [word for pair in words for word in pair]
+def _changed(options: Any, table: str, name: str) -> list[str]:
+    """The command-line option for a field of the options, where it differs from its default."""
+    value = getattr(options, name)
+    return ["-o", f"{table}.{name}={value}"] if value != getattr(type(options)(), name) else []
 
 
 # ---------------------------------------------------------------- queries
@@ -248,36 +245,33 @@ def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> list[str]:
     address = urlsplit(endpoint.url)
     url = urlunsplit(address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment=""))
     words = ["--model", endpoint.model, "-o", f"llm.url={url}"]
-    words += [word for name, limit in limits._asdict().items() if limit for word in (f"--{name}", f"{limit:.12g}")]
     if endpoint.price_in or endpoint.price_out:
         words += ["-o", f"llm.price_in={endpoint.price_in:g}", "-o", f"llm.price_out={endpoint.price_out:g}"]
-    return words if any(limits) else [*words, "--unlimited"]
+    budget = ",".join(f"{name}={limit:.12g}" for name, limit in limits._asdict().items() if limit)
+    return [*words, "--budget", budget or "unlimited"]
 
 
 def import_queries(
     workspace: Workspace,
-    path: str | Path | None = None,
+    path: str | Path,
     *,
-    queries: str | Path | None = None,
     qrels: str | Path | None = None,
     name: str = "imported",
     complete: bool = False,
     found_within: int = 0,
     gate: str = "",
 ) -> dict[str, Any]:
-    """Import existing queries, from JSON lines at `path` or from `queries` with their `qrels`.
+    """Import existing queries: JSON lines of queries and passages, or queries with ids and their `qrels`.
 
     Only those of training passages are taken; the report counts the others by reason. `complete` drops queries that do
     not end in punctuation.
     """
-    if path is not None and queries is None and qrels is None:
-        file, records, command = str(path), read_imported(Path(path)), ["import", str(path)]
-    elif path is None and queries is not None and qrels is not None:
-        file, judgments = str(qrels), read_qrels(Path(qrels))
-        records = judged_queries(read_queries(Path(queries)), judgments, file=Path(qrels).name)
-        command = ["import", "--queries", str(queries), "--qrels", str(qrels)]
+    file, command = str(path), ["import", str(path)]
+    if qrels is None:
+        records = read_imported(Path(path))
     else:
-        raise LemmataError("queries come from one file of JSON lines, or from --queries with --qrels")
+        file, command = str(qrels), [*command, "--qrels", str(qrels)]
+        records = judged_queries(read_queries(Path(path)), read_qrels(Path(qrels)), file=Path(qrels).name)
     with open_training_part(workspace) as part:
         row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
 
@@ -316,15 +310,13 @@ def _mine_triplets(
         triplets: Iterable[Triplet]
         if kind == "citations":
             triplets = citation_triplets(part.view, options.citations)
-            negatives = max(1, options.citations.hard + options.citations.easy)
             used: Mapping[str, Any] = asdict(options.citations)
-            changed = _changed(options.citations, "relations", "seed", table="citations")
+            negatives, changed = CITED, _changed(options.citations, "citations", "relations")
         else:
-            chosen = replace(SCINCL, seed=options.triplets.seed) if kind == "scincl" else options.triplets
+            chosen = SCINCL if kind == "scincl" else options.triplets
             vectors, texts = training_embedding(part, workspace.options(EmbedStageOptions, "embed"))
             triplets = graph_triplets(part.view, vectors, chosen, texts=texts)
-            negatives, used = chosen.hard + chosen.easy, asdict(chosen)
-            changed = _changed(chosen, "seed")
+            negatives, used, changed = chosen.hard + chosen.easy, asdict(chosen), []
             if kind == "queries":
                 pairs = (record for record in part.records(*sources) if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.view), 10
@@ -367,7 +359,7 @@ def _mine_negatives(workspace: Workspace, name: str, gate: str, options: Negativ
             name,
             triplets,
             {"of": of, **asdict(options)},
-            command=["negatives", of, "--name", name, *_changed(options, "number", table="negatives")],
+            command=["negatives", of, "--name", name, *_changed(options, "negatives", "number")],
             gate=gate,
             sources=[of],
             negatives=options.number,
@@ -379,16 +371,15 @@ def _mine_negatives(workspace: Workspace, name: str, gate: str, options: Negativ
 # ---------------------------------------------------------------- mix and export
 
 
-def mix(workspace: Workspace, mixture: str, *, name: str = "") -> dict[str, Any]:
+def mix(workspace: Workspace, name: str) -> dict[str, Any]:
     """Mix several training sets of one split, as [mixtures.NAME] says; the `table` says what each contributed."""
-    options = workspace.named_options(Mixture, "mixtures", mixture, required=True)
-    name = name or mixture
+    options = workspace.named_options(Mixture, "mixtures", name, required=True)
     names = list(options.weights) or [other for other in trainable_sets(workspace) if other != name]
     negatives = max((_negatives_in(workspace, source) for source in names), default=0)
     with open_training_part(workspace) as part:
         streams = {source: part.records(source) for source in names}
         with mix_records(streams, options, part.view) as (records, table):
-            command = ["mix", mixture, "--name", name]
+            command = ["mix", name]
             report = write_set(
                 part, name, records, asdict(options), command=command, sources=names, negatives=negatives
             )

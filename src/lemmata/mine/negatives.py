@@ -36,6 +36,7 @@ SAME_WORDS = 0.7  # Jaccard similarity to the positive, of runs of four words: l
 CATEGORY_PARTS = 2  # of a category that count: math.CO has two
 RARE_CATEGORY = 100  # passages; smaller categories are pooled, for they have too few candidates
 _MOST_CATEGORIES = 62  # that fit beside the pool into the bits of an integer
+DEPTH = 300  # candidates from words, and as many from vectors
 _BLOCK = 1024  # pairs that are worked on together; their candidates take a few megabytes
 _CACHED_TEXTS = 1 << 15  # a candidate comes with many pairs
 _CACHED_NEIGHBOURS = 1 << 12  # a positive comes with many anchors
@@ -52,9 +53,8 @@ class TextIndex(Protocol):
 class NegativeOptions:
     """How many negatives there are, how close they may be to the positive, and where they may come from."""
 
-    SMALLEST: ClassVar = {"number": 1, "depth": 1, "hops": 0}
+    SMALLEST: ClassVar = {"number": 1, "hops": 0}
     number: int = 4  # negatives for a pair
-    depth: int = 300  # candidates from words, and as many from vectors
     ratio: float = 0.95  # a negative has at most this share of the positive's cosine
     margin: float = 0.0  # and is at least this much below it
     other_document: bool = True  # negatives come from other documents; of logs, from other threads and locations
@@ -118,15 +118,16 @@ def mine_negatives(
     answers: Answers | None = None,
     options: NegativeOptions | None = None,
     report: NegativeReport | None = None,
+    depth: int = DEPTH,
 ) -> Iterator[Triplet]:
     """Each pair with up to `number` negatives, in the order of the pairs, read lazily in blocks.
 
     `vectors` (rows of the corpus, dim) are unit vectors of the model that is trained: they rank. An anchor that
     is a row has its vector there; `encode` gives those of anchors that are texts. `lexical` and `nearest`
-    propose; without `nearest` all rows are compared, without `lexical` only vectors propose. Negatives are
-    taken alternately from both. Where the pairs of one anchor are not consecutive, `answers` holds its other
-    positives (see `known_answers`). `report` is added to. A pair without any negative is left out. A row of
-    another part of the split raises LeakageError; where the split allows answers, they may be positives.
+    propose `depth` candidates each; without `nearest` all rows are compared, without `lexical` only vectors
+    propose. Negatives are taken alternately from both. Where the pairs of one anchor are not consecutive, `answers`
+    holds its other positives (see `known_answers`). `report` is added to. A pair without any negative is left out. A
+    row of another part of the split raises LeakageError; where the split allows answers, they may be positives.
     """
     options = options or NegativeOptions()
     report = report if report is not None else NegativeReport()
@@ -137,7 +138,7 @@ def mine_negatives(
         _check(block, view, encode)
         anchors = list(dict.fromkeys(pair.anchor for pair in block))
         points = dict(zip(anchors, _anchor_vectors(anchors, vectors, encode), strict=True))
-        candidates = _propose(points, view, vectors, lexical, index, options.depth)
+        candidates = _propose(points, view, vectors, lexical, index, depth)
         positives = known_answers(block)
         for pair in block:
             excluded = positives[pair.anchor].union((answers or {}).get(pair.anchor, ()))

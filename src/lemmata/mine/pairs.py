@@ -1,6 +1,6 @@
 """Training pairs from the concepts, the structure and the citations of a corpus.
 
-A miner sees one TrainingView, so a pair cannot hold a row of another part. The same view, options and seed give the
+A miner sees one TrainingView, so a pair cannot hold a row of another part. The same view and options give the
 same pairs in the same order: random choices are hashes of ids, and ids decide the order.
 """
 
@@ -44,8 +44,10 @@ WEIGHTS = {
 _BATCH = 500  # concepts whose passages are read at once
 _SHORTEST = 50  # characters of a positive for a concept; shorter ones say little
 _SHORTEST_PROOF = 200  # characters
+_MOST_PER_EDGE = 5  # in each direction
 _MOST_PER_LOCATION = 20
 _MOST_PER_SECTION = 10
+_MOST_PER_TARGET = 50  # anchors: a passage that everything refers to says little about them
 _GENERIC_SHARE = 0.05  # of the documents; a section title that more of them have (and more than 8) is no anchor
 _EDGE_ORDER = ("speaks of both", "defined here", "in its title", "mentioned")
 _CUT = 0.7  # share of a description's word pairs that a passage has if the description was cut from it
@@ -56,14 +58,11 @@ class PairOptions:
     """Which pairs are mined, and how many."""
 
     CHOICES: ClassVar = {"weights": tuple(WEIGHTS)}
-    SMALLEST: ClassVar = {"passages_per_concept": 1, "passages_per_edge": 1, "most_per_target": 1}
+    SMALLEST: ClassVar = {"passages_per_concept": 1}
     weights: Mapping[str, float] = field(
         default_factory=WEIGHTS.copy
     )  # per source; those not named keep theirs; 0: off
     passages_per_concept: int = 20  # at most
-    passages_per_edge: int = 5  # in each direction
-    most_per_target: int = 50  # anchors per passage: a passage that everything refers to says little about them
-    seed: int = 0  # random seed
 
     def weight(self, source: str) -> float:
         return float(self.weights.get(source, WEIGHTS[source]))
@@ -189,9 +188,9 @@ def _hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def _random_keys(seed: int, *parts: Hashes) -> Hashes:
+def _random_keys(*parts: Hashes) -> Hashes:
     """A deterministic random key per id, given by hashes: the finaliser of SplitMix64, once for each part."""
-    keys = np.full(len(parts[0]), _hash(f"seed {seed}"), np.uint64)
+    keys = np.full(len(parts[0]), _hash("seed 0"), np.uint64)
     for part in parts:
         keys = keys ^ part
         keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -200,9 +199,9 @@ def _random_keys(seed: int, *parts: Hashes) -> Hashes:
     return keys
 
 
-def _sample(table: PassageTable, rows: Integers, most: int, seed: int) -> list[int]:
+def _sample(table: PassageTable, rows: Integers, most: int) -> list[int]:
     """At most so many random rows, in the order of their ids."""
-    drawn = rows[np.argsort(_random_keys(seed, table.names[rows]), kind="stable")][:most]
+    drawn = rows[np.argsort(_random_keys(table.names[rows]), kind="stable")][:most]
     return [int(row) for row in drawn[np.argsort(table.place[drawn])]]
 
 
@@ -291,7 +290,7 @@ def _passages_of_concepts(
         defines = np.array([defined_in[row] for row in rows.tolist()], bool)
         forms = _forms(view.concepts[identity])
         in_title = np.array([_named_in(table.titles.get(row, ""), forms) for row in rows.tolist()], bool)
-        keys = _random_keys(options.seed, table.names[rows], np.full(len(rows), _hash(identity), np.uint64))
+        keys = _random_keys(table.names[rows], np.full(len(rows), _hash(identity), np.uint64))
         costs = table.lengths[rows] * np.array([concepts_in[row] for row in rows.tolist()], np.int64)
         best = np.lexsort((keys, costs, table.prose[rows], ~in_title, ~defines))[: options.passages_per_concept]
         chosen[identity] = {
@@ -365,8 +364,8 @@ def _edge_pairs(
             rows = np.array(list(reasons), np.int64)
             edge_hash = np.full(len(rows), _hash("\0".join((source, relation, target, arrow))), np.uint64)
             rank = np.array([_EDGE_ORDER.index(reason) for reason in reasons.values()], np.int64)
-            order = np.lexsort((_random_keys(options.seed, table.names[rows], edge_hash), rank))
-            for row in rows[order][: options.passages_per_edge].tolist() if name else ():
+            order = np.lexsort((_random_keys(table.names[rows], edge_hash), rank))
+            for row in rows[order][:_MOST_PER_EDGE].tolist() if name else ():
                 yield Pair(name, row, "edges", relation, f"edge {arrow} {far}, {reasons[row]}", weight)
 
 
@@ -383,23 +382,21 @@ def _structure_pairs(view: TrainingView, table: PassageTable, options: PairOptio
         if (weight := options.weight(relation)) and relation in table.links:
             anchors, targets = table.links[relation]
             statements = ~table.prose[anchors] & ~table.prose[targets]
-            for anchor, target in _capped(table, anchors[statements], targets[statements], options):
+            for anchor, target in _capped(table, anchors[statements], targets[statements]):
                 yield Pair(anchor, target, "structure", relation, "a link of the author", weight)
     yield from _location_pairs(view, table, options)
     yield from _section_pairs(view, table, options)
     yield from _own_pairs(view, table, options)
 
 
-def _capped(
-    table: PassageTable, anchors: Integers, targets: Integers, options: PairOptions
-) -> Iterator[tuple[int, int]]:  # fmt: skip
-    """Distinct links from a row to another, in the order of the ids; at most `most_per_target` to one target."""
+def _capped(table: PassageTable, anchors: Integers, targets: Integers) -> Iterator[tuple[int, int]]:
+    """Distinct links from a row to another, in the order of the ids; at most `_MOST_PER_TARGET` to one target."""
     size = max(len(table.place), 1)
     keys = np.unique((anchors * size + targets)[anchors != targets])
     anchors, targets = keys // size, keys % size
-    by_target = np.lexsort((_random_keys(options.seed, table.names[anchors], table.names[targets]), targets))
+    by_target = np.lexsort((_random_keys(table.names[anchors], table.names[targets]), targets))
     first = np.searchsorted(targets[by_target], targets[by_target])  # where the links to the same target begin
-    drawn = by_target[np.arange(len(by_target)) - first < options.most_per_target]
+    drawn = by_target[np.arange(len(by_target)) - first < _MOST_PER_TARGET]
     for link in drawn[np.lexsort((table.place[targets[drawn]], table.place[anchors[drawn]]))].tolist():
         yield int(anchors[link]), int(targets[link])
 
@@ -413,7 +410,7 @@ def _location_pairs(view: TrainingView, table: PassageTable, options: PairOption
     for node in sorted(np.unique(targets).tolist(), key=lambda number: graph.nodes[number]):
         location = view.documents.get(graph.nodes[node])
         title = location.title.strip() if location else ""
-        for row in _sample(table, rows[targets == node], _MOST_PER_LOCATION, options.seed) if len(title) > 2 else ():
+        for row in _sample(table, rows[targets == node], _MOST_PER_LOCATION) if len(title) > 2 else ():
             yield Pair(title, row, "structure", "location", f"reports about {graph.nodes[node]}", weight)
 
 
@@ -429,7 +426,7 @@ def _section_pairs(view: TrainingView, table: PassageTable, options: PairOptions
         rows = np.array(table.sections[document, section], np.int64)
         if re.fullmatch(r"(?:The|Der|Die|Das) \w+", title):  # `The algebra`: only the document says which one
             title = f"{view.documents[document].title}: {title}".removeprefix(": ")
-        for row in _sample(table, rows[~table.prose[rows]], _MOST_PER_SECTION, options.seed):
+        for row in _sample(table, rows[~table.prose[rows]], _MOST_PER_SECTION):
             yield Pair(title, row, "structure", "section", f"a section of {document}", weight)
 
 
@@ -489,7 +486,7 @@ def _name(passage: Passage, document_title: str, unique: bool) -> tuple[str, str
 def _citation_pairs(view: TrainingView, table: PassageTable, options: PairOptions) -> Iterator[Pair]:
     """A citing passage with what it cites. Documents are represented by their abstracts, else left out."""
     if weight := options.weight("cites"):
-        for anchor, target in _capped(table, *linked_rows(view, table, ("cites",)), options):
+        for anchor, target in _capped(table, *linked_rows(view, table, ("cites",))):
             if view.document_numbers[anchor] != view.document_numbers[target]:
                 yield Pair(anchor, target, "citations", "cites", "a citation", weight)
 

@@ -46,7 +46,6 @@ class AuditOptions:
     queries: str = ""  # a file of test queries; with their judgments they may not occur in training either
     qrels: str = ""  # their judgments
     hops: int = 0  # also refuse neighbours of test passages within so many links; 0: allow them
-    similarity: float = 0.7  # of word shingles, from which two texts are near-duplicates
 
 
 class TrainingPart(NamedTuple):
@@ -317,7 +316,6 @@ def _auditor(part: TrainingPart, test: Sequence[Example] = ()) -> Callable[[str]
         concepts=stored.concepts if stored else None,
         hops=options.hops,
         graph=stored.graph if stored else None,
-        similarity=options.similarity,
     )
 
 

@@ -1,6 +1,6 @@
 """Training triplets from a graph embedding (SciNCL), from citations (SPECTER) and for generated queries.
 
-As in `pairs`, a miner sees one TrainingView, and ids and a seed decide what is sampled, in which order. Passages with
+As in `pairs`, a miner sees one TrainingView, and ids decide what is sampled, in which order. Passages with
 the same text count as one, so that none can be a positive and a negative. Each positive goes with one negative, as in
 both papers, so there are as many negatives as positives.
 """
@@ -30,6 +30,8 @@ _BLOCK = 512  # anchors searched at once
 # and 1.3 ms for 1001; a walk in the index costs 0.5 and 10 ms, after 0.4 ms per node to build it.
 _EXACT_ANCHORS = 150_000
 _ANN_RANKS = 200
+CITED = 5  # positives of a passage that cites, and its negatives
+CITED_HARD = 2  # of these negatives; the others are easy ones
 
 
 # ---------------------------------------------------------------- neighbours in a graph embedding
@@ -42,15 +44,12 @@ class GraphTripletOptions:
     Rank 1 is the nearest neighbour. Each band ends at its rank and is as wide as the number taken from it.
     """
 
-    SMALLEST: ClassVar = {
-        "positives": 1, "positive_rank": 1, "hard": 0, "hard_rank": 1, "shortest": 0, "seed": 0,
-    }  # fmt: skip
+    SMALLEST: ClassVar = {"positives": 1, "positive_rank": 1, "hard": 0, "hard_rank": 1, "shortest": 0}
     positives: int = 2  # per anchor (c+ of the paper)
     positive_rank: int = 2  # nearest neighbours from which positives are taken (k+)
     hard: int = 1  # hard negatives per anchor; the others are random
     hard_rank: int = 50  # rank of the neighbours from which hard negatives are taken (k- hard)
     shortest: int = 100  # characters; shorter passages shape the embedding, but are not sampled
-    seed: int = 0  # random seed
 
     @property
     def easy(self) -> int:
@@ -127,7 +126,7 @@ def _neighbour_triplets(
         if near[n] not in anchor.linked
     ]
     taken = np.union1d(near if anchor.place < 0 else np.append(near, anchor.place), anchor.linked)
-    drawn = _draw(np.random.default_rng((options.seed, anchor.key)), len(rows), taken, options.easy)
+    drawn = _draw(np.random.default_rng((0, anchor.key)), len(rows), taken, options.easy)
     easy = [Negative(int(rows[other]), "random", f"beyond rank {len(near)}") for other in drawn]
     yield from _combined(positives, hard + easy)
 
@@ -211,17 +210,9 @@ def _draw(generator: np.random.Generator, size: int, excluded: Integers, count: 
 
 @dataclass(frozen=True, slots=True)
 class CitationTripletOptions:
-    """How many are drawn for an anchor; the defaults are SPECTER's."""
+    """What counts as a citation; how many are drawn for an anchor is SPECTER's choice."""
 
-    SMALLEST: ClassVar = {"positives": 1, "hard": 0, "seed": 0}
     relations: str = "cites"  # relations that count as citing, comma-separated: refers_to,proof_uses
-    positives: int = 5  # of a passage
-    hard: int = 2  # the other negatives are easy ones
-    seed: int = 0  # random seed
-
-    @property
-    def easy(self) -> int:
-        return max(0, self.positives - self.hard)
 
 
 def citation_triplets(view: TrainingView, options: CitationTripletOptions | None = None) -> Iterator[Triplet]:
@@ -244,22 +235,22 @@ def citation_triplets(view: TrainingView, options: CitationTripletOptions | None
     cites, cited_by = adjacency(anchors, targets, len(rows)), adjacency(targets, anchors, len(rows))
     for anchor in np.flatnonzero(np.diff(cites.starts)).tolist():
         # a generator for each anchor, so that what it draws does not depend on the others
-        generator = np.random.default_rng((options.seed, int(table.names[rows[anchor]])))
+        generator = np.random.default_rng((0, int(table.names[rows[anchor]])))
         cited = cites.of(np.array([anchor]))
         near = np.union1d(np.append(cited, anchor), cited_by.of(np.array([anchor])))
         second = np.setdiff1d(cites.of(cited), near)
         reason = "cited by the anchor"
         pairs = [
             Pair(int(rows[anchor]), int(rows[cited[drawn]]), "citation_triplets", options.relations, reason)
-            for drawn in _draw(generator, len(cited), cited[:0], options.positives)
+            for drawn in _draw(generator, len(cited), cited[:0], CITED)
         ]
         hard = [
             Negative(int(rows[second[drawn]]), "citations", "cited by what the anchor cites, but not linked with it")
-            for drawn in _draw(generator, len(second), second[:0], options.hard)
+            for drawn in _draw(generator, len(second), second[:0], CITED_HARD)
         ]
         easy = [
             Negative(int(rows[drawn]), "random", "neither cited nor cited by what the anchor cites")
-            for drawn in _draw(generator, len(rows), np.union1d(near, second), options.easy)
+            for drawn in _draw(generator, len(rows), np.union1d(near, second), CITED - CITED_HARD)
         ]
         yield from _combined(pairs, hard + easy)
 

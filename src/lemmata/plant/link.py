@@ -33,7 +33,6 @@ class LinkOptions:
 
     SMALLEST: ClassVar = {"window_days": 0.0}
     window_days: float = 14.0  # a follow-up comes within so many days
-    seed: int = 0  # random seed
 
 
 def link_graph(
@@ -58,7 +57,7 @@ def link_graph(
         if not logs or not locations:
             raise LemmataError("link prediction needs logs and a tree of locations: ingest both first")
         workspace.progress("predicting links", 0, None)
-        rng = np.random.default_rng(options.seed)
+        rng = np.random.default_rng(0)
         held_out = _held_out(workspace, corpus)
         prediction = predict_links(logs, locations, rng, window_days=options.window_days, held_out=held_out)
         edges = [*(entity.edge for entity in prediction.entities), *prediction.records]

@@ -188,7 +188,7 @@ def _written(
         )
         yield Event("sentence", checked[-1])
     if result.error == "budget":
-        yield _error("budget", budget.limit_reached, "raise it with --cost, or as 'cost' in [ask] of lemmata.toml")
+        yield _error("budget", budget.limit_reached, "raise 'cost' in [ask] of lemmata.toml, or -o cost=COST")
     elif result.error:
         yield _error("model_failed", result.error, "check 'url' and 'model' in [llm] of lemmata.toml")
     else:

@@ -20,10 +20,11 @@ from lemmata.llm.answers import to_json_text
 from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import TrainingView
 from lemmata.mine.queries.context import surroundings
-from lemmata.mine.queries.wording import parse_styles, word_overlap
+from lemmata.mine.queries.wording import OVERLAP, parse_styles, word_overlap
 
 Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
+_LONGEST = 1500  # characters of a passage that the model sees
 _PROMPT_LINES = {
     "question": "a question that the passage answers, ending with a question mark",
     "keyword": "three to seven key words as typed into a search box, without small words",
@@ -37,11 +38,9 @@ STYLES = tuple(_PROMPT_LINES)
 class WrittenOptions:
     """Queries written by a language model."""
 
-    SMALLEST: ClassVar = {"passages": 1, "characters": 1, "overlap": 0.0}
+    SMALLEST: ClassVar = {"passages": 1}
     styles: str = "question,keyword,slogan"  # comma-separated; a small model's paraphrase is its slogan again
     passages: int = 1  # per prompt; small models need one
-    characters: int = 1500  # of each passage that the model sees
-    overlap: float = 0.6  # share of a passage's words that a query may repeat in their order
     context: bool = False  # also show section, definitions, neighbours and references, at twice the tokens
 
 
@@ -149,7 +148,7 @@ def _request(view: TrainingView, batch: Batch, options: WrittenOptions) -> Reque
     styles = parse_styles(options.styles, STYLES)
     shown = []
     for number, (row, passage) in enumerate(batch, 1):
-        text = passage.text if len(passage.text) <= options.characters else passage.text[: options.characters] + " …"
+        text = passage.text if len(passage.text) <= _LONGEST else passage.text[:_LONGEST] + " …"
         mark = f"[{number}] " if len(batch) > 1 else ""
         around = surroundings(view, row, passage) + "\n" if options.context else ""
         title = f" ({passage.title})" if passage.title else ""
@@ -263,7 +262,7 @@ def _pairs(
             if not text:
                 missing += style in wanted
                 continue
-            fault = "repeats another query" if text.casefold() in queries else _fault(text, passage, options.overlap)
+            fault = "repeats another query" if text.casefold() in queries else _fault(text, passage)
             if fault:
                 dropped[fault] += 1
             else:
@@ -279,7 +278,7 @@ _REFERS_TO_PASSAGE = re.compile(
 )
 
 
-def _fault(text: str, passage: Passage, most_overlap: float) -> str:
+def _fault(text: str, passage: Passage) -> str:
     """Why a text is no good query: too short, about the passage and not its subject, or a copy; "" for a good one."""
     if len(re.findall(r"[^\W\d_]{2,}", text)) < 2:
         return "has fewer than two words"
@@ -287,4 +286,4 @@ def _fault(text: str, passage: Passage, most_overlap: float) -> str:
         return "speaks of the passage"
     if text.count("$") % 2:
         return "ends inside a formula"
-    return "copies the passage" if word_overlap(text, passage.text) > most_overlap else ""
+    return "copies the passage" if word_overlap(text, passage.text) > OVERLAP else ""

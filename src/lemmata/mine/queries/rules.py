@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from lemmata.core.types import Document, Pair, Passage
 from lemmata.core.words import language_of
@@ -17,7 +17,7 @@ from lemmata.graph.concepts.terms import mask
 from lemmata.mine.material import TrainingView
 from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
-from lemmata.mine.queries.wording import Query, parse_styles, word_overlap
+from lemmata.mine.queries.wording import OVERLAP, Query, parse_styles, word_overlap
 
 _BATCH = 200  # passages that a process of a cluster reads at once
 _REPEATS = 3  # passages that may share a query
@@ -31,13 +31,12 @@ _PROSE = frozenset("chunk remark remarks exercise".split())  # their rare words 
 class QueryOptions:
     """Queries made by rules."""
 
-    SMALLEST: ClassVar = {"overlap": 0.0}
     styles: str = "question,keyword"  # comma-separated
-    overlap: float = 0.6  # share of a passage's words that a query may repeat in their order
-    seed: int = 0  # random seed, for the choice between wordings
 
 
-def rule_queries(view: TrainingView, options: QueryOptions | None = None) -> Iterator[Pair]:
+def rule_queries(
+    view: TrainingView, options: QueryOptions | None = None, *, overlap: float = OVERLAP
+) -> Iterator[Pair]:
     """Queries for every passage of a part, in row order; reads the part twice."""
     options = options or QueryOptions()
     frequency: Counter[str] = Counter()
@@ -51,7 +50,7 @@ def rule_queries(view: TrainingView, options: QueryOptions | None = None) -> Ite
             yield row, passage, view.documents.get(passage.document) if short else None
 
     repeats: Counter[bytes] = Counter()
-    ask = partial(_ask, frequency=frequency, passages=len(view.rows), options=options)
+    ask = partial(_ask, frequency=frequency, passages=len(view.rows), options=options, overlap=overlap)
     for (row, *_), queries in cluster_map(ask, with_documents(), batch=_BATCH):
         for query in queries:
             key = hashlib.blake2b(query.text.casefold().encode(), digest_size=8).digest()
@@ -72,6 +71,7 @@ def passage_queries(
     *,
     document: Document | None = None,
     options: QueryOptions | None = None,
+    overlap: float = OVERLAP,
 ) -> list[Query]:
     """The distinct queries of one passage.
 
@@ -81,7 +81,7 @@ def passage_queries(
     options = options or QueryOptions()
 
     def pick(rule: str, *wordings: str) -> str:
-        digest = hashlib.blake2b(f"{options.seed}\0{passage.id}\0{rule}".encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(f"0\0{passage.id}\0{rule}".encode(), digest_size=8).digest()
         return wordings[int.from_bytes(digest) % len(wordings)]
 
     candidates: list[Query] = []
@@ -104,7 +104,7 @@ def passage_queries(
             query.style in styles
             and 2 <= len(text.split()) <= _LONGEST
             and not _BROKEN.search(text)
-            and word_overlap(text, prose) <= options.overlap
+            and word_overlap(text, prose) <= overlap
         ):
             queries.setdefault(text.casefold(), query._replace(text=text))
     return list(queries.values())[:_MOST]

@@ -92,6 +92,7 @@ def what_is(name: str) -> str:
 
 # ---------------------------------------------------------------- repetition
 
+OVERLAP = 0.6  # share of a passage's words that a query may repeat in their order
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
