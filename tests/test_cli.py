@@ -285,11 +285,42 @@ def test_locations_are_listed_and_shown_and_logs_have_their_date_and_location(tm
     ]
     shown = lemmata("show", "location:P-1", "-w", tmp_path / "w")
     assert "feed pump" in shown
-    assert "reports_about from L1" in shown
+    assert "2024-05-02  L1" in shown
     log = lemmata("show", "L1", "-w", tmp_path / "w")
     assert "2024-05-02" in log
     assert "shift night" in log
     assert "reports_about location:P-1" in log
+
+
+HISTORY = """id,date,location,related,text
+L1,2024-05-02,P-1,,Seal leaks.
+L2,2024-05-03,P-2,,Motor hums.
+L3,2024-05-09,P-1,L1,Seal replaced.
+L4,2024-05-05,P-1,L1,Waiting for a seal.
+L5,2024-05-04,Q,,Filter clogged.
+"""
+
+
+def test_a_location_is_shown_with_its_history_in_threads_of_follow_ups(tmp_path: Path) -> None:
+    (tmp_path / "hierarchy.csv").write_text("id,parent,description\nP,,plant\nP-1,P,pump\nP-2,P,motor\nQ,,filter\n")
+    (tmp_path / "logs.csv").write_text(HISTORY)
+    lemmata("init", tmp_path / "w")
+    lemmata("ingest", tmp_path / "hierarchy.csv", tmp_path / "logs.csv", "-w", tmp_path / "w")
+    shown = json.loads(lemmata("show", "location:P", "-w", tmp_path / "w", "--json"))
+    assert shown["logs"] == 4
+    assert [(log["thread"], log["id"]) for log in shown["history"]] == [(1, "L1"), (1, "L4"), (1, "L3"), (2, "L2")]
+    assert shown["history"][2]["follows"] == ["L1"]
+    assert (shown["history"][0]["date"], shown["history"][0]["text"]) == ("2024-05-02", "Seal leaks.")
+    assert [part["id"] for part in shown["parts"]] == ["location:P-1", "location:P-2"]
+    below = json.loads(lemmata("show", "location:P-1", "-k", "2", "-w", tmp_path / "w", "--json"))
+    assert ([log["id"] for log in below["history"]], below["logs"], below["above"]) == (
+        ["L1", "L4"],
+        3,
+        [{"id": "location:P", "title": "plant"}],
+    )
+    printed = lemmata("show", "location:P", "-k", "3", "-w", tmp_path / "w")
+    assert printed.index("Seal leaks.") < printed.index("↳ 2024-05-05  L4  P-1") < printed.index("Seal replaced.")
+    assert "1 more" in printed
 
 
 def test_a_passage_is_shown_with_its_concepts(qseries: Project) -> None:

@@ -167,3 +167,10 @@ def test_assignments_of_a_command_line_are_checked_like_the_file() -> None:
 def test_a_wrong_assignment_is_refused_with_what_was_meant(word: str, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         read_assignments([word], "mine")
+
+
+def test_a_key_that_is_given_twice_is_a_list_and_never_the_last_value() -> None:
+    own, _ = read_assignments(["columns.text=a", "columns.text=b"], "ingest")
+    assert own == {"columns": {"text": ["a", "b"]}}
+    with pytest.raises(ConfigError, match=r"seconds = \[1, 2\]"):
+        read_assignments(["seconds=1", "seconds=2"], "ingest")

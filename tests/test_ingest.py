@@ -317,6 +317,25 @@ def test_a_source_keeps_the_columns_that_were_named_for_it(project: Project, tmp
     assert project.ingest([folder]).failed == 2, "a source that was removed is new"
 
 
+def test_several_columns_of_text_are_joined_and_stay_filterable(project: Project, tmp_path: Path) -> None:
+    orders = "nr,problem,action\n1,Seal leaks.,Replaced it.\n2,,Oiled.\n3,Hums.,\n4,,\n"
+    (tmp_path / "orders.csv").write_text(orders)
+    named = ("-o", "columns.id=nr", "-o", "columns.text=problem", "-o", "columns.text=action")
+    assert run(project, tmp_path / "orders.csv", *named)[0] == 0
+    with contextlib.closing(project.corpus) as corpus:
+        assert [passage.text for passage in corpus] == ["Seal leaks.\n\nReplaced it.", "Oiled.", "Hums."]
+        assert corpus[0].metadata == {"problem": "Seal leaks.", "action": "Replaced it."}
+        assert corpus.select(where=[("action", "oiled.")]).tolist() == [False, True, False]
+        assert [skip.line for skip in corpus.skips()] == [5]
+    report = project.ingest([tmp_path / "orders.csv"])  # remembers both
+    assert (report.unchanged, report.no_longer_read) == (1, {})
+    code, output = run(project, tmp_path / "orders.csv", "-o", "columns.text=problem", "--json")
+    assert (code, json.loads(output)["no_longer_read"]) == (0, {str(tmp_path / "orders.csv"): {"id": "nr"}})
+    code, output = run(project, tmp_path / "orders.csv", "-o", "columns.text=problem", "-o", "columns.text=actoin")
+    assert code == 1
+    assert "'actoin'" in output
+
+
 def test_a_call_that_names_fewer_columns_says_which_are_no_longer_read(project: Project, tmp_path: Path) -> None:
     folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
     run(project, folder, *NAMED)

@@ -55,13 +55,16 @@ def _cell(value: Any) -> str:
 
 def show(
     identity: Annotated[str, typer.Argument(help="Id of a passage, document, location or concept.", metavar="ID")],
+    k: Annotated[int, typer.Option("-k", help="Number of logs of a location; 0: all.", min=0)] = 20,
 ) -> None:
-    """Show a passage, document, location or concept with its links."""
+    """Show a passage, document or concept with its links, or the history of a location."""
     from lemmata.maintain.content import show
 
-    content = show(opened(), identity)
+    content = show(opened(), identity, k=k)
     if content["type"] == "concept":
         print_report(content, lambda concept: _print_concept(identity, concept))
+    elif content["type"] == "location":
+        print_report(content, _print_location)
     else:
         print_report(content, _print_passage if content["type"] == "passage" else _print_document)
 
@@ -107,6 +110,31 @@ def _print_document(document: dict[str, Any]) -> None:
         where = f"  → {entry['target']}" if entry["target"] else ""
         line("  ", (entry["key"], "green"), f" {text}", (where, "cyan"))
     _print_links(document)
+
+
+def _print_location(location: dict[str, Any]) -> None:
+    """Print where a location stands, and its history: follow-ups are indented below the log that they follow."""
+    line((location["id"], "bold cyan"), f"  {location['title']}")
+    for word, places in (("part of", location["above"]), ("parts", location["parts"])):
+        if places:
+            line((word, "green"), " " + ", ".join(f"{place['id']} {place['title']}".rstrip() for place in places))
+    history = location["history"]
+    line(f"\n{counted(location['logs'], 'log')} here and below")
+    name = location["id"].removeprefix("location:")
+    for before, log in zip([None, *history], history, strict=False):
+        is_first = before is None or before["thread"] != log["thread"]
+        margin, mark = ("  ", "") if is_first else ("      ", "↳ ")
+        place = "  ".join(other for other in log["location"] if other != name)
+        others = [other for other in log["follows"] if before is None or other != before["id"]]
+        follows = f"  follows {', '.join(others)}" if others else ""
+        head = ((log["date"] or "no date", "green"), f"  {log['id']}", (f"  {place}" if place else "", "cyan"), follows)
+        line(margin[: -len(mark)] if mark else margin, mark, *head)
+        for text in filter(None, (log["title"], *log["text"].splitlines())):
+            line(f"{margin}{text}")
+    if more := location["logs"] - len(history):
+        line(f"\nand {more:,} more: -k 0 shows all")
+    if "problem" in location:
+        line(location["problem"], style="yellow")
 
 
 def _print_links(content: dict[str, Any]) -> None:

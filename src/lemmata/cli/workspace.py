@@ -78,7 +78,8 @@ def ingest(
 ) -> None:
     """Read sources into the corpus: add, update, remove.
 
-    Columns of a table that have other names: -o columns.id=COLUMN, and so text, title, date, location, related.
+    Columns of a table that have other names: -o columns.id=COLUMN, and so text, title, date, location, related. Several
+    columns of text are joined: -o columns.text=PROBLEM -o columns.text=ACTION.
     """
     from dataclasses import asdict
 
@@ -130,13 +131,16 @@ def _print_ingested(report: IngestReport) -> None:
         line(f"{counted(report.skips, 'note')} on the input: lemmata info --skips")
 
 
-def _lost_columns(columns: dict[str, str]) -> str:
+def _lost_columns(columns: dict[str, Any]) -> str:
     """The columns of a source that were named before and are not now, and how to name them again."""
     import shlex
 
+    from lemmata.ingest.logs import column_names
+
     words = {"id": "ids", "text": "texts", "title": "titles", "date": "dates", "location": "locations"}
     what = " and ".join(words.get(option, "related logs") for option in columns)
-    options = " ".join(f"-o {shlex.quote(f'columns.{option}={column}')}" for option, column in columns.items())
+    named = [f"columns.{option}={name}" for option, column in columns.items() for name in column_names(column)]
+    options = " ".join(f"-o {shlex.quote(word)}" for word in named)
     them = f"the column of {what} is no longer read: name it"
     if len(columns) > 1:
         them = f"the columns of {what} are no longer read: name them"

@@ -75,28 +75,35 @@ def read_toml(path: Path, tables: Mapping[str, str] = TABLES) -> dict[str, Any]:
 def read_assignments(words: Iterable[str], table: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings of a command line, `KEY=VALUE` each: those of the verb's own table, and other tables of them.
 
-    KEY is a key of `table`, or one of another table: `llm.url`. VALUE is TOML; anything else is a text. They are
-    checked like those of a settings file.
+    KEY is a key of `table`, or one of another table: `llm.url`. VALUE is TOML; anything else is a text. A key that is
+    given again is a list of all its values. They are checked like those of a settings file.
     """
     record = load_options(TABLES.get(table) or TABLES[f"{table.partition('.')[0]}.*"])
-    own: dict[str, Any] = {}
-    others: dict[str, Any] = {}
+    values: dict[tuple[str, ...], Any] = {}
     for word in words:
         key, sign, text = word.partition("=")
         names = [name.strip() for name in key.split(".")]
         if not sign or not all(names):
             raise ConfigError(f"-o needs KEY=VALUE, not {word!r}")
-        value: Any = _value_of(text.strip())
-        for name in reversed(names):
+        value, before = _value_of(text.strip()), values.get(tuple(names))
+        values[tuple(names)] = value if before is None else [*_as_list(before), *_as_list(value)]
+    own: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for path, value in values.items():
+        for name in reversed(path):
             value = {name: value}
-        part = getattr(record(), names[0], None)
-        if len(names) == 1 or isinstance(part, dict) or is_dataclass(part):  # `pairs.seed` is a key of [mine]
+        part = getattr(record(), path[0], None)
+        if len(path) == 1 or isinstance(part, dict) or is_dataclass(part):  # `pairs.seed` is a key of [mine]
             own = merged(own, value)
         else:
             others = merged(others, value)
     build(record, own, f"-o: {table}")
     _check_tables(others, "-o", TABLES)
     return own, others
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _value_of(text: str) -> Any:

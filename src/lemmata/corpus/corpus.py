@@ -415,10 +415,10 @@ class Corpus(Sequence[Passage]):
             (document,),
         )
 
-    def link_targets(self, relation: str) -> Iterator[str]:
-        """The target of each resolved link of a relation."""
-        query = "SELECT target FROM links WHERE relation = ? AND target IS NOT NULL"
-        return (target for (target,) in self._connection.execute(query, (relation,)))
+    def linked(self, relation: str) -> Iterator[tuple[str, str]]:
+        """Source and target of each resolved link of a relation."""
+        query = "SELECT source, target FROM links WHERE relation = ? AND target IS NOT NULL"
+        yield from self._connection.execute(query, (relation,))
 
     def stored_ids(self, file: str, ids: Iterable[str]) -> dict[str, str]:
         """For ids that stand in a file, those under which they are stored; empty if the file was not ingested.

@@ -91,7 +91,7 @@ class _Ids:
         return used + identity[len(document) :] if used != document and identity.startswith(document) else identity
 
 
-def stored_columns(workspace: Workspace) -> dict[str, dict[str, str]]:
+def stored_columns(workspace: Workspace) -> dict[str, dict[str, Any]]:
     """For each source the columns that were named for its tables, by option."""
     if not workspace.database.is_file():
         return {}
@@ -180,7 +180,7 @@ class CorpusWriter:
             for name, number, fingerprint, files, *names in rows
         }
 
-    def store_columns(self, root: str, columns: Mapping[str, str]) -> None:
+    def store_columns(self, root: str, columns: Mapping[str, Any]) -> None:
         """Note the columns that were named for the tables of a source, by option; without any, nothing is noted."""
         self.connection.execute("DELETE FROM sources WHERE root = ?", (root,))
         if columns:

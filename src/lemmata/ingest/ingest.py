@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lemmata.core.errors import InputError
 from lemmata.core.objects import is_url
@@ -33,7 +34,7 @@ class IngestReport:
     failures: dict[str, str] = field(default_factory=dict)  # file: cause
     renamed: list[Rename] = field(default_factory=list)  # ids that another source has
     read_before: dict[str, str] = field(default_factory=dict)  # file: with which other source
-    no_longer_read: dict[str, dict[str, str]] = field(default_factory=dict)  # source: columns named before, by option
+    no_longer_read: dict[str, dict[str, Any]] = field(default_factory=dict)  # source: columns named before, by option
     seconds: float = 0.0
     documents: int = 0  # without locations
     locations: int = 0

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from lemmata.core.errors import InputError, near, require
@@ -34,11 +34,26 @@ class Columns:
     """The names of the columns of a table; "" where the table has no such column."""
 
     id: str = "id"  # column of the id
-    text: str = "text"  # column of the text
+    text: str | list[str] = "text"  # column of the text; several are joined
     title: str = ""  # column of the title; empty: none
     date: str = "date"  # column of the date
     location: str = "location"  # column of the location
     related: str = "related"  # column of the id of an earlier log
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """The columns of the text."""
+        return column_names(self.text)
+
+    @property
+    def named(self) -> dict[str, str | list[str]]:
+        """The columns that are not the usual ones, by option."""
+        usual = vars(Columns())
+        return {option: column for option, column in vars(self).items() if column != usual[option]}
+
+
+def column_names(column: str | list[str]) -> list[str]:
+    return column if isinstance(column, list) else [column]
 
 
 class _RaggedRow(dict[str, str]):
@@ -57,13 +72,14 @@ def read_logs(
 ) -> Iterator[Reading]:
     """The logs of one table, at most `batch` rows per reading; the first reading holds the table's document.
 
-    The columns other than id, text, title, date and related are metadata under their own names, also the location.
+    The columns other than id, text, title, date and related are metadata under their own names, also the location, and
+    each text where there are several: they are the paragraphs of the log.
     A log without an id is called `document:n` after its row, counted from 1; a repeated id gets a number (`id~2`). A
     row that cannot be used is a skip. So is an unreadable date, but its log stays and keeps the value in its metadata.
     Raises InputError where the rows lack the text column or another one that was named.
     """
-    named = [column for column, default in zip(astuple(columns), astuple(Columns()), strict=True) if column != default]
-    numbered = enumerate(_with_columns(rows, (columns.text, *filter(None, named)), file), 1)
+    others = [str(column) for option, column in columns.named.items() if option != "text" and column]
+    numbered = enumerate(_with_columns(rows, (*columns.texts, *others), file), 1)
     documents: Sequence[Document] = (Document(id=document, title=document, kind="table", file=file),)
     uses: dict[str, int] = {}  # of each id
     while True:
@@ -74,8 +90,9 @@ def read_logs(
             identity = _text(row, columns.id) or f"{document}:{number}"
             if isinstance(row, _RaggedRow):
                 skips.append(Skip(file, line, row.cause))
-            elif not _text(row, columns.text) and not _text(row, columns.title):
-                skips.append(Skip(file, line, f"log {identity!r} has no text in the column {columns.text!r}"))
+            elif not any(_text(row, column) for column in (*columns.texts, columns.title)):
+                names = ", ".join(map(repr, columns.texts))
+                skips.append(Skip(file, line, f"log {identity!r} has no text in the column {names}"))
             else:
                 wanted, identity = identity, unique_id(identity, uses)
                 if identity != wanted:
@@ -93,11 +110,12 @@ def read_logs(
 
 def _log(identity: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns) -> Passage:
     date = read_date(_text(row, columns.date))
-    used = {columns.id, columns.text, columns.title, columns.related}
+    used = {columns.id, columns.title, columns.related, *(columns.texts if len(columns.texts) == 1 else ())}
     if date is not None:
         used.add(columns.date)
     others = {key: _json_value(value) for key, value in row.items() if key not in used}
-    title, text = _text(row, columns.title), _text(row, columns.text)
+    title = _text(row, columns.title)
+    text = "\n\n".join(dict.fromkeys(filter(None, (_text(row, column) for column in columns.texts))))
     if not text:
         text, title = title, ""  # a title alone is content
     return Passage(

@@ -22,7 +22,7 @@ from lemmata.core.workers import count_step, time_limit
 from lemmata.ingest.beir import read_passages
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.front_matter import arxiv_id_of_file
-from lemmata.ingest.logs import Columns, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
+from lemmata.ingest.logs import Columns, column_names, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
 from lemmata.ingest.paper_state import PaperOptions
 from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
 from lemmata.ingest.text import read_pdf, read_text
@@ -157,12 +157,6 @@ def with_preamble(options: IngestOptions, folder: Path) -> IngestOptions:
     return replace(options, papers=replace(options.papers, preamble=text))
 
 
-def named_columns(columns: Columns) -> dict[str, str]:
-    """The columns that are not the usual ones, by option."""
-    usual = asdict(Columns())
-    return {option: column for option, column in asdict(columns).items() if column != usual[option]}
-
-
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """A hash of what determines the reading of a unit besides the content of its files."""
     settings = asdict(options.papers if unit.reader in ("paper", "package", "text", "pdf") else options.columns)
@@ -259,8 +253,9 @@ def reader_of_rows(path: Path, name: str, options: IngestOptions, skips: list[Sk
     except (InputError, OSError):
         return "passages"  # reading it fails too, and says why
     keys = set().union(*rows)
-    named = named_columns(options.columns)
-    missing = [f"{column!r} (columns.{option})" for option, column in named.items() if column and column not in keys]
+    named = options.columns.named
+    each = ((option, name) for option, column in named.items() for name in column_names(column))
+    missing = [f"{name!r} (columns.{option})" for option, name in each if name and name not in keys]
     if rows and ((named and not missing) or {"location", "related"} & rows[0]):
         return "logs"
     if missing:

@@ -30,7 +30,6 @@ from lemmata.ingest.readers import (
     Unit,
     fingerprint,
     is_unchanged,
-    named_columns,
     read_unit,
     read_whole_unit,
 )
@@ -43,9 +42,9 @@ _LARGE = 2**20  # bytes; a larger file may take more than a second
 # ---------------------------------------------------------------- sources
 
 
-def with_columns(options: IngestOptions, before: Mapping[str, str]) -> IngestOptions:
+def with_columns(options: IngestOptions, before: Mapping[str, Any]) -> IngestOptions:
     """The options, with the columns that were named before where the options have the usual ones."""
-    return replace(options, columns=replace(options.columns, **{**before, **named_columns(options.columns)}))
+    return replace(options, columns=replace(options.columns, **{**before, **options.columns.named}))
 
 
 def find_sources(
@@ -125,7 +124,7 @@ class SourceUpdate:
         self._renames: dict[str, dict[str, Rename]] = {}  # by path, then by what was renamed
         self._rows = 0  # read so far
 
-    def run(self, columns: Mapping[str, str]) -> None:
+    def run(self, columns: Mapping[str, Any]) -> None:
         """Bring the source up to date; `columns` are those that were named for it before, by option."""
         with self._writer.transaction():  # first: their ids are free again
             for name in sorted(self._stored.keys() - self._found.keys() - {""}):
@@ -159,9 +158,9 @@ class SourceUpdate:
         """The path of a unit relative to the workspace, by which another source may have read it."""
         return os.path.normpath(Path(self._folder, unit.path))
 
-    def _keep_columns(self, before: Mapping[str, str]) -> None:
+    def _keep_columns(self, before: Mapping[str, Any]) -> None:
         """Store the columns of the tables that were read, and report those that were read before and are not now."""
-        columns = named_columns(self._options.columns)
+        columns = self._options.columns.named
         if columns != before:
             self._writer.store_columns(self._root, columns)
         lost = {option: column for option, column in before.items() if option not in columns}

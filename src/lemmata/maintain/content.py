@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +16,7 @@ from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import describe_concept
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
+from lemmata.plant.history import read_history
 from lemmata.search.summaries.store import open_summaries
 
 LISTED = ("documents", "passages", "concepts", "bibliography", "locations", "sources")
@@ -80,7 +81,7 @@ def _check_kind(kind: str, known: Collection[str]) -> None:
 
 def _locations(corpus: Corpus) -> Iterator[dict[str, Any]]:
     """The locations of the equipment tree, each with its parent and the number of logs about it."""
-    logs = Counter(target for target in corpus.link_targets("reports_about"))
+    logs = Counter(target for _, target in corpus.linked("reports_about"))
     for location in corpus.documents(links=True):
         if location.kind == "location":
             parent = next((link.target for link in location.links if link.relation == "part_of"), None)
@@ -90,9 +91,10 @@ def _locations(corpus: Corpus) -> Iterator[dict[str, Any]]:
 # ---------------------------------------------------------------- one id
 
 
-def show(workspace: Workspace, identity: str) -> dict[str, Any]:
+def show(workspace: Workspace, identity: str, *, k: int = 0) -> dict[str, Any]:
     """Everything about a passage, document, location or concept; `type` says which of them it is.
 
+    A location has its history: the first `k` logs (0: all), and the number of all as `logs`.
     Raises LemmataError for an unknown id, with the ids that look like it.
     """
     if identity.startswith("concept:"):
@@ -101,7 +103,10 @@ def show(workspace: Workspace, identity: str) -> dict[str, Any]:
         with contextlib.suppress(KeyError):
             return _describe_passage(workspace, corpus, corpus[corpus.row(identity)])
         document = _document(corpus, identity)
-        return _describe_document(workspace, corpus, document)
+        described = _describe_document(workspace, corpus, document)
+        if document.kind == "location":
+            described |= _history(corpus, document, k)
+        return described
 
 
 def _document(corpus: Corpus, identity: str) -> Document:
@@ -145,6 +150,41 @@ def _describe_document(workspace: Workspace, corpus: Corpus, document: Document)
     described["passages"] = list(corpus.passage_records(document=document.id))
     described["bibliography"] = list(corpus.bibliography_records(document=document.id))
     return described
+
+
+def _history(corpus: Corpus, location: Document, k: int) -> dict[str, Any]:
+    """Where a location stands in the tree, and the logs about it and all below it, in threads of follow-ups.
+
+    The thread with the newest log comes first, and each has its oldest log first; `thread` numbers them from 1.
+    """
+
+    def places(ids: Iterable[str]) -> list[dict[str, str]]:
+        return [{"id": place, "title": corpus.document(place).title} for place in ids]
+
+    above: list[str] = []
+    place = location
+    while parents := [link.target for link in place.links if link.relation == "part_of" and link.target]:
+        if parents[0] in above:  # a cycle
+            break
+        above.insert(0, parents[0])
+        place = corpus.document(parents[0])
+    threads = read_history(corpus, location.id)
+    rows = [(number, row) for number, thread in enumerate(threads, 1) for row in thread]
+    page = rows[: k or None]
+    history = [
+        {
+            "thread": number,
+            "id": log.id,
+            "date": log.date,
+            "location": list(log.locations),
+            "title": log.title,
+            "text": log.text,
+            "follows": [link.target or link.label for link in log.links if link.relation == "related_to"],
+        }
+        for (number, _), log in zip(page, corpus.passages([row for _, row in page]), strict=True)
+    ]
+    parts = (source for source, relation in corpus.referring(location.id) if relation == "part_of")
+    return {"above": places(above), "parts": places(parts), "logs": len(rows), "history": history}
 
 
 def _links(workspace: Workspace, corpus: Corpus, identity: str) -> dict[str, Any]:

@@ -248,7 +248,7 @@ class Opened:
         for identity, place in tree.items():
             if place.above in tree:
                 tree[place.above].parts.append(identity)
-        for target, count in Counter(corpus.link_targets("reports_about")).items():
+        for target, count in Counter(target for _, target in corpus.linked("reports_about")).items():
             for identity in _way_to(target, tree):
                 tree[identity].logs += count
         return tree

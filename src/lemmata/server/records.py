@@ -232,6 +232,7 @@ class ListedPassage(Shown):
     section: str
     date: Date
     location: list[str]
+    is_follow_up: bool  # Of a log at a location: it is in the thread of the one before it.
     file: str
     line: Line
 
@@ -245,7 +246,7 @@ class DocumentAnswer(Page):
     document: DocumentRecord
     above: list[ListedPlace]  # Of a location: those above it, the root first.
     parts: list[ListedPlace]  # Of a location: those that are part of it.
-    passages: list[ListedPassage]  # In the order of the document; those of a location are its logs, the newest first.
+    passages: list[ListedPassage]  # In the order of the document; logs of a location: the newest thread first.
 
 
 class MapAnswer(Answer):

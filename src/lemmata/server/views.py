@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import INSERTED, Edge, Hit, Passage
+from lemmata.plant.history import read_history
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
 from lemmata.server.records import document_record, short_text
@@ -372,13 +373,17 @@ def documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
 def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dict[str, Any]:
     """The passages of a document in its order, with the start of their texts.
 
-    Those of a location are the logs about it and all below it, the newest first.
+    Those of a location are the logs about it and all below it: the thread with the newest log first, and in a thread
+    the oldest first.
     """
     document = opened.known_document(identity)
     if document is None:
         raise UnknownIdError(f"there is no document {identity!r}: see /outline")
     is_place = document.kind == "location"
-    rows = _rows_at(opened, identity) if is_place else opened.order_of(identity)
+    threads = read_history(opened.retriever.corpus, identity) if is_place else []
+    rows = [row for thread in threads for row in thread] if is_place else opened.order_of(identity)
+    follow_ups = {row for thread in threads for row in thread[1:]}
+    page = rows[offset : offset + k]
     way = opened.way_to(identity)
     return {
         "document": document_record(document),
@@ -391,23 +396,16 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
                 "section": shown.section,
                 "date": shown.date or document.date,
                 "location": list(shown.locations),
+                "is_follow_up": row in follow_ups,
                 "file": shown.file,
                 "line": shown.first_line or None,
             }
-            for shown in opened.retriever.corpus.passages(rows[offset : offset + k])
+            for row, shown in zip(page, opened.retriever.corpus.passages(page), strict=True)
         ],
         "total": len(rows),
         "next_offset": offset + k if offset + k < len(rows) else None,
         "generation": opened.generation,
     }
-
-
-def _rows_at(opened: Opened, location: str) -> list[int]:
-    """The rows of the logs about a location and all below it, the newest first."""
-    corpus = opened.retriever.corpus
-    inside = corpus.select(locations=[location])
-    dates = ((date or "", row) for row, (_, _, _, date, *_) in enumerate(corpus.places()) if inside[row])
-    return [row for _, row in sorted(dates, reverse=True)]
 
 
 def _locations(opened: Opened, places: Iterable[str]) -> list[dict[str, Any]]:

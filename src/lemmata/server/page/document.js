@@ -33,7 +33,7 @@ export async function show(main, { id }) {
     h("p", { class: "copies" }, h("a", { class: "plain button", href: search }, isPlace ? "Search at this location" : "Search in this document")),
     places("Part of", outline.above),
     places("Parts", outline.parts),
-    h("section", null, isPlace && outline.total > 0 && h("h2", null, "Logs, the newest first"), list, more),
+    h("section", null, isPlace && outline.total > 0 && h("h2", null, "Logs, the newest first, follow-ups below what they follow"), list, more),
   );
   main.replaceChildren(article);
   return () => controller.abort();
@@ -74,7 +74,7 @@ function row(passage) {
 
 function logRow(log) {
   return h(
-    "li", { class: "log" },
+    "li", { class: log.is_follow_up ? "log followup" : "log" },
     h("div", null, h("a", { href: address(log.id) }, h("time", { datetime: log.date }, moment(log.date) || log.id)), h("div", { class: "gist" }, excerpt(log))),
     h("span", { class: "small" }, log.location.map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place)))),
   );
