@@ -73,6 +73,24 @@ def problems(preamble: str, text: str) -> dict[str, str]:
         ("\\newcommand{\\a}[1]{<#1>}", "\\a\n {x}", "<x>"),
         (r"\newcommand{\a@b}{1}", r"\a@b", "1"),
         (r"\newcommand{\ab}{1}", r"\a \abc \ab", r"\a \abc 1"),
+        (r"\newcommand\t[1]{(#1)}\WithSuffix\newcommand\t*[1]{[#1]}", r"\t{a}\t*{b}\t{c}", "(a)[b](c)"),
+        (r"\WithSuffix\newcommand\t*[2][x]{[#1#2]}", r"\t*{b}\t{c}", r"[xb]\t{c}"),
+        (r"\NewDocumentCommand\a{e{^_}}{<#1|#2>}", r"\a_{i}^n \a^2 \a", "<n|i> <2|> <|>"),
+        (r"\NewDocumentCommand\a{E{^_}{{1}{2}} m}{<#1|#2|#3>}", r"\a_k{x}", "<1|k|x>"),
+        (r"\NewDocumentCommand\a{t+ m}{\IfBooleanTF{#1}{p}{n}#2}", r"\a+{x}\a{y}", "pxny"),
+        (r"\NewDocumentCommand\a{s m}{\IfBooleanTF#1{s}{n}#2}", r"\a*{x}\a{y}", "sxny"),
+        (r"\NewDocumentCommand\a{r() d<> D||{z}}{#1#2#3}", r"\a(x)<y> \a(x)|w|", "xyz xw"),
+        (r"\NewDocumentCommand\a{v}{<#1>}", r"\a|x_y| \a{z}", "<x_y> <z>"),
+        (r"\NewDocumentCommand\a{o o m}{\IfNoValueTF{#1}{n}{\IfNoValueTF{#2}{#1}{#1:#2}}:#3}",
+         r"\a{x} \a[p]{x} \a[p][q]{x}", "n:x p:x p:q:x"),
+        (r"\NewDocumentCommand\a{u; g}{<#1|#2>}", r"\a x;{y} \a x;", "<x|y> <x|>"),
+        (r"\NewDocumentCommand\a{>{\TrimSpaces} m !o}{<#1>#2}", r"\a{x}[y]", "<x>y"),
+        (r"\newcommand\a[1][]{\ifx\relax#1\relax none\else some #1\fi}", r"\a[x], \a", "some x, none"),
+        (r"\newcommand\a[1]{\ifthenelse{\equal{#1}{x}}{yes}{no}}", r"\a{x} \a{y}", "yes no"),
+        (r"\newcommand\a{\@ifstar\b\c}\def\b#1{[#1]}\def\c#1{(#1)}", r"\a*{x}\a{y}", "[x](y)"),
+        (r"\def\a{\@ifnextchar[{\b}{\b[0]}}\def\b[#1]#2{#2_#1}", r"\a[1]{x} \a{y}", "x_1 y_0"),
+        (r"\newcommand\a{see \b}\newcommand\b{\c}\newcommand\c[1]{\ref{#1}}", r"\a{x}.", r"see \ref{x}."),
+        (r"", r"$x\pause y\empty$ a\xspace z", "$xy$ a z"),
     ],
 )  # fmt: skip
 def test_macros_are_expanded(preamble: str, text: str, expected: str) -> None:
@@ -109,7 +127,7 @@ def test_the_spans_of_the_definitions_are_exact() -> None:
         (r"\def\a{\kern2pt\raise 3pt\hbox{x}}", r"\a", "a", "draws"),
         (r"\newcommand{\a}[2]{#1}", r"\a{x}", "a", "arguments"),
         (r"\newcommand{\a}{", r"\a", "a", "never ends"),
-        (r"\NewDocumentCommand{\a}{r()}{x}", r"\a", "a", "unknown kind"),
+        (r"\NewDocumentCommand{\a}{w()}{x}", r"\a", "a", "unknown kind"),
     ],
 )
 def test_a_macro_that_cannot_be_expanded_stays_and_is_reported(preamble: str, text: str, name: str, cause: str) -> None:

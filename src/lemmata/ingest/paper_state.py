@@ -49,7 +49,7 @@ class PaperState:
         self.skips.append(Skip(*self.flat.place(offset), cause))
 
     def expand(self, begin: int, end: int) -> str:
-        return expand(self.flat.text[begin:end], self.macros.at(begin), self.macros.problems)
+        return self.macros.expand(self.flat.text, begin, end)
 
     def clean(self, source: str, relation: str, separator: str = "\n\n") -> tuple[Cleaned, list[Link]]:
         """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""

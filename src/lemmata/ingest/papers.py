@@ -24,7 +24,15 @@ from lemmata.ingest.references import bibliographies_beside, bibliographies_by_f
 from lemmata.ingest.text import read_pdf
 from lemmata.latex.clean import join
 from lemmata.latex.commands import MOST_FAILURES
-from lemmata.latex.expand import Definitions, expand, read_definitions, read_environments, structural
+from lemmata.latex.expand import (
+    Definitions,
+    Macro,
+    expand,
+    read_call,
+    read_definitions,
+    read_environments,
+    structural,
+)
 from lemmata.latex.kinds import read_kinds
 from lemmata.latex.mains import (
     Main,
@@ -287,46 +295,62 @@ def read_paper(
 def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
     """Read the definitions, remove them from the body, and expand the macros that carry structure."""
     macros = read_definitions(flat.text)
+    if macros.setters:  # what they define belongs to the definitions
+        flat, _ = flat.edit(_expanded_calls(flat, macros.setters, macros))
+        macros = read_definitions(flat.text)
     environments, environment_spans = read_environments(flat.text)
     kinds = read_kinds(flat.text, environments)
     macros.settle(flat.body)
-    edits = sorted((b, e, "") for b, e in {*macros.spans, *environment_spans} if b >= flat.body)
-    definition_starts = [begin for begin, _, _ in edits]
-    definition_ends = [end for _, end, _ in edits]
-    carriers = structural({name: macro for _, state in macros.states for name, macro in state.items()}, kinds)
-    if carriers:
-        calls = re.compile(r"\\(?:" + "|".join(map(re.escape, carriers)) + r")(?![a-zA-Z@])")
-        failures = 0
-        for call in calls.finditer(flat.text, flat.body):
-            begin = call.start()
-            before = bisect_right(definition_starts, begin) - 1
-            if before >= 0 and begin < definition_ends[before]:
-                continue
-            end = _end_of_call(flat.text, call, carriers)
-            if end is not None:
-                edits.append((begin, end, expand(flat.text[begin:end], carriers, macros.problems)))
-            elif (failures := failures + 1) == MOST_FAILURES:
-                break
-    if edits:
-        disjoint: list[tuple[int, int, str]] = []
-        for edit in sorted(edits):
-            if not disjoint or edit[0] >= disjoint[-1][1]:
-                disjoint.append(edit)
+    edits = [(b, e, "") for b, e in {*macros.spans, *environment_spans} if b >= flat.body]
+    edits += _expanded_calls(flat, structural(macros.everything(), kinds), macros, edits)
+    flat = _edited(flat, macros, edits)
+    edits = []
+    for label in _COMPUTED_LABEL.finditer(flat.text, flat.body):
+        name = expand(label[1], macros.at(label.start()))
+        edits.append((*label.span(1), name))
+    return _edited(flat, macros, edits), macros, kinds
+
+
+def _edited(flat: Flat, macros: Definitions, edits: Iterable[tuple[int, int, str]]) -> Flat:
+    """The text after those of the edits that are disjoint; the definitions move with it."""
+    disjoint: list[tuple[int, int, str]] = []
+    for edit in sorted(edits):
+        if not disjoint or edit[0] >= disjoint[-1][1]:
+            disjoint.append(edit)
+    if disjoint:
         flat, moved = flat.edit(disjoint)
         macros.entries = [(moved(offset), *rest) for offset, *rest in macros.entries]  # type: ignore[misc]
         macros.settle(flat.body)
-    return flat, macros, kinds
+    return flat
 
 
-def _end_of_call(text: str, call: re.Match[str], macros: Mapping[str, Any]) -> int | None:
-    """The end offset of a macro call with its arguments; None where an argument is not closed."""
-    end = call.end()
-    for _ in range(macros[call[0][1:]].arguments):
-        argument = read_argument(text, end)
-        if argument is None:
-            return None
-        end = argument[1]
-    return end
+_COMPUTED_LABEL = re.compile(r"\\label\s*\{([^{}]*\\[a-zA-Z@][^{}]*)\}")
+_MOST_GROWTH = 20_000_000  # characters that macros with structure may add to a paper
+
+
+def _expanded_calls(
+    flat: Flat, chosen: Mapping[str, Macro], macros: Definitions, definitions: Iterable[tuple[int, int, str]] = ()
+) -> list[tuple[int, int, str]]:
+    """The calls of the chosen macros outside definitions, expanded, as ascending edits."""
+    if not chosen:
+        return []
+    edits: list[tuple[int, int, str]] = []
+    starts = sorted((begin, end) for begin, end, _ in definitions)
+    calls = re.compile(r"\\(" + "|".join(map(re.escape, chosen)) + r")(?![a-zA-Z@])")
+    failures = growth = at = 0
+    for call in calls.finditer(flat.text, flat.body):
+        begin = call.start()
+        before = bisect_right(starts, (begin, len(flat.text))) - 1
+        if begin < at or (before >= 0 and begin < starts[before][1]):
+            continue
+        arguments = read_call(chosen[call[1]], flat.text, call.end())
+        if arguments is not None and growth < _MOST_GROWTH:
+            at = arguments[1]
+            edits.append((begin, at, expand(flat.text[begin:at], chosen, macros.problems)))
+            growth += len(edits[-1][2]) - (at - begin)
+        elif (failures := failures + 1) == MOST_FAILURES:
+            break
+    return edits
 
 
 # ---------------------------------------------------------------- packages

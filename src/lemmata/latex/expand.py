@@ -1,17 +1,28 @@
 r"""Read the macros that a paper defines, and expand them within limits.
 
-Not a TeX engine: macros that compute (`\csname`, `\ifx`, category codes, …) and macros that grow or recurse past
-the limits are left in the text and reported.
+Not a TeX engine: macros that compute (`\ifx`, `\numexpr`, category codes, …) and macros that grow or recurse past
+the limits are left in the text and reported. Tests on the own arguments of a macro are decided, and a macro that ends
+in another one finds its arguments in the text after it.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lemmata.latex.arguments import (
+    CONDITION,
+    NO_VALUE,
+    Argument,
+    choose,
+    read_specification,
+    read_token,
+    read_values,
+    spell_out,
+)
 from lemmata.latex.source import SHORT, read_argument, read_optional, runs_into, skip, skip_blanks
 
 _DEPTH = 40  # macros inside macros
@@ -19,16 +30,19 @@ _GROWTH = 200_000  # characters that a text may gain
 _EXPANSIONS = 20_000  # in one text
 _REACH = 20_000  # characters to search for the end of an argument of a call
 _BODY_REACH = 100_000  # the same for the body of a definition
+_TAIL = 500  # characters of a call whose arguments are in the text after the macro that made it
 
 
 class Macro(NamedTuple):
     """The definition of a control word."""
 
     body: str
-    arguments: int = 0
-    default: str | None = None  # of the first argument, where that is optional
+    arguments: tuple[Argument, ...] = ()
     template: tuple[str, ...] = ()  # delimiters of a \def: the text before #1, between #1 and #2, ...
-    star: bool = False  # whether a star may follow the name
+
+    @property
+    def takes_arguments(self) -> bool:
+        return bool(self.arguments or self.template)
 
 
 # Commands that the cleaner and the structure reader understand: a paper that redefines one changes its looks, not
@@ -44,24 +58,33 @@ PROTECTED = frozenset(
     textcolor color href url noindent centering proof qed qedhere index keywords subjclass address email item
     """.split()
 )
+_XSPACE = Macro("\\xspace")
+_BUILT_IN = {"xspace": _XSPACE, **dict.fromkeys(("empty", "@empty", "pause"), Macro(""))}
 _COMPUTES = re.compile(
     r"\\(?:csname|expandafter|futurelet|catcode|if[a-zA-Z@]*|loop|@ifnextchar|@ifstar|afterassignment"
-    r"|@for|numexpr|the|number|read|write|openout|special|directlua|let|[gex]?def)(?![a-zA-Z])"
+    r"|@for|numexpr|the|number|read|write|openout|special|directlua)(?![a-zA-Z])"
 )
 # The name of a symbol that is drawn from others says more than its pieces.
 _DRAWS = re.compile(r"\\(?:mathchoice|kern|raise|lower|ooalign|halign|vcenter|setbox|special)(?![a-zA-Z])")
 _DEFINING = re.compile(
+    r"(?P<suffix>\\WithSuffix\s*)?"
     r"\\(?P<command>(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
     r"|DeclareMathOperator|DeclarePairedDelimiter|[gex]?def|let)(?![a-zA-Z@])(?P<star>\*?)"
 )
+_ASSIGNS = re.compile(r"\\(?:(?:re)?newcommand|providecommand|[gex]?def|let|externaldocument)(?![a-zA-Z@])")
 _CONTROL_NAME = re.compile(r"\s*(?:\{\s*\\([a-zA-Z@]+|.)\s*\}|\\([a-zA-Z@]+|.))", re.DOTALL)
+_SUFFIX = re.compile(r"\s*([^\s\w{}\[\]\\])")
 _COUNT = re.compile(r"\s*\[\s*(\d)\s*\]")
 _LET = re.compile(r"\s*=?\s?(\\(?:[a-zA-Z@]+|.)|[^\s\\])", re.DOTALL)
 _PARAMETERS = re.compile(r"[^{}\\]*(?:\\[a-zA-Z@]+|\\.)?[^{}\\]*", re.DOTALL)
 _OPERATOR = re.compile(
     r"\\mathop\s*\{\s*\\(?:mathrm|rm|mathit|operatorname)\s*\{?\s*([a-zA-Z]+)\s*\}?\s*\}\s*(?:\\(?:no)?limits)?"
 )
+# The whole of a macro that looks for a star or another character after its name.
+_LOOKS_AHEAD = re.compile(r"\s*\\(?:@ifstar|@ifnextchar\s*(\S))(?![a-zA-Z])\s*")
 WORD = re.compile(r"\\([a-zA-Z@]+)")
+_MOST_STATES = 5_000
+_MOST_CHANGING = 200  # names that are defined again in the body
 
 
 @dataclass(slots=True)
@@ -71,61 +94,58 @@ class Definitions:
     entries: list[tuple[int, str, Macro | None, bool]] = field(default_factory=list)  # offset, name, macro, keep older
     spans: list[tuple[int, int]] = field(default_factory=list)  # of the definitions in the text
     problems: dict[str, str] = field(default_factory=dict)  # name: why it is not expanded
-    states: list[tuple[int, dict[str, Macro]]] = field(default_factory=lambda: [(0, {})])
+    setters: dict[str, Macro] = field(default_factory=dict)  # macros that define others when they are called
+    preamble: dict[str, Macro] = field(default_factory=dict)
+    changes: list[int] = field(default_factory=list)  # offsets in the body from which a macro is another one
+    states: list[dict[str, Macro]] = field(default_factory=list)  # from each of them on: macros of the body
+    last: tuple[int, dict[str, Macro]] | None = None  # number of the state that was asked for last, with its macros
 
     def settle(self, body: int) -> None:
         """Compute the states: one for the preamble, and one more after each change in the body."""
-        current: dict[str, Macro] = {}
-        self.states = [(0, current)]
+        self.preamble = dict(_BUILT_IN)
+        self.changes, self.states, self.last = [], [], None
+        changed: dict[str, Macro] = {}
         for offset, name, macro, keep in self.entries:
-            if macro is None or (keep and name in current):
+            known = changed.get(name) or self.preamble.get(name)
+            if macro is None or (keep and known):
                 continue
-            if (alias := WORD.fullmatch(macro.body)) and not (macro.arguments or macro.template):
-                target = current.get(alias[1])
-                if target is not None and (target.arguments or target.template):
+            if (alias := WORD.fullmatch(macro.body)) and not macro.takes_arguments:
+                target = changed.get(alias[1]) or self.preamble.get(alias[1])
+                if target is not None and target.takes_arguments:
                     macro = target  # it takes the arguments of its target
-            if current.get(name) == macro:
+            if known == macro:
                 continue
-            if offset > body and len(self.states) < 500:
-                current = dict(current)
-                self.states.append((offset, current))
-            current[name] = macro
+            if offset <= body:
+                self.preamble[name] = macro
+                continue
+            if len(self.states) < _MOST_STATES and len(changed) < _MOST_CHANGING:
+                changed = dict(changed)
+                self.changes.append(offset)
+                self.states.append(changed)
+            changed[name] = macro
 
     def at(self, offset: int) -> dict[str, Macro]:
         """The macros that are valid at an offset."""
-        return self.states[bisect_right(self.states, offset, key=lambda state: state[0]) - 1][1]
+        number = bisect_right(self.changes, offset) - 1
+        if number < 0:
+            return self.preamble
+        if self.last is None or self.last[0] != number:
+            self.last = number, self.preamble | self.states[number]
+        return self.last[1]
 
+    def everything(self) -> dict[str, Macro]:
+        """All macros, those of the preamble first."""
+        return self.preamble | {name: macro for state in self.states for name, macro in state.items()}
 
-_ONE_TOKEN = re.compile(r"\s*(\\(?:[a-zA-Z@]+|.)|[^\s{}\\])", re.DOTALL)
-
-
-def _argument(text: str, at: int, reach: int = _BODY_REACH) -> tuple[str, int] | None:
-    """A braced argument or the single token in its place, and the offset after it."""
-    at = skip_blanks(text, at)
-    if argument := read_argument(text, at, reach):
-        return argument
-    token = _ONE_TOKEN.match(text, at)
-    return (token[1], token.end()) if token else None
-
-
-def _document_command(spec: str, body: str) -> Macro | None:
-    """A macro from an argument specification of xparse; None where it has other than simple arguments."""
-    kinds = re.findall(r"[a-zA-Z](?:\{[^{}]*\})?", spec.replace("+", "").replace(" ", ""))
-    star = kinds[:1] == ["s"]
-    if star:
-        kinds = kinds[1:]
-        shifted = re.sub(r"#([2-9])", lambda m: f"#{int(m[1]) - 1}", body)
-        body = re.sub(r"\\IfBoolean(?:TF|T|F)\s*#1", "", shifted)
-    default: str | None = None
-    if kinds and kinds[0][0] in "oO":
-        default = kinds[0][2:-1] if kinds[0][0] == "O" else ""
-    if any(kind[0] != "m" for kind in kinds[default is not None :]):
-        return None
-    return Macro(body, len(kinds), default, star=star)
+    def expand(self, text: str, begin: int, end: int) -> str:
+        """A span of the text with all macros expanded, each as it is defined where it is called."""
+        inside = self.changes[bisect_right(self.changes, begin) : bisect_left(self.changes, end)][:_MOST_CHANGING]
+        changes = [(offset - begin, self.at(offset)) for offset in inside]
+        return expand(text[begin:end], self.at(begin), self.problems, changes)
 
 
 def _simplify(body: str) -> str:
-    body = body.replace("\\xspace}", "}")  # inside a group it does nothing
+    body = spell_out(body.replace("\\xspace}", "}"))  # inside a group it does nothing
     return _OPERATOR.sub(r"\\operatorname{\1}", body) if "\\mathop" in body else body
 
 
@@ -139,30 +159,50 @@ def read_definitions(text: str) -> Definitions:
         control = _CONTROL_NAME.match(text, scan)
         if control is None:
             continue
-        name, command = control[1] or control[2], match["command"]
-        definition = _read_macro(text, command, control.end())
+        name, command, end = control[1] or control[2], match["command"], control.end()
+        if match["suffix"] and (suffix := _SUFFIX.match(text, end)):
+            name, end = name + suffix[1], suffix.end()
+        definition = read_macro(text, command, end)
         if definition is None:
             failures += 1
             definitions.problems.setdefault(name, "its definition never ends")
             continue
         macro, scan = definition
-        problem = "" if macro else "its arguments are of an unknown kind"
         if command == "DeclareMathOperator" and macro is not None:
             macro = Macro(f"\\operatorname{match['star']}{{{macro.body}}}")
         definitions.spans.append((begin, scan))
-        if name in PROTECTED or not name[0].isalpha():
+        if name.rstrip("*") in PROTECTED or not name[0].isalpha():
             continue
-        if macro is not None and _COMPUTES.search(macro.body):
-            macro, problem = None, "it computes"
-        elif macro is not None and _DRAWS.search(macro.body):
-            macro, problem = None, "it draws a symbol"
-        if problem:
+        problem = _problem_of(macro)
+        if problem == "it defines" and macro is not None:
+            definitions.setters[name] = macro
+        elif problem:
             definitions.problems.setdefault(name, problem)
-        definitions.entries.append((begin, name, macro, command.startswith(("provide", "Provide"))))
+        definitions.entries.append((begin, name, None if problem else macro, command[0] in "pP"))
     return definitions
 
 
-def _read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] | None:
+def _problem_of(macro: Macro | None) -> str:
+    """Why a macro cannot be expanded where it is called."""
+    if macro is None:
+        return "its arguments are of an unknown kind"
+    if not macro.takes_arguments and (ahead := _LOOKS_AHEAD.match(macro.body)) and _branches(macro.body, ahead.end()):
+        return ""
+    body = CONDITION.sub("", macro.body) if "\\if" in macro.body else macro.body
+    if _COMPUTES.search(body):
+        return "it computes"
+    if _ASSIGNS.search(body):
+        return "it defines"
+    return "it draws a symbol" if _DRAWS.search(body) else ""
+
+
+def _branches(text: str, at: int) -> list[str]:
+    """The two arguments after `at`, if there are no others."""
+    values, end = read_values(text, at, (("m", ""),) * 2, _BODY_REACH)
+    return [] if len(values) < 2 or text[end:].strip() else values
+
+
+def read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] | None:
     """The macro whose name ends at `end`, and the offset after its definition; None where that never ends.
 
     The macro is None where its arguments are of an unknown kind.
@@ -171,69 +211,54 @@ def _read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] |
         target = _LET.match(text, end)
         return (Macro(target[1]), target.end()) if target else None
     if command == "DeclarePairedDelimiter":  # \name{...}, \name*{...} and \name[\big]{...}
-        left = _argument(text, end)
-        right = _argument(text, left[1]) if left else None
-        return (Macro(f"{left[0]} #2 {right[0]}", 2, "", star=True), right[1]) if left and right else None
+        left = read_token(text, end, _BODY_REACH)
+        right = read_token(text, left[1], _BODY_REACH) if left else None
+        forms = (("t*", ""), ("o", ""), ("m", ""))
+        return (Macro(f"{left[0]} #3 {right[0]}", forms), right[1]) if left and right else None
     if command.endswith("DocumentCommand"):
         spec = read_argument(text, end)
         body = read_argument(text, spec[1]) if spec else None
-        return (_document_command(spec[0], _simplify(body[0])), body[1]) if spec and body else None
-    count = 0
-    default: str | None = None
+        if spec is None or body is None:
+            return None
+        specified = read_specification(spec[0])
+        return (Macro(_simplify(body[0]), specified) if specified is not None else None), body[1]
+    arguments: tuple[Argument, ...] = ()
     template: tuple[str, ...] = ()
     if command.endswith("def"):
         signature = text[end : skip(_PARAMETERS, text, end)]
-        count = len(re.findall(r"#\d", signature))
-        simple = re.sub(r"\s", "", signature) == "".join(f"#{n + 1}" for n in range(count))
+        arguments = (("m", ""),) * len(re.findall(r"#\d", signature))
+        simple = re.sub(r"\s", "", signature) == "".join(f"#{n + 1}" for n in range(len(arguments)))
         template = () if simple else tuple(re.split(r"#\d", signature))
         body = read_argument(text, end + len(signature))
     else:
-        if arguments := _COUNT.match(text, end):
-            count, end = int(arguments[1]), arguments.end()
-            if text.startswith("[", skip_blanks(text, end)):
-                optional = read_optional(text, end)
-                if optional is None:
-                    return None
-                default, end = optional
-        body = _argument(text, end)
-    return (Macro(_simplify(body[0]), count, default, template), body[1]) if body else None
+        arguments, end, is_closed = _counted_arguments(text, end)
+        body = read_token(text, end, _BODY_REACH) if is_closed else None
+    return (Macro(_simplify(body[0]), arguments, template), body[1]) if body else None
+
+
+def _counted_arguments(text: str, at: int) -> tuple[tuple[Argument, ...], int, bool]:
+    """The arguments that `[2][default]` declares, the offset after it, and whether its bracket is closed."""
+    count = _COUNT.match(text, at)
+    if count is None:
+        return (), at, True
+    arguments: tuple[Argument, ...] = (("m", ""),) * int(count[1])
+    if not text.startswith("[", skip_blanks(text, count.end())):
+        return arguments, count.end(), True
+    default = read_optional(text, count.end())
+    return ((("o", default[0]), *arguments[1:]), default[1], True) if default else (arguments, count.end(), False)
 
 
 class Opening(NamedTuple):
     r"""What an environment puts at its beginning, with the arguments of its `\begin`."""
 
     text: str
-    arguments: tuple[tuple[str, str], ...] = ()  # type as in xparse (m, o, g, t* or d()), default
+    arguments: tuple[Argument, ...] = ()
 
 
-NO_VALUE = "-NoValue-"  # an optional argument without default that is not given
 _ENVIRONMENT = re.compile(
     r"\\(?:(?P<plain>(?:(?:re)?new|provide)environment\*?)|(?P<xparse>(?:New|Renew|Provide|Declare)DocumentEnvironment)"
     r"|(?P<box>(?:re)?newtcolorbox|newtcbox)|(?P<xparsebox>(?:New|Renew|Provide|Declare)TColorBox))(?![a-zA-Z])"
 )
-_XPARSE_ARGUMENT = re.compile(
-    r"(?:[+!]|>\s*\{[^{}]*\}|\s)*+(?:(?P<delimited>[dDrR])\s*(?P<delimiters>\S\s*\S)|t\s*(?P<token>\S)|(?P<simple>[a-zA-Z]))"
-    r"(?:\s*\{(?P<default>[^{}]*)\})?"
-)
-
-
-def _xparse_arguments(spec: str) -> tuple[tuple[str, str], ...]:
-    """The arguments of a specification; none where it has embellishments or other rare ones."""
-    arguments = []
-    for match in _XPARSE_ARGUMENT.finditer(spec):
-        kind = match["simple"] or match["delimited"] or "t"
-        default = (match["default"] or "") if kind.isupper() else NO_VALUE
-        if match["delimited"]:
-            arguments.append(("d" + "".join(match["delimiters"].split()), default))
-        elif kind in "oOgG":
-            arguments.append((kind.lower(), default))
-        elif kind in "ts":
-            arguments.append(("t" + (match["token"] or "*"), ""))
-        elif kind == "m":
-            arguments.append((kind, ""))
-        elif kind != "b":  # the body is not an argument of \begin
-            return ()
-    return tuple(arguments[:9])
 
 
 def read_environments(text: str) -> tuple[dict[str, Opening], list[tuple[int, int]]]:
@@ -252,22 +277,15 @@ def read_environments(text: str) -> tuple[dict[str, Opening], list[tuple[int, in
         name = read_argument(text, end, SHORT)
         if name is None:
             continue
-        end = name[1]
-        arguments: tuple[tuple[str, str], ...] = ()
         if match.lastgroup in ("xparse", "xparsebox"):
-            spec = read_argument(text, end, SHORT)
-            arguments, end = (_xparse_arguments(spec[0]), spec[1]) if spec else ((), end)
+            spec = read_argument(text, name[1], SHORT)
+            arguments, end = (read_specification(spec[0]) or (), spec[1]) if spec else ((), name[1])
         else:
-            count = _COUNT.match(text, end)
-            default = read_optional(text, count.end()) if count else None
-            if count:
-                end = default[1] if default else count.end()
-                arguments = (("m", ""),) * int(count[1])
-                arguments = (("o", default[0]), *arguments[1:]) if default else arguments
+            arguments, end, _ = _counted_arguments(text, name[1])
         opening = read_argument(text, end)
         closing = read_argument(text, opening[1]) if opening and not is_box else opening
         if opening is not None and closing is not None:
-            content = f"\\begin{{tcolorbox}}[{opening[0]}]" if is_box else opening[0]
+            content = f"\\begin{{tcolorbox}}[{opening[0]}]" if is_box else spell_out(opening[0])
             openings[name[0].strip()] = Opening(content, arguments)
             spans.append((match.start(), closing[1]))
         else:
@@ -275,29 +293,24 @@ def read_environments(text: str) -> tuple[dict[str, Opening], list[tuple[int, in
     return openings, spans
 
 
-def _arguments(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None:
-    """The arguments of a call whose name ends at `at`, and the offset after them."""
-    values: list[str] = []
-    if macro.star and text[at : at + 1] == "*":
-        at += 1
-    delimiters = macro.template[1:] or ("",) * macro.arguments
-    if macro.template:
-        lead = macro.template[0]
-        if not lead[:1].isspace():
-            at = skip_blanks(text, at)
-        if not text.startswith(lead, at):
-            return None
-        at += len(lead)
-    elif macro.default is not None:
-        value, at = read_optional(text, at) or (macro.default, at)
-        values.append(value)
-        delimiters = delimiters[1:]
+def read_call(macro: Macro, text: str, at: int) -> tuple[list[str], int] | None:
+    """The arguments of a call whose name ends at `at`, and the offset after them; None where one is missing."""
+    if not macro.template:
+        values, end = read_values(text, at, macro.arguments, _REACH)
+        return (values, end) if len(values) == len(macro.arguments) else None
+    lead, *delimiters = macro.template
+    if not lead[:1].isspace():
+        at = skip_blanks(text, at)
+    if not text.startswith(lead, at):
+        return None
+    at += len(lead)
+    values = []
     for delimiter in delimiters:
         if delimiter.strip():
             end = text.find(delimiter, at, at + _REACH)
             argument = (text[at:end], end + len(delimiter)) if end >= 0 else None
         else:
-            argument = _argument(text, at, _REACH)
+            argument = read_token(text, at, _REACH)
         if argument is None:
             return None
         values.append(argument[0])
@@ -315,78 +328,160 @@ def _join(pieces: Iterable[str]) -> str:
     return "".join(joined)
 
 
-def _substitute(body: str, values: Sequence[str]) -> str:
-    """The body of a macro with its arguments inserted."""
-    parts = re.split(r"#([1-9])", body)
-    parts[1::2] = (values[int(n) - 1] if int(n) <= len(values) else "" for n in parts[1::2])
-    return _join(parts)
+_PARAMETER = re.compile(r"##|#([1-9])")
+
+
+def substitute(macro: Macro, values: Sequence[str]) -> str:
+    """The body of a macro with its arguments inserted, and the branches for them chosen."""
+    pieces: list[str] = []
+    at = 0
+    for parameter in _PARAMETER.finditer(macro.body):
+        number = parameter[1]
+        value = "#" if number is None else values[int(number) - 1] if int(number) <= len(values) else ""
+        pieces += (macro.body[at : parameter.start()], value)
+        at = parameter.end()
+    body = _join((*pieces, macro.body[at:]))
+    if CONDITION.search(macro.body):
+        body = choose(body)
+    return body.replace(NO_VALUE, "") if NO_VALUE in body else body
 
 
 class _Expansion:
-    def __init__(self, macros: Mapping[str, Macro], problems: dict[str, str]) -> None:
+    def __init__(
+        self, macros: Mapping[str, Macro], problems: dict[str, str], changes: Sequence[tuple[int, Mapping[str, Macro]]]
+    ) -> None:
         self.macros = macros
+        self.changes = list(reversed(changes))
         self.problems = problems
         self.growth_left = _GROWTH
         self.expansions_left = _EXPANSIONS
         self.active: list[str] = []
+        self.problem = ""  # of the call that failed last
 
-    def run(self, text: str) -> str:
+    def run(self, text: str, *, outermost: bool = False) -> str:
+        """The text with its calls expanded."""
+        output, tail = self.split(text, outermost=outermost)
+        if tail:
+            self.problems.setdefault(tail[1:].split("{")[0], _MISSING)
+        return _join((output, tail))
+
+    def split(self, text: str, *, outermost: bool = False) -> tuple[str, str]:
+        """The text with its calls expanded, and apart a call at its end whose arguments are not there."""
         pieces: list[str] = []
         position = 0
         for match in WORD.finditer(text):
             begin, end = match.span()
+            if begin < position:
+                continue
+            while outermost and self.changes and self.changes[-1][0] <= begin:
+                self.macros = self.changes.pop()[1]
             name = match[1]
             macro = self.macros.get(name)
-            if macro is None or begin < position:
+            if text[end : end + 1] == "*" and name + "*" in self.macros:
+                name, end = name + "*", end + 1
+                macro = self.macros[name]
+            if macro is None:
                 continue
-            if name in self.active or len(self.active) >= _DEPTH:
-                self.problems.setdefault(name, "it calls itself")
+            if macro is _XSPACE:
+                if end < len(text) or not self.active:  # else the caller decides
+                    start, position = position, skip_blanks(text, end)
+                    pieces += (text[start:begin], _space_before(text, position))
                 continue
-            if self.expansions_left <= 0 or self.growth_left <= 0:
-                self.problems.setdefault(name, "it grows past the limit")
+            expansion = self.call(name, macro, text, end)
+            if expansion is None:
+                if self.problem == _MISSING and self.active and len(text) - begin < _TAIL:
+                    return _join((*pieces, text[position:begin])), text[begin:]
+                self.problems.setdefault(name, self.problem)
                 continue
-            self.expansions_left -= 1
-            if macro.arguments or macro.template or macro.star:
-                call = _arguments(macro, text, end)
-                if call is None:
-                    self.problems.setdefault(name, "its arguments could not be found")
-                    self.expansions_left -= 100  # the search for them may have been long
-                    continue
-                values, end = call
-                # An argument that calls an active macro is expanded first: that is no recursion.
-                active = {name, *self.active}
-                values = [self.run(v) if not active.isdisjoint(WORD.findall(v)) else v for v in values]
-                body = _substitute(macro.body, values)
-            else:
-                body = macro.body
-                while end < len(text) and text[end] in " \t":  # TeX ignores blanks after a control word
-                    end += 1
-            self.growth_left -= len(body)
-            if self.growth_left <= 0:
-                self.problems.setdefault(name, "it grows past the limit")
-                continue
-            if "\\" in body:
-                self.active.append(name)
-                body = self.run(body)
-                self.active.pop()
+            body, end, tail = expansion
             if body.endswith("\\xspace") and end < len(text):  # else the caller decides
-                body = body[:-7] + ("" if text[end : end + 1] in ".,;:!?)'-/~}" else " ")
+                body = body[:-7] + _space_before(text, end)
             pieces += (text[position:begin], body)
             position = end
-        if not pieces:
-            return text
-        pieces.append(text[position:])
-        return _join(pieces)
+            if tail:
+                return _join(pieces), tail
+        return _join((*pieces, text[position:])) if pieces else text, ""
+
+    def call(self, name: str, macro: Macro, text: str, end: int) -> tuple[str, int, str] | None:
+        """What a call whose name ends at `end` stands for, the offset after it, and a call that needs more text.
+
+        None where it stays as it is.
+        """
+        if name in self.active or len(self.active) >= _DEPTH:
+            self.problem = "it calls itself"
+            return None
+        if self.expansions_left <= 0 or self.growth_left <= 0:
+            self.problem = "it grows past the limit"
+            return None
+        self.expansions_left -= 1
+        if macro.takes_arguments:
+            arguments = read_call(macro, text, end)
+            if arguments is None:
+                self.problem = _MISSING
+                self.expansions_left -= 100  # the search for them may have been long
+                return None
+            values, end = arguments
+            # An argument that calls an active macro is expanded first: that is no recursion.
+            active = {name, *self.active}
+            values = [self.run(v) if not active.isdisjoint(WORD.findall(v)) else v for v in values]
+            body = substitute(macro, values)
+        else:
+            body = macro.body
+            while end < len(text) and text[end] in " \t":  # TeX ignores blanks after a control word
+                end += 1
+            if ahead := _LOOKS_AHEAD.match(body) if "\\@if" in body[:20] else None:
+                if end == len(text) and self.active:
+                    self.problem = _MISSING
+                    return None
+                wanted = ahead[1] or "*"
+                present = text.startswith(wanted, skip_blanks(text, end))
+                body = _branches(body, ahead.end())[not present]
+                end += present and not ahead[1]
+        self.growth_left -= len(body)
+        if self.growth_left <= 0:
+            self.problem = "it grows past the limit"
+            return None
+        if "\\" not in body:
+            return body, end, ""
+        self.active.append(name)
+        body, tail = self.split(body)
+        rest = text[end : end + _REACH] if tail else ""
+        if rest.strip():
+            word = WORD.match(tail)
+            assert word is not None  # a tail begins with its name
+            expansion = self.call(word[1], self.macros[word[1]], tail + rest, word.end())
+            if expansion is None:
+                self.problems.setdefault(word[1], self.problem)
+                body, tail = _join((body, tail)), ""
+            else:
+                end += max(0, expansion[1] - len(tail))
+                body, tail = _join((body, expansion[0])), expansion[2]
+        self.active.pop()
+        return body, end, tail
 
 
-def expand(text: str, macros: Mapping[str, Macro], problems: dict[str, str] | None = None) -> str:
+_MISSING = "its arguments could not be found"
+
+
+def _space_before(text: str, at: int) -> str:
+    r"""The blank that `\xspace` leaves."""
+    return "" if text[at : at + 1] in ".,;:!?)'-/~}$" else " "
+
+
+def expand(
+    text: str,
+    macros: Mapping[str, Macro],
+    problems: dict[str, str] | None = None,
+    changes: Sequence[tuple[int, Mapping[str, Macro]]] = (),
+) -> str:
     """A text with all calls of `macros` expanded; the names of those that cannot be go into `problems`.
 
-    The result has at most 200,000 characters more than the text.
+    `changes` are other macros, each with the offset from which on they count. The result has at most 200,000
+    characters more than the text.
     """
     if not macros or "\\" not in text:
         return text
-    return _Expansion(macros, {} if problems is None else problems).run(text)
+    return _Expansion(macros, {} if problems is None else problems, changes).run(text, outermost=True)
 
 
 _CARRIES = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:sub)*section(?![a-zA-Z])|\\label\s*\{")

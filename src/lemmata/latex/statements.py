@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from lemmata.latex.arguments import NO_VALUE, choose, read_values
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, referred_labels
-from lemmata.latex.expand import NO_VALUE
 from lemmata.latex.kinds import Kind, kind_of
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
 
@@ -107,38 +107,10 @@ class _Head(NamedTuple):
 _LONGEST_OPENED = 8_000  # characters of an opening with its arguments inserted
 _ARGUMENT = re.compile(r"#([1-9])")
 _LABEL = re.compile(r"\\label\s*\{([^{}]*)\}")
-_CONDITION = re.compile(
-    r"\\(?:(?P<test>If(?:No)?Value|IfBoolean|IfBlank)(?P<branches>TF|T|F)|(?P<blank>ifblank|ifstrempty|notblank))"
-    r"(?![a-zA-Z])"
-)
 
 
 def _labels_in(text: str) -> list[str]:
     return [" ".join(label.split()) for label in _LABEL.findall(text) if label.strip()] if "\\label" in text else []
-
-
-def _choose(text: str) -> str:
-    r"""The opening of an environment with the branches for its arguments chosen (`\IfNoValueTF`, `\ifblank`)."""
-    for _ in range(10):
-        condition = _CONDITION.search(text)
-        if condition is None:
-            break
-        test, branches = condition["test"] or condition["blank"], condition["branches"] or "TF"
-        tested = read_argument(text, condition.end(), SHORT)
-        end = tested[1] if tested else condition.end()
-        chosen: dict[str, str] = {}
-        for branch in branches:
-            argument = read_argument(text, end, SHORT)
-            chosen[branch], end = argument or ("", end)
-        value = tested[0].strip() if tested else ""
-        holds = {
-            "IfNoValue": value == NO_VALUE,
-            "IfValue": value != NO_VALUE,
-            "IfBoolean": value == "*",
-            "notblank": bool(value),
-        }.get(test, not value)
-        text = text[: condition.start()] + chosen.get("T" if holds else "F", "") + text[end:]
-    return text
 
 
 _UNPROVED = frozenset(
@@ -261,9 +233,9 @@ class _Reader:
 
     def wrapped(self, text: str, at: int, kind: Kind, depth: int) -> _Head:
         """The head of an environment that opens another one or prints its own heading."""
-        values, at = self.values(text, at, kind.opening.arguments)
+        values, at = read_values(text, at, kind.opening.arguments, SHORT)
         opened = _ARGUMENT.sub(lambda m: values[int(m[1]) - 1] if int(m[1]) <= len(values) else "", kind.opening.text)
-        opened = _choose(opened)[:_LONGEST_OPENED]
+        opened = choose(opened)[:_LONGEST_OPENED]
         rest, note, labels, restated_by = opened, "", [], ""
         for begin in reversed(list(BEGIN.finditer(opened))):
             inner_kind = self.kinds.get(begin[1].strip())
@@ -286,42 +258,6 @@ class _Reader:
             printed = [value for value in values if value in shown and value not in unsaid and "=" not in value]
             note = ", ".join(value for value in printed if re.search(r"[^\W\d_]", value))  # else it is a number
         return _Head(kind.kind, note, labels, at, restated_by)
-
-    def values(self, text: str, at: int, arguments: Iterable[tuple[str, str]]) -> tuple[list[str], int]:
-        r"""The arguments of a `\begin`, up to the first that is missing, and the offset after them."""
-        values: list[str] = []
-        for kind, default in arguments:
-            if kind[0] == "t":
-                given = text.startswith(kind[1], at)
-                values.append("*" if given else "")  # any token counts as a star, see `_choose`
-                at += given
-                continue
-            if kind[0] == "d":
-                argument = self.delimited(text, at, *kind[1:])
-            else:
-                argument = read_optional(text, at) if kind == "o" else self.argument(at, text)
-            if argument is None and kind == "m":
-                break
-            value, at = argument or (default, at)
-            values.append(value)
-        return values, at
-
-    def delimited(self, text: str, at: int, opening: str, closing: str) -> tuple[str, int] | None:
-        """The text between two delimiters after `at`; those inside braces or nested pairs do not close it."""
-        begin = skip_blanks(text, at)
-        if not self.failures_left or not text.startswith(opening, begin):
-            return None
-        depth, braces = 1, 0
-        tokens = re.compile(rf"\\.|[{{}}]|{re.escape(closing)}|{re.escape(opening)}", re.S)
-        for token in tokens.finditer(text, begin + 1, begin + SHORT):
-            if token[0] in "{}":
-                braces += 1 if token[0] == "{" else -1
-            elif braces == 0 and len(token[0]) == 1:
-                depth += -1 if token[0] == closing else 1
-            if depth == 0:
-                return text[begin + 1 : token.start()], token.end()
-        self.failures_left -= 1
-        return None
 
     def open(
         self, name: str, kind: str, begin: int, content: int, note: str, label: str = "", restated_by: str = ""
