@@ -79,7 +79,7 @@ And now \fileref[sets][bas][sub]{thm} says the same for injective maps, in all t
          "lem:a", {"lem:a"}),
         (r"\newcommand\thmref[1]{Theorem~\ref{thm:#1}}\WithSuffix\newcommand\thmref*[1]{\ref{thm:#1}}",
          r"\begin{lemma}\label{thm:a} A.\end{lemma} See \thmref{a} or \thmref*{b} now.", "thm:a", {"thm:a", "thm:b"}),
-        ("", r"\begin{lemma}\label{a} A.\end{lemma} \Cref{a,b, c} and \hyperref[d]{the text}, \nameref{e}, \autoref{f}.",
+        ("", r"\begin{lemma}\label{a} A.\end{lemma} \Cref{a,b, c} and \hyperref[d]{text}, \nameref{e}, \autoref{f}.",
          "a", set("abcdef")),
     ],
 )  # fmt: skip
