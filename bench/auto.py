@@ -29,9 +29,11 @@ import numpy as np
 from bench.shared import EXAMPLE, ROOT, asked_task, generate_plant, plant_task, unpacked
 
 from lemmata.encode.load import is_static_encoder
-from lemmata.evaluate.evaluate import fusion_values, table_task
 from lemmata.evaluate.significance import bootstrap
+from lemmata.evaluate.task_search import TaskSearch
 from lemmata.evaluate.tasks import Task, restricted, task_from
+from lemmata.evaluate.tuning import fusion_values
+from lemmata.evaluate.workspace_tasks import table_task
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
 from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, default_fusion, fit_fusion
@@ -126,7 +128,7 @@ def systems_of(project: Project, task: Task, fewer: int = 0) -> Measured:
     """Everything with the encoder of the workspace, in which nothing is fitted."""
     with contextlib.closing(Retriever(project)) as retriever:
         passages = len(retriever.corpus)
-        values, graph = fusion_values(retriever, task, GRADED.get(task.name, "MRR@10"), lambda *_: None)
+        values, graph = fusion_values(TaskSearch(retriever, task), GRADED.get(task.name, "MRR@10"))
         default, static = retriever.dense().fusion, is_static_encoder(retriever.vectors.encoder, project.models_folder)
     auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, default_fusion(static=static))
     plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}

@@ -24,10 +24,10 @@ import numpy as np
 from bench.shared import EXAMPLE, ROOT, asked_task, generate_plant, plant_task, write_json
 
 from lemmata.corpus.corpus import Corpus
-from lemmata.evaluate.evaluate import table_task
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import Floats64, bootstrap
 from lemmata.evaluate.tasks import Task, held_out, references_task, task_from
+from lemmata.evaluate.workspace_tasks import table_task
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
 from lemmata.search import lexical

@@ -29,9 +29,10 @@ from bench.metric import FROM_QUERY, SEEDS, WEIGHTS, walked_vectors
 from bench.shared import sorted_edges
 
 from lemmata.core.types import Edge, Floats, Integers
-from lemmata.evaluate.evaluate import fusion_values
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import bootstrap, compare
+from lemmata.evaluate.task_search import TaskSearch
+from lemmata.evaluate.tuning import fusion_values
 from lemmata.graph.attention import incoming
 from lemmata.graph.diffusion import NEAREST, Links, spread, start_weights
 from lemmata.graph.embed import EmbedOptions, split_edges, train_embedding
@@ -213,8 +214,7 @@ class Bench:
         """As `lemmata evaluate --tune` fits it, cross-fitted; without `links`, words and vectors only."""
         self.retriever.dense(ENCODERS[0]).metric = metric
         of = {
-            m: fusion_values(self.retriever, self.task, m, lambda *_: None, encoder=ENCODERS[0])
-            for m in map(str, MEASURES)
+            m: fusion_values(TaskSearch(self.retriever, self.task), m, encoder=ENCODERS[0]) for m in map(str, MEASURES)
         }
         measured, graph = of[CHOSEN_BY][0], of[CHOSEN_BY][1] and links
 

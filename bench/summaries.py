@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 from bench.shared import EXAMPLE, ROOT, asked_task, unpacked
 
-from lemmata.evaluate.evaluate import EvaluateOptions, table_task
+from lemmata.evaluate.evaluate import EvaluateOptions
 from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.evaluate.tasks import Task, task_from
+from lemmata.evaluate.workspace_tasks import table_task
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
 

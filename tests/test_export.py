@@ -14,8 +14,9 @@ from tests.make import lemmata, write
 
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.types import Document, Link, Passage
-from lemmata.evaluate.evaluate import EvaluateOptions, beir_task
+from lemmata.evaluate.evaluate import EvaluateOptions
 from lemmata.evaluate.tasks import task_from
+from lemmata.evaluate.workspace_tasks import beir_task
 from lemmata.ingest.beir import passage_record, read_corpus, read_judged, read_passages, write_beir
 from lemmata.project import Project
 

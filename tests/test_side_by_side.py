@@ -182,7 +182,7 @@ def test_a_typing_error_in_one_name_is_refused_before_another_is_encoded(project
 
 
 def test_the_fusion_is_tuned_for_the_encoder_that_is_named(project: Project, task: Task) -> None:
-    project.tune(task, encoder=MINI)
+    project.tune(task, f"auto:{MINI}")
     tuned, default = vector_set(project, MINI), vector_set(project)
     assert tuned is not None
     assert default is not None

@@ -16,9 +16,10 @@ from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.core.workspace import vector_set, write_manifest
 from lemmata.corpus.leakage import Example
-from lemmata.evaluate.evaluate import EvaluateOptions, beir_task, read_asked
+from lemmata.evaluate.evaluate import EvaluateOptions
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import task_from
+from lemmata.evaluate.workspace_tasks import beir_task, read_asked
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 
@@ -357,7 +358,7 @@ def test_weights_are_not_fitted_to_test_judgments(project: Project, tmp_path: Pa
 
 def test_weights_are_not_fitted_to_the_test_part(project: Project) -> None:
     task = replace(task_from("t", QUERIES, QRELS), part="test")
-    for tune in (project.tune, partial(project.tune_rerank, retriever="lexical+rerank")):
+    for tune in (project.tune, partial(project.tune, retriever="lexical+rerank")):
         with pytest.raises(LeakageError, match="--part validation"):
             tune(task)
 

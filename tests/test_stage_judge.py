@@ -15,9 +15,10 @@ from tests.make import lemmata
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats
-from lemmata.evaluate.evaluate import EvaluateOptions, beir_task
+from lemmata.evaluate.evaluate import EvaluateOptions
 from lemmata.evaluate.judge import PoolOptions, judge_queries, ruled
 from lemmata.evaluate.pooling import Thresholds
+from lemmata.evaluate.workspace_tasks import beir_task
 from lemmata.llm.endpoint import Limits
 from lemmata.mine.mine import mine_options
 from lemmata.project import Project

@@ -12,10 +12,12 @@ from typing import Any
 from lemmata.core.types import Progress
 from lemmata.core.workspace import Workspace, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, skips, sources
-from lemmata.evaluate.evaluate import corpus_task, evaluate, evaluate_options, tune, tune_rerank
+from lemmata.evaluate.evaluate import evaluate, evaluate_options
 from lemmata.evaluate.export import export_beir, export_corpus
 from lemmata.evaluate.judge import judge, preview_judged_queries
 from lemmata.evaluate.mteb import run_mteb
+from lemmata.evaluate.tuning import tune
+from lemmata.evaluate.workspace_tasks import corpus_task
 from lemmata.graph.build import build_graph, decide_merge, export_graph, import_graph, merges, remove_import
 from lemmata.graph.extract import extract_graph, preview_extraction
 from lemmata.ingest.ingest import ingest, remove
@@ -142,7 +144,6 @@ class Project(Workspace):
     evaluate_options = evaluate_options
     evaluate = evaluate
     tune = tune
-    tune_rerank = tune_rerank
     preview_judged_queries = preview_judged_queries
     judge = judge
     mteb = run_mteb

@@ -24,11 +24,13 @@ from lemmata.corpus.leakage import Example
 from lemmata.corpus.split import Keys, id_keys
 from lemmata.encode.load import AUTO, encoder_kind, model_folder
 from lemmata.evaluate.charts import signed
-from lemmata.evaluate.evaluate import TASKS, EvaluateOptions, beir_task, corpus_task, evaluate, tune
+from lemmata.evaluate.evaluate import EvaluateOptions, evaluate
 from lemmata.evaluate.measures import parse_measure
 from lemmata.evaluate.report import Report, as_html, as_json
 from lemmata.evaluate.significance import Floats64, bootstrap, compare
 from lemmata.evaluate.tasks import Task
+from lemmata.evaluate.tuning import tune
+from lemmata.evaluate.workspace_tasks import TASKS, beir_task, corpus_task
 from lemmata.graph.build import build_graph
 from lemmata.graph.extract import extract_graph
 from lemmata.ingest.beir import read_judged
@@ -484,7 +486,7 @@ class _Run:
         if task is None:
             return False
         vectors = vector_set(self.workspace, name)
-        fit = partial(tune, task=task, measure=measure, encoder=name)
+        fit = partial(tune, task=task, measure=measure, retriever=f"auto:{name}")
         inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
         self.stage(f"tune {name}", inputs, fit, vectors.fusion if vectors else None)
         return True

@@ -148,17 +148,18 @@ def evaluate(
 
 def _tune(workspace: Workspace, task: Task, names: list[str], fit: dict[str, Any]) -> None:
     """Fit the weights of the rerankers among the retrievers, or else of the fusion of their encoder."""
-    from lemmata.evaluate.evaluate import tune, tune_rerank
+    from lemmata.evaluate.tuning import tune
 
-    if reranking := [name for name in names if "+rerank" in name]:
-        with showing_progress(workspace):
-            weights = [tune_rerank(workspace, task, name, **fit) for name in reranking]
-        print_report(weights, _print_weights)
-        return
-    encoder = _tuned_encoder(names)
+    reranking = [name for name in names if "+rerank" in name]
+    encoder = "" if reranking else _tuned_encoder(names)
     with showing_progress(workspace):
-        result = tune(workspace, task, encoder=encoder, **fit)
-    print_report(result, lambda _: _print_tuned(result, fit["measure"]))
+        results = [
+            tune(workspace, task, name, **fit) for name in reranking or [f"auto:{encoder}" if encoder else "auto"]
+        ]
+    if reranking:
+        print_report(results, _print_weights)
+    else:
+        print_report(results[0], lambda result: _print_tuned(result, fit["measure"]))
 
 
 def _print_tuned(result: dict[str, Any], measure: str) -> None:
@@ -196,7 +197,7 @@ def _names(text: str) -> list[str]:
 
 def _check_tuned(named: list[str], beir: Path | None, ignored: dict[str, Any]) -> None:
     """Refuse options that --tune would ignore, and test judgments."""
-    from lemmata.evaluate.evaluate import judgments_of
+    from lemmata.evaluate.workspace_tasks import judgments_of
     from lemmata.search.retriever import parse_retriever
 
     if beir is not None and judgments_of(beir)[1] == "test":
@@ -245,8 +246,8 @@ def chosen_task(
     """The task that the options of a command describe: made from the corpus, or from files."""
     import numpy as np
 
-    from lemmata.evaluate.evaluate import beir_task, corpus_task, read_asked, table_task
     from lemmata.evaluate.tasks import sampled, task_from
+    from lemmata.evaluate.workspace_tasks import beir_task, corpus_task, read_asked, table_task
     from lemmata.ingest.beir import check_judgments, read_qrels, read_queries
 
     if sum((bool(queries or qrels), beir is not None, bool(name))) != 1:

@@ -26,9 +26,9 @@ from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import Keys, id_keys
 from lemmata.corpus.trained import Trained, write_trained
 from lemmata.corpus.training_files import read_batches, set_file, split_key, text_columns
-from lemmata.evaluate.evaluate import TASKS, corpus_task, read_asked, table_task
 from lemmata.evaluate.measures import judged
 from lemmata.evaluate.tasks import Task, restricted, task_from
+from lemmata.evaluate.workspace_tasks import TASKS, corpus_task, read_asked, table_task
 from lemmata.ingest.beir import read_judged, read_passages
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.mine.training_sets import check_sets, trainable_sets

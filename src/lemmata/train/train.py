@@ -39,8 +39,9 @@ from lemmata.encode.static import (
     static_sha256,
     write_static,
 )
-from lemmata.evaluate.evaluate import TASKS, tune_rerank
 from lemmata.evaluate.tasks import Task, restricted
+from lemmata.evaluate.tuning import tune
+from lemmata.evaluate.workspace_tasks import TASKS
 from lemmata.mine.material import training_view
 from lemmata.mine.training_sets import older_sources, trainable_sets
 from lemmata.search.index import packaged_encoder
@@ -672,7 +673,7 @@ def _weigh(workspace: Workspace, folder: Path, task: Task) -> dict[str, Any]:
     if not few.queries:
         return {"weight": None}
     try:
-        return {"weight": tune_rerank(workspace, few, f"auto+rerank{RERANKED}:{model}")}
+        return {"weight": tune(workspace, few, f"auto+rerank{RERANKED}:{model}")}
     except LemmataError as error:
         return {"weight": None, "not_weighed": str(error)}
 

@@ -19,9 +19,9 @@ from lemmata.core.files import writing
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.split import Keys
 from lemmata.evaluate.charts import signed
-from lemmata.evaluate.evaluate import TASKS, corpus_task
 from lemmata.evaluate.significance import Floats64
 from lemmata.evaluate.tasks import Task, restricted, sampled
+from lemmata.evaluate.workspace_tasks import TASKS, corpus_task
 from lemmata.train.prepare import new_queries
 
 FEWEST = 10  # queries of each kind, below which nothing can be said

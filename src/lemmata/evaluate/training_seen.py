@@ -1,0 +1,119 @@
+"""What training has seen of a task: queries that models know from another split, leaks, seen and unseen documents."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from lemmata.core.errors import LeakageError
+from lemmata.core.types import Mask, Passage
+from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.leakage import Example, audit, examples, normalise
+from lemmata.corpus.split import Keys, id_keys
+from lemmata.corpus.trained import read_trained
+from lemmata.corpus.training_files import split_key
+from lemmata.encode.load import model_folder
+from lemmata.evaluate.task_search import Parsed
+from lemmata.evaluate.tasks import Task
+from lemmata.search.retriever import Retriever, split_reranker
+
+
+def known_queries(
+    retriever: Retriever, task: Task, parsed: Mapping[str, Parsed], encoder: str
+) -> tuple[dict[str, int], list[str]]:
+    """Queries of a part that encoders and rerankers know from another split: the most of an encoder, and warnings."""
+    known: dict[str, int] = {}
+    warnings: list[str] = []
+    if not task.part:
+        return known, warnings
+    for name in dict.fromkeys(filter(None, (encoder, *(named for _, named in parsed.values())))):
+        counts, about_encoder = _trained_on(retriever.workspace, retriever.corpus, task, name)
+        known = {what: max(count, known.get(what, 0)) for what, count in counts.items()} or known
+        warnings += about_encoder
+    rerankers = (split_reranker(name) for name in parsed)
+    for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
+        warnings += _trained_on(retriever.workspace, retriever.corpus, task, model)[1]
+    return known, warnings
+
+
+def _trained_on(workspace: Workspace, corpus: Corpus, task: Task, encoder: str) -> tuple[dict[str, int], list[str]]:
+    """Queries of a part that the encoder knows from its training under another split, counted, and the warning."""
+    folder = model_folder(encoder, workspace.models_folder)
+    split = split_key(workspace)
+    corpus_keys = id_keys(corpus.ids())
+    others = [
+        record
+        for record in read_trained(folder)
+        # a set of another workspace has its own split; ids in common are no reason to warn
+        if record.split != split and 2 * int(np.isin(record.passages, corpus_keys).sum()) > len(record.passages)
+    ]
+    if not others:
+        model = folder.parent if folder.name == "onnx" else folder
+        trained_under = str((read_manifest(model / "manifest.json") or {}).get("split", split))
+        if trained_under == split or read_trained(folder):
+            return {}, []
+        warning = f"WARNING: {encoder} was trained under another split, and it is not recorded on what: train it again"
+        return {}, [warning]
+    trained = _among(corpus.ids(), [record.passages for record in others])
+    texts = {query: normalise(task.queries[query]) for query in task.qrels}
+    asked = _among(list(texts.values()), [record.queries for record in others])
+    counts = {
+        "queries": sum(texts[query] in asked or task.itself.get(query) in trained for query in task.qrels),
+        "answers": sum(any(name in trained for name in relevant) for relevant in task.relevant()),
+    }
+    seeds = ", ".join(sorted({str(record.seed) for record in others}))
+    how = f"{encoder} was trained under another split (seed {seeds})"
+    if not any(counts.values()):
+        return counts, [f"{how}, but on none of these queries and on none of their answers"]
+    warning = (
+        f"WARNING: {how}: of {len(task.qrels)} queries it was trained on {counts['queries']} themselves, and on answers"
+        f" of {counts['answers']}; the figures may be too good"
+    )
+    return counts, [warning]
+
+
+def _among(names: Sequence[str], keys: Sequence[Keys]) -> set[str]:
+    """Those of the names whose hashes are known."""
+    known = np.isin(id_keys(names), np.concatenate(keys))
+    return {names[place] for place in np.flatnonzero(known).tolist()}
+
+
+def _passage(corpus: Corpus, identity: str) -> Passage | None:
+    """A passage by its id; None where it is not in the corpus."""
+    with contextlib.suppress(KeyError):
+        return corpus[corpus.row(identity)]
+    return None
+
+
+def audit_task(corpus: Corpus, task: Task, train: Sequence[Example], allow_leakage: bool) -> list[str]:
+    def text(identity: str) -> str:
+        # of a missing passage only its id is known; empty texts would be near-duplicates
+        passage = _passage(corpus, identity)
+        return passage.bare_text if passage else identity
+
+    def neighbours(identity: str) -> list[str]:
+        passage = _passage(corpus, identity)
+        if passage is None:
+            return []
+        targets = [link.target for link in passage.links if link.target]
+        return targets + [source for source, _ in corpus.referring(identity)]
+
+    result = audit(train, examples(task.queries, task.qrels), text=text, neighbours=neighbours)
+    leaks = [offence for offence in result.offences if offence.kind != "neighbour"]
+    if leaks and not allow_leakage:
+        raise LeakageError(f"{result.sentence()}; --allow-leakage evaluates anyway and says so in the report")
+    return [("LEAKAGE ALLOWED: " if leaks else "") + result.sentence()]
+
+
+def seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> dict[str, Mask]:
+    """Queries by whether a document of their answers occurs in training; of a missing passage nobody saw another."""
+
+    def documents(identities: Iterable[str]) -> set[str]:
+        return {passage.document for identity in identities if (passage := _passage(corpus, identity))}
+
+    trained = documents(identity for example in train for identity in example.passages)
+    seen = np.array([not trained.isdisjoint(documents(relevant)) for relevant in task.relevant()], bool)
+    return {"seen": seen, "unseen": ~seen}
