@@ -39,17 +39,27 @@ class PaperState:
     structure: Structure
     options: PaperOptions
     skips: list[Skip]
+    text: str = ""  # of `flat`, with blanks in the place of drawings
     cited: list[str] = field(default_factory=list)
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
     headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
     targets: Mapping[str, Target] = field(default_factory=dict)  # of the labels
     taken: dict[str, int] = field(default_factory=dict)  # ids of passages, and how often each was wanted
 
+    def __post_init__(self) -> None:
+        pieces: list[str] = []
+        at = 0
+        for begin, end in self.structure.drawings:
+            pieces += (self.flat.text[at:begin], " " * (end - begin))
+            at = end
+        self.text = "".join((*pieces, self.flat.text[at:]))
+
     def skip(self, offset: int, cause: str) -> None:
         self.skips.append(Skip(*self.flat.place(offset), cause))
 
     def expand(self, begin: int, end: int) -> str:
-        return self.macros.expand(self.flat.text, begin, end)
+        """The source between two offsets without its drawings, with its macros expanded."""
+        return self.macros.expand(self.text, begin, end)
 
     def clean(self, source: str, relation: str, separator: str = "\n\n") -> tuple[Cleaned, list[Link]]:
         """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""

@@ -22,7 +22,7 @@ from lemmata.ingest.paper_state import PaperOptions, PaperState
 from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
 from lemmata.ingest.text import read_pdf
-from lemmata.latex.clean import join
+from lemmata.latex.clean import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.expand import (
     Definitions,
@@ -48,6 +48,7 @@ from lemmata.latex.source import Flat, decode, flatten, read_argument, write_out
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
 
+_LONGEST_TITLE = 200  # characters
 _SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".txt", "")
 
 
@@ -107,6 +108,8 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
     macros = paper.macros.at(statement.begin)
     note, note_links = paper.clean(expand(statement.note, macros), "refers_to")
     links += note_links
+    if len(note.text) > _LONGEST_TITLE or note.text.endswith("?"):  # the question of an example is no title
+        text, note = join((note, text), "\n\n"), Cleaned("", [])
     proofs = []
     for span, proof_note in zip(statement.proofs, statement.proof_notes, strict=True):
         _, note_links = paper.clean(expand(proof_note, macros), "proof_uses")
@@ -273,6 +276,9 @@ def read_paper(
         chunk_count += len(pdf.passages)
     for offset, problem in structure.problems:
         paper.skip(offset, problem)
+    if drawings := structure.drawings:
+        number = "1 drawing was" if len(drawings) == 1 else f"{len(drawings):,} drawings were"
+        paper.skip(drawings[0][0], f"{number} left out: their code is no text")
     unexpanded = {name: why for name, why in macros.problems.items() if flat.text.find(f"\\{name}", flat.body) >= 0}
     if unexpanded:
         record = replace(record, metadata={**record.metadata, "unexpanded": unexpanded})

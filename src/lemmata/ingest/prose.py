@@ -6,7 +6,7 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lemmata.core.types import Link, Passage
@@ -15,6 +15,7 @@ from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.clean import Cleaned, join, plain
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.sentences import chunks, join_tiny_sections
+from lemmata.latex.statements import innermost
 
 _PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -69,10 +70,12 @@ def _prose(paper: PaperState) -> Iterator[tuple[tuple[str, ...], str, list[tuple
         yield path, paper.section(path, offset) if path else "", spans
 
 
-def _paragraphs(paper: PaperState, begin: int, end: int) -> list[_Paragraph]:
-    """The paragraphs of a span that hold words or formulas."""
+def _paragraphs(paper: PaperState, begin: int, end: int, is_unbroken: Callable[[int], bool | None]) -> list[_Paragraph]:
+    """The paragraphs of a span that hold words or formulas; no empty line that `is_unbroken` ends one."""
     paragraphs = []
-    breaks = [match.span() for match in _PARAGRAPH_BREAK.finditer(paper.flat.text, begin, end)]
+    breaks = [
+        match.span() for match in _PARAGRAPH_BREAK.finditer(paper.text, begin, end) if not is_unbroken(match.start())
+    ]
     starts = [begin, *(high for _, high in breaks)]
     ends = [*(low for low, _ in breaks), end]
     for start, stop in zip(starts, ends, strict=True):
@@ -106,10 +109,11 @@ def _sections(paper: PaperState) -> list[_Section]:
     left_out: list[_Paragraph] = []
     repeated: list[_Paragraph] = []
     seen: set[tuple[str, tuple[Link, ...]]] = set()
+    is_unbroken = innermost((*span, True) for span in paper.structure.verbatim)
     for path, title, spans in _prose(paper):
         paragraphs: list[_Paragraph] = []
         for span in spans:
-            between = _paragraphs(paper, *span)
+            between = _paragraphs(paper, *span, is_unbroken)
             if paper.structure.statements and all(map(_only_connects, between)):
                 left_out += between
                 continue

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from lemmata.latex.source import VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
+from lemmata.latex.source import DRAWINGS, VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
 
 
 class Target(NamedTuple):
@@ -76,13 +76,13 @@ MATH = frozenset(
     """.split()
 )
 _WITH_ARGUMENT = frozenset("alignat alignat* xalignat xalignat* IEEEeqnarray IEEEeqnarray*".split())
-_DROPPED_ENVIRONMENTS = frozenset(
-    "tikzpicture picture pspicture asy filecontents filecontents* thebibliography bibdiv comment CCSXML".split()
-)
+_DROPPED_ENVIRONMENTS = DRAWINGS.union("filecontents filecontents* thebibliography bibdiv comment CCSXML".split())
 _ARGUMENTS_OF_BEGIN = {  # number of braced arguments after \begin{...}
-    "tabular": 1, "tabular*": 2, "tabularx": 2, "longtable": 1, "array": 1, "minipage": 1, "multicols": 1,
-    "wrapfigure": 2, "adjustwidth": 2, "list": 2, "thebibliography": 1, "spacing": 1, "textblock": 1,
-    "restatable": 2, "otherlanguage": 1, "adjustbox": 1, "subfigure": 1,
+    "tabular": 1, "tabular*": 2, "tabularx": 2, "tabulary": 2, "longtable": 1, "array": 1, "minipage": 1,
+    "multicols": 1, "multicols*": 1, "paracol": 1, "column": 1, "varwidth": 1, "changemargin": 2, "turn": 1,
+    "rotate": 1, "wrapfigure": 2, "wraptable": 2, "adjustwidth": 2, "adjustwidth*": 2, "list": 2,
+    "thebibliography": 1, "spacing": 1, "textblock": 1, "textblock*": 1, "restatable": 2, "otherlanguage": 1,
+    "otherlanguage*": 1, "adjustbox": 1, "subfigure": 1, "subtable": 1, "SCfigure": 0, "minted": 1,
 }  # fmt: skip
 _REFERENCE = frozenset(
     """
@@ -125,11 +125,14 @@ _DROPPED = {
         cline cmidrule PMlinkescapeword nobibliography shorttitle shortauthors authorrunning titlerunning
         received accepted published orcid journal pacs preprint keyword PACS MSC translator contrib
         pmcanonicalname pmcreated pmmodified pmtitle pmprivacy pmtype pmcomment pmrelated pmdefines pmkeywords
-        bibitem BibitemShut hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers
+        bibitem BibitemShut hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers tikzset
+        pgfplotsset psset pgfdeclarelayer pgfsetlayers usepgfplotslibrary usepgflibrary tikzexternalize asyinclude
+        tikzexternalsetprefix setbeamertemplate usetheme columnsep needspace Needspace
         """,
         2: """
         setlength addtolength setcounter addtocounter newtheorem pmowner pmmodifier pmrecord pmauthor pmsynonym
-        pmclassification rule fontsize addcontentsline markboth newdimen settowidth hypertarget
+        pmclassification rule fontsize addcontentsline markboth newdimen settowidth hypertarget pgfmathsetmacro
+        pgfmathsetlength pgfmathtruncatemacro pgfplotstableread
         """,
         3: "declaretheorem addtocontents",
     }.items()
@@ -144,6 +147,7 @@ _WITH_OPTION = frozenset(  # of those without arguments
 _SKIPS_FIRST = frozenset(
     """
     textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
+    captionof
     """.split()
 )
 _SKIPS_SECOND = frozenset("texorpdfstring PMlinkname PMlinkid PMlinktofile PMlinkexternal".split())
@@ -205,6 +209,8 @@ _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
 _DOLLARS = re.compile(r"\\*\$")
 _DEPTH = 20  # of arguments that are cleaned separately
 _BREAK = re.compile(r"\n[ \t]*\n")
+_OVERLAY = re.compile(r"<[\d+\-,.|@:a-z ]{1,40}>")  # of beamer: \item<2->
+_LONGEST_INLINE_DRAWING = 2_000  # characters
 
 
 def _balanced(content: str) -> str:
@@ -480,6 +486,8 @@ class _Cleaner:
     def word(self, name: str, begin: int, end: int) -> int:
         """Handle the command `name`; returns the offset after it and after what belongs to it."""
         text = self.text
+        if text[end : end + 1] == "<":
+            end = skip(_OVERLAY, text, end)
         if name in _REFERENCE or name in _CITATION:
             return self.link(name, end)
         count = _DROPPED.get(name)
@@ -501,6 +509,8 @@ class _Cleaner:
             return self.wrap(end, "\n\n", "\n\n" if name != "paragraph" else " ")
         if name in ("verb", "lstinline"):
             return self.verbatim(end)
+        if name == "tikz":
+            return self.inline_drawing(end)
         if name in ("url", "path", "ensuremath"):
             group = self.group(end)
             if group is None:
@@ -516,6 +526,14 @@ class _Cleaner:
             return self.skip_second(name, end)
         # unknown: the text of its braced arguments stays
         return self.swallow(self.skip_arguments(end, text[end : end + 1] == "["))
+
+    def inline_drawing(self, end: int) -> int:
+        r"""Skip `\tikz[...]{...}` or `\tikz[...] ...;`."""
+        end = self.skip_arguments(end, brackets=1)
+        if group := self.group(end):
+            return group[1] + 1
+        close = self.text.find(";", end, end + _LONGEST_INLINE_DRAWING)
+        return close + 1 if close >= 0 else end
 
     def wrap(self, end: int, before: str, after: str) -> int:
         """Put texts before and after the argument of a command."""
@@ -647,7 +665,12 @@ class _Cleaner:
         if name in _NUMBERED or name in _BULLETED:
             self.counters.append(0 if name in _NUMBERED else -1)
         self.output.append(" ")
-        return self.skip_arguments(end, 2, _ARGUMENTS_OF_BEGIN.get(name, 0))
+        end = skip(_OVERLAY, text, end)
+        for _ in range(_ARGUMENTS_OF_BEGIN.get(name, 0)):  # brackets may stand between: {r}[0pt]{5cm}
+            end = self.skip_arguments(end, 2, 1)
+        if name == "sidecaption" and (caption := self.group(end)):  # {caption}[label]
+            return self.splice(caption, self.skip_arguments(caption[1] + 1, brackets=1))
+        return self.skip_arguments(end, 2)
 
 
 def _marked(reference: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from lemmata.core.words import fold
 from lemmata.latex.clean import MATH, plain
 from lemmata.latex.commands import BEGIN, referred_labels
 from lemmata.latex.expand import Opening
-from lemmata.latex.source import SHORT, VERBATIM, read_argument, read_optional
+from lemmata.latex.source import DRAWINGS, SHORT, VERBATIM, read_argument, read_optional
 
 _USUAL = {
     "theorem": "theorem thm theo thrm teo theoreme satz maintheorem mainthm teorema stelling",
@@ -42,19 +42,29 @@ _USUAL = {
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
 _AMBIGUOUS = frozenset(("ex", "eg", "rem"))  # abbreviations that also name commands or other kinds
+# Environments that only place what stands in them: a label in one is that of the statement around it.
+PLACING = frozenset(
+    """
+    adjustbox adjustwidth boxedminipage bigskip center column columns doublespace doublespacing flushleft flushright
+    footnotesize framed fullminipage fullwidth landscape large leftbar lrbox mdframed minipage multicols
+    nolinebreak nopagebreak onehalfspace onehalfspacing otherlanguage paracol parcolumns quotation quote samepage
+    scriptsize shaded singlespace singlespacing sloppypar small snugshade spacing tcolorbox textblock tiny
+    turn varwidth widetext
+    """.split()
+)
 # Environments that hold no statement, however they are used.
-_LAYOUT = MATH | VERBATIM | frozenset(
+_LAYOUT = MATH | VERBATIM | DRAWINGS | PLACING | frozenset(
     """
     abstract acknowledgement acknowledgements acknowledgment acknowledgments aligned alignedat alertblock algorithm
-    algorithmic algorithm2e appendices appendix array axis bibdiv biblist block bmatrix Bmatrix boxedminipage cases
-    CCSXML center code column columns comment compactenum compactitem dcases description diagram displayquote document
-    drcases enumerate exampleblock figure figwindow filecontents flushleft flushright footnotesize forest frame framed
-    frontmatter gathered inparaenum itemize keyword keywords landscape large leftbar letter lgathered list listing
-    longtable lrbox mainmatter matrix mdframed minipage multicols multlined numcases otherlanguage picture pmatrix
-    prooftree pspicture quotation quote rcases references rgathered scope shaded sidewaysfigure sidewaystable
-    singlespace small smallmatrix spacing split subappendices subarray subequations subfigure subfloat subtable tabbing
-    table tablenotes tabular tabularx tabulary tcolorbox thebibliography threeparttable tikzcd tikzpicture titlepage
-    trivlist verse vmatrix Vmatrix widetext wrapfigure wraptable xy
+    algorithmic algorithm2e appendices appendix array asparaenum asparaitem bibdiv biblist block bmatrix Bmatrix cases
+    CCSXML changemargin code comment compactdesc compactenum compactitem dcases description diagram displayquote
+    document drcases enumerate exampleblock figure figwindow filecontents floatrow frame frontmatter gathered
+    inparaenum inparaitem itemize keyword keywords letter lgathered list listing longtable longtabu mainmatter
+    marginfigure margintable matrix multlined numcases onlyenv overprint pmatrix prooftree rcases references rgathered
+    rotate SCfigure scope sidecaption sidewaysfigure sidewaystable smallmatrix split subappendices subarray
+    subequations subfigure subfigures subfloat subtable supertabular tabbing table tablenotes tabu tabular tabularx
+    tabulary tasks thebibliography threeparttable tikzcd titlepage trivlist verse vmatrix Vmatrix wrapfigure wraptable
+    xy
     """.split()
 )  # fmt: skip
 _PLAIN = Opening("")
@@ -65,7 +75,7 @@ class Kind:
     """How an environment of this paper is read."""
 
     kind: str  # theorem, lemma, ...; proof for proofs
-    form: str = "plain"  # or restatable, or wrapper
+    form: str = "plain"  # or restatable, wrapper or drawing; the last has no kind
     roles: tuple[str, ...] = ()  # of the braced arguments: title and label of a tcolorbox
     prefix: str = ""  # of the label that is such an argument, with its separator
     opening: Opening = _PLAIN  # of a wrapper
@@ -75,6 +85,7 @@ _TITLE_AND_LABEL = ("title", "label")
 _USUAL_KINDS = {
     **{name + star: Kind(kind) for name, kind in _KIND_OF_NAME.items() for star in ("", "*")},
     **{name: Kind("", "restatable") for name in ("restatable", "restatable*")},
+    **{name: Kind("", "drawing") for name in DRAWINGS},
 }
 _AROUND_PROOF = frozenset(
     "of the a an and for idea outline main result des der du de la le l d del della dello di skizze idee".split()
@@ -128,6 +139,8 @@ def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind
             kind = None if name in ("document", "tcolorbox") else _kind_of_wrapper(name, opening.text, kinds)
             if kind:
                 kinds[name] = Kind(kind, "wrapper", opening=opening)
+            elif any(begun in DRAWINGS for begun in BEGIN.findall(opening.text)):
+                kinds[name] = Kind("", "drawing")
     kinds.update(_kinds_in_use(text, kinds, declared | environments.keys()))
     return kinds
 
@@ -137,7 +150,8 @@ def _kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
     word = re.search(r"\\([a-zA-Z]+)", opening)
     begun = [inner for inner in BEGIN.findall(opening) if inner != name]
     inner_names = [*begun, *([word[1]] if word and word[1] != name else [])]
-    wrapped = next((kinds[inner].kind for inner in inner_names if inner in kinds and inner not in _AMBIGUOUS), "")
+    kinds_inside = (kinds[inner].kind for inner in inner_names if inner in kinds and inner not in _AMBIGUOUS)
+    wrapped = next(filter(None, kinds_inside), "")
     own = _kind_of_environment(name)
     if wrapped:
         return own if own == fold(name) or (own and wrapped == "theorem") else wrapped
@@ -147,7 +161,10 @@ def _kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
     if heading is None or not _LAYOUT.isdisjoint(set(begun) - {"tcolorbox", "mdframed", "framed", "trivlist"}):
         return ""
     words = re.findall(r"[a-z]+", fold(plain(re.sub(r"[\[\]=#]", " ", opening))))
-    return own or next((_KIND_OF_NAME[word] for word in words if _KIND_OF_NAME.get(word) == word), "")
+    printed = next((word for word in words if _KIND_OF_NAME.get(word) == word), "")
+    counter = re.search(r"\\refstepcounter\s*\{\s*([a-zA-Z]+)", opening)
+    ending = next((kind for kind in _USUAL if counter and fold(name).endswith(kind)), "")  # nexample
+    return own or printed or ending or (kind_of(name) if counter and counter[1] == name else "")
 
 
 def _read_declaration(text: str, command: str, at: int) -> dict[str, Kind]:

@@ -19,6 +19,14 @@ from itertools import chain, pairwise
 VERBATIM = frozenset(
     "verbatim verbatim* Verbatim Verbatim* BVerbatim LVerbatim lstlisting minted alltt semiverbatim".split()
 )
+# Environments whose body is code that draws something.
+DRAWINGS = frozenset(
+    """
+    asy asydef axis circuitikz dot2tex emp empgraph feynman feynmandiagram fmffile fmfgraph fmfgraph* forest
+    loglogaxis metapost mfpic mpost mplibcode overpic pgfpicture picture pspicture pspicture* psgraph psgraph*
+    sagesilent semilogxaxis semilogyaxis tikzpicture tikzpicture* tpic
+    """.split()
+)
 
 
 # ---------------------------------------------------------------- bytes to text

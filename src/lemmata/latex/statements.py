@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeVar
 from lemmata.latex.arguments import NO_VALUE, choose, read_values
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, referred_labels
-from lemmata.latex.kinds import Kind, kind_of
-from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
+from lemmata.latex.kinds import PLACING, Kind, kind_of
+from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip, skip_blanks
 
 _Item = TypeVar("_Item")
 
@@ -63,6 +63,8 @@ class Structure:
     abstracts: list[tuple[int, int]] = field(default_factory=list)
     # Spans that are not prose: statements, their proofs, bibliographies, ...
     apart: list[tuple[int, int]] = field(default_factory=list)
+    drawings: list[tuple[int, int]] = field(default_factory=list)  # spans that are no text, ascending
+    verbatim: list[tuple[int, int]] = field(default_factory=list)  # spans that are kept as they are, ascending
     problems: list[tuple[int, str]] = field(default_factory=list)  # offset and cause
 
 
@@ -91,6 +93,7 @@ _EVENT = re.compile(
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
 _DEPTH = 200  # environments inside environments
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
+_OVERLAY = re.compile(r"<[\d+\-,.|@:a-z ]{1,40}>")  # of beamer: \begin{theorem}<2->
 _KEY = re.compile(r"(?:^|,)\s*(name|title|label|restate)\s*=\s*(\{[^{}]*\}|[^,]*)")
 
 
@@ -182,10 +185,15 @@ class _Reader:
     def begin(self, name: str, begin: int, at: int) -> int:
         if name in VERBATIM and name not in self.unclosed:
             if close := end_of(name).search(self.text, at):
+                self.paper.verbatim.append((begin, close.end()))
                 return close.end()
             self.unclosed.add(name)
         kind = self.kinds.get(name)
-        if kind is None:
+        if kind is not None and kind.form == "drawing" and name not in self.unclosed:
+            if (end := self.drawing(name, begin, at)) is not None:
+                return end
+            kind = None
+        if kind is None or kind.form == "drawing":
             if len(self.stack) < _DEPTH:
                 self.stack.append(Statement("", name, begin, at))
             return at
@@ -197,8 +205,26 @@ class _Reader:
         self.open(name, head.kind, begin, head.end, head.note, head.labels[0] if head.labels else "", head.restated_by)
         return head.end
 
+    def drawing(self, name: str, begin: int, at: int) -> int | None:
+        """The offset after a drawing; None where it must be read: it never ends, or it frames a statement."""
+        border = re.compile(rf"\\(begin|end)\s*\{{\s*{re.escape(name)}\s*\}}")
+        depth = 1
+        for event in border.finditer(self.text, at):
+            depth += 1 if event[1] == "begin" else -1
+            if depth == 0:
+                inside = (self.kinds.get(each[1].strip()) for each in BEGIN.finditer(self.text, at, event.start()))
+                if any(kind is not None and kind.form != "drawing" for kind in inside):
+                    self.paper.apart.append((begin, event.end()))
+                    return None
+                self.paper.drawings.append((begin, event.end()))
+                return event.end()
+        self.unclosed.add(name)
+        self.paper.problems.append((begin, f"\\begin{{{name}}} is never closed"))
+        return None
+
     def head(self, text: str, at: int, kind: Kind, depth: int = 4) -> _Head | None:
         r"""What follows the `\begin` of a statement, whose arguments start at `at`; None where they are missing."""
+        at = skip(_OVERLAY, text, at)
         if kind.form == "wrapper":
             return self.wrapped(text, at, kind, depth)
         note, end = read_optional(text, at) or ("", at)
@@ -298,12 +324,24 @@ class _Reader:
         if entry.kind == "proof":
             self.proofs.append(entry)
         elif entry.kind:
-            self.paper.statements.append(entry)
+            if not self.frames_another(entry):
+                self.paper.statements.append(entry)
             self.paper.apart.append((entry.begin, end))
         elif entry.environment == "abstract" or entry.environment in _APART:
             self.paper.apart.append((entry.begin, end))
             if entry.environment == "abstract":
                 self.paper.abstracts.append((entry.content, close))
+
+    def frames_another(self, entry: Statement) -> bool:
+        """Whether a statement is nothing but another one, which takes its label and note."""
+        inner = self.paper.statements[-1] if self.paper.statements else None
+        if inner is None or inner.begin != entry.barrier or inner.outer is not entry:
+            return False
+        around = (self.text[entry.content : inner.begin], self.text[inner.end : entry.close])
+        if any(_LABEL.sub("", text).strip() for text in around):
+            return False
+        inner.label, inner.note, inner.outer = inner.label or entry.label, inner.note or entry.note, entry.outer
+        return True
 
     def give_up(self, entry: Statement, limit: int) -> None:
         """End an environment that was not closed before an outer one ended."""
@@ -339,8 +377,9 @@ class _Reader:
         if not name:
             return
         self.paper.labels.append((offset, name))
-        if self.stack and not self.stack[-1].label:
-            self.stack[-1].label = name
+        inner = next((entry for entry in reversed(self.stack) if entry.environment.rstrip("*") not in PLACING), None)
+        if inner is not None and not inner.label:
+            inner.label = name
 
     def attach_proofs(self) -> None:
         """Attach each proof to the statements named in its title or just before it, else to the statement before it."""
