@@ -21,8 +21,8 @@ from lemmata.encode.export import write_cross_encoder, write_encoder
 from lemmata.encode.load import encoder_kind
 from lemmata.encode.restore import restore_cross_encoder
 from lemmata.project import Project
+from lemmata.search.names import split_reranker
 from lemmata.search.ranking import choose_rerank_weight, rerank
-from lemmata.search.retriever import split_reranker
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -14,6 +14,7 @@ from lemmata.core.errors import ConfigError
 from lemmata.train.encoders import load_model
 from lemmata.train.finetune import FinetuneOptions, Objective
 from lemmata.train.losses import (
+    LOSSES,
     candidates,
     contrastive,
     cut_lengths,
@@ -293,3 +294,9 @@ def test_gradients_of_the_cached_path_are_those_of_the_plain_one(tmp_path: Path,
     _, cached, value = gradients(64, 0, 0.1)  # the second time must drop what the first one dropped
     assert cached == plain
     assert equal(value, expected_value)
+
+
+def test_every_loss_is_a_choice_of_fine_tuning_and_stands_in_the_documentation() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "train.md").read_text(encoding="utf-8")
+    assert FinetuneOptions.CHOICES["loss"] == tuple(LOSSES)
+    assert [name for name in LOSSES if f"\n| `{name}` |" not in page] == []

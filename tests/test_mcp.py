@@ -108,7 +108,7 @@ def test_every_tool_answers_with_text_and_with_the_same_as_json(server: StdioSer
         server,
         ("search", {"query": "how many handles has a blue widget", "k": 2}),
         ("passage", {"id": "widgets#even"}),
-        ("similar", {"id": "widgets#even", "k": 1}),
+        ("similar", {"id": "widgets#even", "k": 1, "kinds": ["theorem"]}),
         ("bridge", {"source": "widgets#odd", "target": "widgets#long"}),
         ("outline", {}),
         ("outline", {"document": "widgets", "k": 3}),
@@ -130,7 +130,7 @@ def test_every_tool_answers_with_text_and_with_the_same_as_json(server: StdioSer
     assert all(f'"{concept["id"]}"' in text_of(passage) for concept in record["concepts"])
     assert "title = {{On widgets}}" in text_of(passage)
 
-    assert len(record_of(similar)["hits"]) == 1
+    assert [hit["kind"] for hit in record_of(similar)["hits"]] == ["theorem"]
     assert record_of(bridge)["paths"][0]["steps"]
     assert "path 1" in text_of(bridge)
     assert record_of(outline)["documents"][0]["id"] == "widgets"

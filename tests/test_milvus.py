@@ -101,8 +101,8 @@ def server(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 def hits(project: Project, only: Filter | None = None, retriever: str = "dense") -> list[list[tuple[str, Any]]]:
     """Ids and scores, which may differ in the last digits."""
     with project.retriever() as opened:
-        answers = [opened.search(query, 8, retriever=retriever, only=only) for query in QUERIES]
-        answers.append(opened.similar("p010", 8, only=only))
+        answers = [opened.search(query, 8, retriever=retriever, filter=only) for query in QUERIES]
+        answers.append(opened.similar("p010", 8, filter=only))
     return [[(hit.id, pytest.approx(hit.score, abs=1e-6)) for hit in answer] for answer in answers]
 
 
@@ -251,7 +251,9 @@ def test_a_passage_of_another_kind_with_the_same_text_is_sent_again(in_milvus: P
     in_milvus.ingest([tmp_path / "b.jsonl", tmp_path / "c.jsonl"])
     assert in_milvus.index()["milvus"]["sent"] == 1
     with in_milvus.retriever() as opened:
-        assert "p000" in [hit.id for hit in opened.search("Passage 0", 30, retriever="dense", only=Filter(("remark",)))]
+        assert "p000" in [
+            hit.id for hit in opened.search("Passage 0", 30, retriever="dense", filter=Filter(("remark",)))
+        ]
 
 
 def test_search_goes_on_while_a_collection_is_replaced(in_milvus: Project) -> None:

@@ -59,7 +59,9 @@ def test_a_hit_of_any_retriever_has_its_path(notes: Project) -> None:
 def test_a_path_names_relations_and_their_direction(notes: Project) -> None:
     with notes.retriever() as retriever:
         only = Filter(kinds=("lemma",))
-        far = [hit for hit in retriever.search("wet sponge", 99, retriever="geodesic", only=only) if hit.id == "a#far"]
+        far = [
+            hit for hit in retriever.search("wet sponge", 99, retriever="geodesic", filter=only) if hit.id == "a#far"
+        ]
         query, edge = far[0].path
         assert query[:3] == ("query", "a#pump", "similar_to")
         assert edge[:3] == ("a#pump", "a#far", "proof_uses")
@@ -99,7 +101,7 @@ def test_diffusion_finds_what_the_nearest_passage_refers_to(notes: Project) -> N
         assert diffused[:2] == ["a#far", "a#pump"] or diffused[:2] == ["a#pump", "a#far"]
         assert dense[1] != "a#far"
         only = Filter(documents=("b",))
-        assert {hit.id for hit in retriever.search("wet sponge", 9, retriever="diffusion", only=only)} <= {
+        assert {hit.id for hit in retriever.search("wet sponge", 9, retriever="diffusion", filter=only)} <= {
             "b#alone",
             "b",
         }

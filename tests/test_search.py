@@ -89,7 +89,7 @@ def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
     retriever = indexed.retriever()
 
     def ids(only: Filter) -> set[str]:
-        return {hit.id for hit in retriever.search("prime ideal partitions pump parts", 5, retriever=name, only=only)}
+        return {hit.id for hit in retriever.search("prime ideal partitions pump parts", 5, retriever=name, filter=only)}
 
     assert ids(Filter(kinds=("log",))) == {"3"}
     assert ids(Filter(kinds=("lemma", "log"))) <= {"1", "3", "5"}
@@ -469,7 +469,7 @@ def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:
 
         def ids(*locations: str, **where: str) -> set[str]:
             only = Filter(locations=locations, where=tuple(where.items()))
-            return {hit.id for hit in retriever.search("leaks", 9, retriever="lexical", only=only)}
+            return {hit.id for hit in retriever.search("leaks", 9, retriever="lexical", filter=only)}
 
         assert ids() == {"1", "2", "3", "4"}
         assert ids("K2") == ids("location:k2") == {"1", "2"}
@@ -480,9 +480,9 @@ def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:
         assert ids(Crew="SÜD") == {"2"}
         assert ids("K2", priority="high", Crew="nord") == {"1"}
         assert ids("T7", Crew="süd") == set()
-        assert {hit.id for hit in retriever.similar("1", 9, only=Filter(locations=("K2",)))} == {"2"}
+        assert {hit.id for hit in retriever.similar("1", 9, filter=Filter(locations=("K2",)))} == {"2"}
         either = Filter(where=(("priority", "low"), ("priority", "high")))
-        assert {hit.id for hit in retriever.search("leaks", 9, only=either)} == {"1", "2", "3"}
+        assert {hit.id for hit in retriever.search("leaks", 9, filter=either)} == {"1", "2", "3"}
         with pytest.raises(LemmataError, match="'K3'"):
             ids("K3")
         with pytest.raises(LemmataError, match="'K3'"):

@@ -33,6 +33,7 @@ from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.types import Passage
 from lemmata.core.workspace import Workspace
 from lemmata.project import Project
+from lemmata.search.names import RETRIEVERS
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
 from lemmata.server.opened import state_of
@@ -244,9 +245,19 @@ def test_nothing_of_the_corpus_comes_as_markup(client: httpx.Client) -> None:
 
 
 def test_similar_passages_do_not_contain_the_passage(client: httpx.Client) -> None:
-    found = valid(client.get(f"/similar/{SPONGE}?k=2&html=true"), "/similar/{id}")
+    found = valid(client.post("/similar", json={"id": "a#sponge", "k": 2, "html": True}), "/similar")
     assert len(found["hits"]) == 2
     assert "a#sponge" not in {hit["id"] for hit in found["hits"]}
+
+    def similar(**only: Any) -> set[str]:
+        found = client.post("/similar", json={"id": "a#sponge", "k": 9, "diversity": 0.5, "filter": only})
+        return {hit["id"] for hit in valid(found, "/similar")["hits"]}
+
+    assert similar(kinds=["theorem", "definition"]) == {"a#zebra", "b#comet"}
+    assert similar(since="2024-05-03") == {"2"}
+    assert similar(where={"location": "K2"}) == {"4"}
+    refused(client.post("/similar", json={"id": "a#sponge", "filter": {"kinds": ["lema"]}}), 400, "refused")
+    refused(client.post("/similar", json={"id": "no such"}), 404, "not_found")
 
 
 def test_concepts_are_looked_up_and_described(client: httpx.Client) -> None:
@@ -381,6 +392,9 @@ def test_the_page_and_its_files_are_served(client: httpx.Client) -> None:
         page = client.get(path)
         assert page.status_code == 200
         assert page.headers["content-type"] == "text/html; charset=utf-8"
+    script = client.get("/page/retrievers.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert all(f'"{name}": ["{kind.title}", "' in script.text for name, kind in RETRIEVERS.items())
 
 
 # ---------------------------------------------------------------- answers of a language model
@@ -515,8 +529,8 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
     )
     error = refused(post("/v1/embeddings", json={"model": "hashing", "input": []}), 422, "invalid")
     assert (error["message"], error["cure"]) == ("input = [] is too small", "at least 1 items")
-    refused(client.get(f"/similar/{SPONGE}?k=many"), 422, "invalid")
-    refused(client.get(f"/similar/{SPONGE}?no=1"), 422, "invalid")
+    refused(client.get(f"/graph/{SPONGE}?limit=many"), 422, "invalid")
+    refused(client.get(f"/graph/{SPONGE}?no=1"), 422, "invalid")
     refused(client.get("/passages/" + "x" * 2001), 422, "invalid")
     assert search(client, "wet", k=2.0)["hits"]  # a whole number in JSON Schema
 
@@ -706,7 +720,7 @@ def test_no_path_leads_out_of_the_page(client: httpx.Client, path: str) -> None:
     "identity", ["'; DROP TABLE passages; --", "%", "../../etc/passwd", "\0", "a#sponge\n", "é\u202e", "\ufffd"]
 )
 def test_hostile_ids_are_unknown_ids(client: httpx.Client, identity: str) -> None:
-    for path in ("/passages/", "/similar/", "/concepts/", "/graph/"):
+    for path in ("/passages/", "/concepts/", "/graph/"):
         refused(client.get(path + quote(identity, safe="")), 404, "not_found")
     refused(client.get("/passages/%ff%fe"), 404, "not_found")
     assert search(client, identity.strip() or "x")["query"] == (identity.strip() or "x")

@@ -250,7 +250,7 @@ def test_a_passage_is_found_by_what_a_summary_says_about_it(project: Project, to
     }
     assert first(project, LIQUID) == "pump"
     only = Filter(documents=("lagrange", "nakayama"))
-    assert first(project, LIQUID, only=only) in ("lagrange", "nakayama")
+    assert first(project, LIQUID, filter=only) in ("lagrange", "nakayama")
     assert project.index()["summaries"]["encoded"] == 0  # they stay until others are chosen
     assert first(project, LIQUID) == "pump"
     assert project.index(settings={"summaries": "none"})["dropped_summaries"] == ["hashing"]

@@ -27,6 +27,7 @@ from lemmata.cli.output import (
     working,
 )
 from lemmata.core.errors import InputError, LemmataError
+from lemmata.search.names import NAMES
 
 if TYPE_CHECKING:
     from lemmata.core.workspace import Workspace
@@ -72,8 +73,7 @@ def evaluate(
     retriever: Annotated[
         str,
         typer.Option(
-            help="Comma-separated: lexical, dense, hybrid, auto, diffusion, geodesic; NAME:ENCODER,"
-            " NAME+rerank[N][:MODEL].",
+            help=f"Comma-separated: {NAMES}.",
             metavar="NAMES",
             show_default="lexical,dense,hybrid,auto",
         ),
@@ -198,7 +198,7 @@ def _names(text: str) -> list[str]:
 def _check_tuned(named: list[str], beir: Path | None, ignored: dict[str, Any]) -> None:
     """Refuse options that --tune would ignore, and test judgments."""
     from lemmata.evaluate.workspace_tasks import judgments_of
-    from lemmata.search.retriever import parse_retriever
+    from lemmata.search.names import parse_retriever
 
     if beir is not None and judgments_of(beir)[1] == "test":
         raise LemmataError(f"--tune would fit weights to test judgments: name {beir}#train or {beir}#dev, or --queries")
@@ -215,7 +215,7 @@ def _check_tuned(named: list[str], beir: Path | None, ignored: dict[str, Any]) -
 
 def _tuned_encoder(retrievers: list[str]) -> str:
     """The encoder whose fusion is tuned: the one that the retrievers name, or the default."""
-    from lemmata.search.retriever import parse_retriever
+    from lemmata.search.names import parse_retriever
 
     encoders = dict.fromkeys(encoder for name in retrievers if (encoder := parse_retriever(name)[1]))
     if len(encoders) > 1:

@@ -28,6 +28,7 @@ from lemmata.cli.output import (
 from lemmata.core.errors import LemmataError, near
 from lemmata.core.records import Member, members_of, schema_of
 from lemmata.search.filter import Filter
+from lemmata.search.names import NAMES
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -156,10 +157,10 @@ Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most 
 
 
 def _with_filter(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with an option for each field of a filter in the place of its parameter `only`."""
+    """A command with an option for each field of a filter in the place of its parameter `filter`."""
     signature = inspect.signature(command, eval_str=True)
     options = {member.name: _filter_option(member) for member in members_of(Filter)}
-    others = [parameter for parameter in signature.parameters.values() if parameter.name != "only"]
+    others = [parameter for parameter in signature.parameters.values() if parameter.name != "filter"]
     place = list(signature.parameters).index("k") + 1
     parameters = [*others[:place], *options.values(), *others[place:]]
 
@@ -174,7 +175,7 @@ def _with_filter(command: Callable[..., None]) -> Callable[..., None]:
         given: dict[str, Any] = {
             name: value if isinstance(value, str) else tuple(value) for name, value in values.items() if value
         }
-        command(*positional, only=Filter(**given), **arguments)
+        command(*positional, filter=Filter(**given), **arguments)
 
     vars(filtered)["__signature__"] = signature.replace(parameters=parameters)
     filtered.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -201,7 +202,7 @@ def search(
     retriever: Annotated[
         str,
         typer.Option(
-            help="auto, hybrid, dense, lexical, diffusion, geodesic; auto:ENCODER, auto+rerank20:MODEL …",
+            help=f"{NAMES}.",
             metavar="NAME",
         ),
     ] = "auto",
@@ -211,7 +212,7 @@ def search(
     ] = 0,
     paths: Annotated[bool, typer.Option("--paths", help="Show the path through the graph to each hit.")] = False,
     *,
-    only: Filter,
+    filter: Filter,  # noqa: A002 - the word of the API
 ) -> None:
     """Search the corpus."""
     from lemmata.search.retriever import Retriever
@@ -219,7 +220,9 @@ def search(
     if not text.strip():
         raise LemmataError("the query is empty: write what to search for")
     with Retriever(opened()) as searcher:
-        hits = searcher.search(text, k, retriever=retriever, only=only, diversity=diversity, rerank=rerank, paths=paths)
+        hits = searcher.search(
+            text, k, retriever=retriever, filter=filter, diversity=diversity, rerank=rerank, paths=paths
+        )
         if retriever == "auto" and (reason := searcher.words_only or searcher.missing_part()):
             typer.echo(reason, err=True)
         if hits and (hint := searcher.hint(text)):
@@ -233,7 +236,7 @@ def similar(
     k: Count = 10,
     diversity: Diversity = 0.0,
     *,
-    only: Filter,
+    filter: Filter,  # noqa: A002 - the word of the API
 ) -> None:
     """Find passages similar to a passage."""
     from lemmata.search.retriever import Retriever
@@ -244,7 +247,7 @@ def similar(
         except KeyError:
             known = near(identity, searcher.corpus.ids())
             raise LemmataError(f"there is no passage {identity!r}{known}") from None
-        _print_hits(searcher, searcher.similar(identity, k, only=only, diversity=diversity), passage.text)
+        _print_hits(searcher, searcher.similar(identity, k, filter=filter, diversity=diversity), passage.text)
 
 
 def bridge(

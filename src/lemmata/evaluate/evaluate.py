@@ -25,7 +25,7 @@ from lemmata.evaluate.task_search import TaskSearch, asking
 from lemmata.evaluate.tasks import Task
 from lemmata.evaluate.training_seen import audit_task, known_queries, seen_and_unseen
 from lemmata.evaluate.tuning import fitted_to
-from lemmata.search.retriever import WITH_ENCODER, parse_retriever
+from lemmata.search.names import WITH_ENCODER, parse_retriever
 
 _LEVELS = {
     "document": "document level: a document counts by its best passage",

@@ -21,8 +21,9 @@ from lemmata.evaluate.workspace_tasks import Missing, find_missing
 from lemmata.plant.link import indexed_corpus
 from lemmata.search.index import update_vectors
 from lemmata.search.lexical import LexicalIndex
+from lemmata.search.names import WITH_ENCODER, split_reranker
 from lemmata.search.ranking import without_itself
-from lemmata.search.retriever import WITH_ENCODER, Retriever, split_reranker
+from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import read_texts
 from lemmata.search.summaries.texts import Summarised
 

@@ -18,7 +18,8 @@ from lemmata.corpus.training_files import split_key
 from lemmata.encode.load import model_folder
 from lemmata.evaluate.task_search import Parsed
 from lemmata.evaluate.tasks import Task
-from lemmata.search.retriever import Retriever, split_reranker
+from lemmata.search.names import split_reranker
+from lemmata.search.retriever import Retriever
 
 
 def known_queries(

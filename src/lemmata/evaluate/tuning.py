@@ -22,8 +22,9 @@ from lemmata.evaluate.significance import Floats64
 from lemmata.evaluate.task_search import RERANK_BATCH, TaskSearch, asking
 from lemmata.evaluate.tasks import Task
 from lemmata.search.fusion import DENSE, EQUAL, FEWEST, LEXICAL, Fusion, candidates, combine, default_fusion, fit_fusion
+from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.ranking import choose_rerank_weight
-from lemmata.search.retriever import Retriever, parse_retriever, split_reranker
+from lemmata.search.retriever import Retriever
 
 
 def tune(

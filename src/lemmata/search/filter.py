@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+import datetime
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
 
+from lemmata.core.errors import LemmataError, suggest
 from lemmata.core.records import Described
+
+if TYPE_CHECKING:
+    from lemmata.core.types import Mask
+    from lemmata.corpus.corpus import Corpus
 
 LONGEST_NAME = 2000  # characters of an id or another name
 Name = Annotated[str, Described(most=LONGEST_NAME)]
 Names = Annotated[tuple[Name, ...], Described(most=100)]
+_ISO_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T.+)?)?)?")
 Date = Annotated[str, Described(most=40)]
 
 
@@ -29,3 +37,59 @@ class Filter:
     locations: Names = ()  # Only logs about this location of a plant or one below it.
     where: Annotated[tuple[tuple[str, Name], ...], Described(most=20)] = ()  # Only with this value in a column.
     ids: Annotated[tuple[Name, ...], Described(most=5000)] = ()  # Only this passage; unknown ids are ignored.
+
+
+def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
+    """Which rows a filter allows, None for all; LemmataError for names that the corpus does not have."""
+    if chosen is None or chosen == Filter():
+        return None
+    for date in filter(None, (chosen.since, chosen.until)):
+        _check_date(date)
+    shorter = min(len(chosen.since), len(chosen.until))
+    if chosen.since[:shorter] > chosen.until[:shorter]:
+        raise LemmataError(f"nothing is both since {chosen.since} and until {chosen.until}: change one of them")
+    mask = corpus.select(**asdict(chosen))
+    lists = (values for name, values in asdict(chosen).items() if isinstance(values, tuple) and name != "ids")
+    if not mask.any() or any(len(values) > 1 for values in lists):
+        _check_names(corpus, chosen)
+    return mask
+
+
+def _check_names(corpus: Corpus, chosen: Filter) -> None:
+    """Refuse names of a filter that the corpus does not have, with the closest that it has."""
+    for what, names, list_known in (
+        ("kind", chosen.kinds, lambda: [*corpus.counts()["passages"]]),
+        ("document", chosen.documents, corpus.document_ids),
+        ("category", chosen.categories, lambda: _categories(corpus)),
+        ("column", tuple(column for column, _ in chosen.where), corpus.columns),
+    ):
+        known = list_known() if names else []
+        for name in names:
+            if name not in known:
+                raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
+    locations = corpus.locations() if chosen.locations else []
+    folded = {name.casefold() for name in locations}
+    for name in chosen.locations:
+        if name.casefold().removeprefix("location:") not in folded:
+            raise LemmataError(f"there is no location {name!r} in the corpus{suggest(name, locations)}")
+    for column, value in chosen.where:
+        values = corpus.values(column)
+        if value.casefold() not in values:
+            raise LemmataError(f"the column {column!r} has no value {value!r}{suggest(value.casefold(), values)}")
+
+
+def _categories(corpus: Corpus) -> list[str]:
+    """All categories with those above them: math.CO and math, as `Corpus.select` understands them."""
+    categories = {category for document in corpus.documents() for category in document.categories}
+    ends = {(category, match.start()) for category in categories for match in re.finditer(r"[.:]", category)}
+    return sorted(categories | {category[:end] for category, end in ends})
+
+
+def _check_date(date: str) -> None:
+    """Refuse what is no year, month, date or time in ISO form."""
+    try:
+        if not _ISO_DATE.fullmatch(date):  # dates are compared as texts, which is wrong for 20240131 and 2024-W05
+            raise ValueError
+        datetime.datetime.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
+    except ValueError:
+        raise LemmataError(f"{date!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD") from None

@@ -6,11 +6,8 @@ Every part is opened at its first use: a lexical search loads no encoder.
 from __future__ import annotations
 
 import contextlib
-import datetime
-import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lemmata.core.artefacts import artefact, open_artefact, read_artefact
-from lemmata.core.errors import LemmataError, WorkspaceError, suggest
+from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask
 from lemmata.core.workspace import Workspace, open_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
@@ -26,9 +23,10 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
-from lemmata.search.filter import Filter
+from lemmata.search.filter import Filter, allowed_rows
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
+from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
 from lemmata.search.ranking import diversify, rerank, without_itself
 from lemmata.vectors.store import StoredVectors, no_vectors, unfinished
@@ -37,51 +35,16 @@ if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
 
 
-RETRIEVERS = ("auto", "hybrid", "dense", "lexical", "diffusion", "geodesic")
-WITH_ENCODER = ("auto", "hybrid", "dense", "diffusion", "geodesic")  # those that may name an encoder: dense:minilm
 # of a word in the heading of a section or in the title of a document, against 1 for a word of the text below; chosen on
 # validation queries (`bench/lexical_search.py --choose`), where 1 to 3 differ little
 HEADING_WEIGHT = 1.5
-RERANKED = 50  # hits that a retriever NAME+rerank reads again
 RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _DIVERSIFIED = 100  # first hits that `diversity` orders anew
-_RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)
-_ISO_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T.+)?)?)?")
-
-
-def split_reranker(name: str) -> tuple[str, int, str]:
-    """`dense+rerank20:MODEL` as retriever, number of hits and cross-encoder; 0 hits where the name has no `+rerank`."""
-    match = _RERANK.fullmatch(name)
-    if match is None:
-        return name, 0, ""
-    return match["retriever"], int(match["number"] or RERANKED), match["model"] or ""
-
-
-def _check_date(date: str) -> None:
-    """Refuse what is no year, month, date or time in ISO form."""
-    try:
-        if not _ISO_DATE.fullmatch(date):  # dates are compared as texts, which is wrong for 20240131 and 2024-W05
-            raise ValueError
-        datetime.datetime.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
-    except ValueError:
-        raise LemmataError(f"{date!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD") from None
 
 
 def rerankers(models: Path) -> list[str]:
     """The names of the trained rerankers in a folder of models."""
     return [name for name, manifest in read_manifests(models).items() if manifest.get("verb") == "reranker"]
-
-
-def parse_retriever(name: str) -> tuple[str, str]:
-    """The kind of a retriever and its encoder, without a `+rerank`: `dense:minilm` is ("dense", "minilm")."""
-    kind, named, encoder = split_reranker(name)[0].partition(":")
-    if kind not in RETRIEVERS:
-        known = (*RETRIEVERS, *(f"{each}:ENCODER" for each in WITH_ENCODER))
-        raise LemmataError(f"there is no retriever {name!r}{suggest(kind, known)}")
-    if named and (kind not in WITH_ENCODER or not encoder):
-        possible = " and ".join(f"{each}:ENCODER" for each in WITH_ENCODER)
-        raise LemmataError(f"there is no retriever {name!r}: only {possible} name an encoder")
-    return kind, encoder
 
 
 class Retriever:
@@ -307,7 +270,7 @@ class Retriever:
         k: int = 10,
         *,
         retriever: str = "auto",
-        only: Filter | None = None,
+        filter: Filter | None = None,  # noqa: A002 - the word of the API
         diversity: float = 0.0,
         rerank: int = 0,
         reranker: str = "",
@@ -321,7 +284,7 @@ class Retriever:
         """
         if rerank:
             retriever = f"{retriever}+rerank{rerank}" + (f":{reranker}" if reranker else "")
-        allowed = self._allowed(only)
+        allowed = allowed_rows(self.corpus, filter)
         kind, encoder = parse_retriever(retriever)
         index = self.dense(encoder)
         hits = self._hits(lambda depth: self.search_rows([text], depth, retriever, allowed), k, diversity, index)
@@ -346,10 +309,17 @@ class Retriever:
             for hit, path, similarity in zip(hits, paths, direct.tolist(), strict=True)
         ]
 
-    def similar(self, identity: str, k: int = 10, *, only: Filter | None = None, diversity: float = 0.0) -> list[Hit]:
+    def similar(
+        self,
+        identity: str,
+        k: int = 10,
+        *,
+        filter: Filter | None = None,  # noqa: A002 - the word of the API
+        diversity: float = 0.0,
+    ) -> list[Hit]:
         """The passages nearest to a passage, without itself; by vectors if there are any, else by words."""
         row = self.corpus.row(identity)
-        allowed = self._allowed(only)
+        allowed = allowed_rows(self.corpus, filter)
         allowed = np.ones(len(self.corpus), dtype=bool) if allowed is None else allowed
         allowed[row] = False
         if self.has_vectors:
@@ -359,48 +329,6 @@ class Retriever:
             )
         texts = list(self.corpus.contents(row, row + 1))
         return self._hits(lambda depth: self.lexical.search(texts, depth, allowed), k, diversity, self.dense())
-
-    def _allowed(self, only: Filter | None) -> Mask | None:
-        if only is None or only == Filter():
-            return None
-        for date in filter(None, (only.since, only.until)):
-            _check_date(date)
-        shorter = min(len(only.since), len(only.until))
-        if only.since[:shorter] > only.until[:shorter]:
-            raise LemmataError(f"nothing is both since {only.since} and until {only.until}: change one of them")
-        mask = self.corpus.select(**asdict(only))
-        lists = (values for name, values in asdict(only).items() if isinstance(values, tuple) and name != "ids")
-        if not mask.any() or any(len(values) > 1 for values in lists):
-            self._check_names(only)
-        return mask
-
-    def _check_names(self, only: Filter) -> None:
-        """Refuse names of a filter that the corpus does not have, with the closest that it has."""
-        for what, names, list_known in (
-            ("kind", only.kinds, lambda: [*self.corpus.counts()["passages"]]),
-            ("document", only.documents, self.corpus.document_ids),
-            ("category", only.categories, self._categories),
-            ("column", tuple(column for column, _ in only.where), self.corpus.columns),
-        ):
-            known = list_known() if names else []
-            for name in names:
-                if name not in known:
-                    raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
-        locations = self.corpus.locations() if only.locations else []
-        folded = {name.casefold() for name in locations}
-        for name in only.locations:
-            if name.casefold().removeprefix("location:") not in folded:
-                raise LemmataError(f"there is no location {name!r} in the corpus{suggest(name, locations)}")
-        for column, value in only.where:
-            values = self.corpus.values(column)
-            if value.casefold() not in values:
-                raise LemmataError(f"the column {column!r} has no value {value!r}{suggest(value.casefold(), values)}")
-
-    def _categories(self) -> list[str]:
-        """All categories with those above them: math.CO and math, as `Corpus.select` understands them."""
-        categories = {category for document in self.corpus.documents() for category in document.categories}
-        ends = {(category, match.start()) for category in categories for match in re.finditer(r"[.:]", category)}
-        return sorted(categories | {category[:end] for category, end in ends})
 
     def _hits(
         self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, index: EncoderIndex

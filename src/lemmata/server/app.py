@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lemmata.core.errors import InputError
 from lemmata.core.records import arguments_of, parameters_of
+from lemmata.search.names import RETRIEVERS
 from lemmata.server.failures import StatusError, describe_error, error_record
 from lemmata.server.metrics import Metrics
 from lemmata.server.openapi import ENDPOINTS, Endpoint, document
@@ -242,6 +243,13 @@ async def _page(_request: Request) -> Response:
     return _whole_file(_PAGE / "index.html")
 
 
+async def _retrievers(_request: Request) -> Response:
+    """The retrievers in plain words, for the page."""
+    words = {name: [kind.title, kind.description] for name, kind in RETRIEVERS.items()}
+    script = f"export const RETRIEVERS = {json.dumps(words)};\n"
+    return Response(script, media_type=_TYPES[".js"], headers={"cache-control": "no-cache"})
+
+
 async def _file(request: Request) -> Response:
     """A file of the page; nothing outside of its folder, whatever the path says."""
     path = (_PAGE / request.path_params["path"]).resolve() if "\0" not in request.path_params["path"] else _PAGE
@@ -277,6 +285,7 @@ def make_app(service: Service, access: Access, limits: Limits | None = None, *, 
     routes += [
         Route("/", _page),
         Route("/view/{path:path}", _page),
+        Route("/page/retrievers.js", _retrievers),
         Route("/page/{path:path}", _file),
         Route("/favicon.ico", _nothing),
     ]

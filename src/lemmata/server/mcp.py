@@ -72,14 +72,26 @@ class Tools:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def search(self, query: Query, only: Annotated[Filter, FLAT], k: Count = 10, offset: Offset = 0) -> CallToolResult:
+    def search(
+        self,
+        query: Query,
+        filter: Annotated[Filter, FLAT],  # noqa: A002 - as in the API
+        k: Count = 10,
+        offset: Offset = 0,
+    ) -> CallToolResult:
         """Find passages of the corpus for a question, a claim or some words; the best first."""
-        found = self._service.search(query, k, offset=offset, filter=only)
+        found = self._service.search(query, k, offset=offset, filter=filter)
         return _hits(found["hits"], found["next_offset"], {"query": query, "note": found["note"]})
 
-    def similar(self, id: PassageId, k: Count = 10, offset: Offset = 0) -> CallToolResult:  # noqa: A002 - as in the API
+    def similar(
+        self,
+        id: PassageId,  # noqa: A002 - as in the API
+        filter: Annotated[Filter, FLAT],  # noqa: A002
+        k: Count = 10,
+        offset: Offset = 0,
+    ) -> CallToolResult:
         """Find the passages that are most like a passage."""
-        hits = self._service.similar(id, offset + k + 1)["hits"]
+        hits = self._service.similar(id, offset + k + 1, filter=filter)["hits"]
         more = len(hits) > offset + k and offset + k < DEEPEST
         return _hits(hits[offset : offset + k], offset + k if more else None, {"id": id})
 

@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
 ENDPOINTS = (
     Endpoint("POST", "/search", Service.search, records.SearchAnswer),
     Endpoint("GET", "/passages/{id}", Service.passage, records.PassageAnswer),
-    Endpoint("GET", "/similar/{id}", Service.similar, records.SimilarAnswer),
+    Endpoint("POST", "/similar", Service.similar, records.SimilarAnswer),
     Endpoint("GET", "/concepts", Service.concepts, records.ConceptsAnswer),
     Endpoint("GET", "/concepts/{id}", Service.concept, records.ConceptAnswer),
     Endpoint("POST", "/bridge", Service.bridge, records.BridgeAnswer),

@@ -25,7 +25,8 @@ from lemmata.llm.chat import Chat
 from lemmata.project import Project
 from lemmata.search.bridge import BridgeGraph, concepts_by_name
 from lemmata.search.map import StoredMap, open_map
-from lemmata.search.retriever import Retriever, parse_retriever, split_reranker
+from lemmata.search.names import parse_retriever, split_reranker
+from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import open_summaries
 
 _WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")

@@ -25,7 +25,8 @@ from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
 from lemmata.search.bridge import bridge
 from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.filter import Filter, Name
-from lemmata.search.retriever import RETRIEVERS, parse_retriever, rerankers, split_reranker
+from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
+from lemmata.search.retriever import rerankers
 from lemmata.server import views
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.opened import Opened, state_of
@@ -36,6 +37,8 @@ _MOST_RERANKED = 100
 _MOST_SKIPS = 200
 _EXCERPT = 320  # characters
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
+
+Diversity = Annotated[float, Described("0: most relevant; up to 1: most varied.", 0, 1)]
 
 
 class Service:
@@ -105,9 +108,9 @@ class Service:
         k: HitCount = 10,
         *,
         offset: Annotated[int, Described("Hits to leave out.", 0, DEEPEST - MOST_HITS)] = 0,
-        retriever: Annotated[str, Described("One of those that /health names.", most=200)] = "auto",
+        retriever: Annotated[str, Described(f"{NAMES}.", most=200)] = "auto",
         paths: Annotated[bool, Described("Whether hits have their path.")] = False,
-        diversity: Annotated[float, Described("0: most relevant; up to 1: most varied.", 0, 1)] = 0.0,
+        diversity: Diversity = 0.0,
         facets: Annotated[bool, Described("Whether the first 200 hits are counted.")] = False,
         html: Html = False,
         filter: Filter | None = None,  # noqa: A002 - the word of the API
@@ -125,7 +128,7 @@ class Service:
                 query,
                 max(wanted, _FACET_HITS) if facets else wanted,
                 retriever=retriever,
-                only=filter,
+                filter=filter,
                 diversity=diversity,
                 paths=paths,
             )
@@ -147,12 +150,21 @@ class Service:
                 "generation": opened.generation,
             }
 
-    def similar(self, identity: Id, k: HitCount = 10, *, html: Html = False) -> dict[str, Any]:
+    def similar(
+        self,
+        id: Id,  # noqa: A002 - the words of the API
+        k: HitCount = 10,
+        *,
+        diversity: Diversity = 0.0,
+        html: Html = False,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> dict[str, Any]:
         """The passages nearest to a passage."""
         with self.opened() as opened:
-            views.passage_of(opened, identity)  # refuses an unknown one
-            records = _hit_records(opened, opened.retriever.similar(identity, k), _start_html if html else None)
-            return {"id": identity, "hits": records, "generation": opened.generation}
+            views.passage_of(opened, id)  # refuses an unknown one
+            hits = opened.retriever.similar(id, k, filter=filter, diversity=diversity)
+            records = _hit_records(opened, hits, _start_html if html else None)
+            return {"id": id, "hits": records, "generation": opened.generation}
 
     def bridge(
         self, source: End, target: End, k: Annotated[int, Described("Number of paths.", 1, 20)] = 5

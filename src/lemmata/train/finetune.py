@@ -37,14 +37,14 @@ from lemmata.train.encoders import (
 from lemmata.train.job import Job, translated
 from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
 from lemmata.train.losses import (
+    LOSSES,
+    Records,
     candidates,
-    contrastive,
     cut_lengths,
     displacement,
     distillation,
     shortened,
     targets,
-    triplet,
 )
 from lemmata.train.ranks import barrier, gathered, is_first_process, own_items, refuse_several
 from lemmata.train.validate import autocast, encode_texts, evaluation_steps, measure_tasks, selection
@@ -65,7 +65,7 @@ class FinetuneOptions:
     """How an encoder is fine-tuned; in `lemmata.toml` a table [finetune.NAME]."""
 
     CHOICES: ClassVar = {
-        "loss": ("contrastive", "directed", "popular", "triplet"),
+        "loss": tuple(LOSSES),
         "adapters": ("", "lora", "dora", "qlora"),
     }
     SMALLEST: ClassVar = {"epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
@@ -223,8 +223,9 @@ class Objective:
     ) -> None:
         import torch
 
-        if options.loss == "triplet" and (guide or teachers):
-            raise ConfigError("loss = 'triplet' has no candidates to compare: use it without guide and teacher")
+        self._loss = LOSSES[options.loss]
+        if not self._loss.compares_candidates and (guide or teachers):
+            raise ConfigError(f"loss = {options.loss!r} has no candidates to compare: use it without guide and teacher")
         self.model, self.job, self.options = model, job, options
         self.precision = precision_for(model.device)
         self.reads = int(model.max_seq_length or 512)
@@ -246,8 +247,9 @@ class Objective:
         shown = [
             records for number, records in enumerate(self.sets) if repeats[number] and number not in self._kept_sets
         ]
-        if options.loss == "triplet" and any(records.shape[1] < 3 or (records[:, 2] < 0).all() for records in shown):
-            raise ConfigError("the triplet loss needs sets with negatives; 'lemmata mine triplets' makes them")
+        lacking = (records.shape[1] < 3 or (records[:, 2] < 0).all() for records in shown)
+        if not self._loss.compares_candidates and any(lacking):
+            raise ConfigError(f"the {options.loss} loss needs sets with negatives; 'lemmata mine triplets' makes them")
         self._answers = [np.unique(records[:, 1], return_counts=True) for records in self.sets]
         keys = [records[:, 0] * len(job.texts) + records[:, 1] for records in self.sets]
         self._pairs = torch.from_numpy(np.unique(np.concatenate(keys))).to(model.device)
@@ -285,10 +287,9 @@ class Objective:
         number = int(self.plan.sets[step])
         records = self.sets[number][self.plan.records[step]]
         batch = collate(self.job.texts, records, self.longest, self.chunk, self.pad, own_items())
-        if self.options.loss == "popular":
-            texts, counts = self._answers[number]
-            share = counts[np.searchsorted(texts, records[:, 1])] / len(self.sets[number])
-            batch["expected"] = torch.from_numpy((share * len(records)).astype(np.float32))
+        texts, counts = self._answers[number]
+        share = counts[np.searchsorted(texts, records[:, 1])] / len(self.sets[number])
+        batch["expected"] = torch.from_numpy((share * len(records)).astype(np.float32))
         if number in self._kept_sets:
             batch["kept"] = torch.ones(())
         return [batch]
@@ -308,15 +309,12 @@ class Objective:
         vectors = gathered(torch.cat(parts), len(numbers))
         if "kept" in batch:
             return displacement(shortened(vectors, vectors.shape[1]), self._kept[numbers].float())
-        if self.options.loss == "triplet":
-            return torch.stack([triplet(shortened(vectors, length), table) for length in self.dimensions]).mean()
         guide = None if self._guide is None else self._guide[numbers].float()
         among = candidates(table, numbers, self._pairs, len(self.job.texts), guide)
         losses = []
         for length in self.dimensions:
             short = shortened(vectors, length)
-            both_ways = self.options.loss == "contrastive"
-            loss = contrastive(short, table, among, both_ways=both_ways, expected=batch.get("expected"))
+            loss = self._loss.compute(short, Records(table, among, batch["expected"]))
             if self._teacher is not None:
                 weight = TEACHER_WEIGHT if self._targets is None else TEACHERS_WEIGHT
                 difference = distillation(short, table, among, self._teacher[numbers].float())

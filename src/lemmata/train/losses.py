@@ -6,7 +6,7 @@ positive, negatives (-1 where a record has fewer).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lemmata.core.errors import ConfigError
@@ -55,6 +55,21 @@ def candidates(table: Tensor, numbers: Tensor, pairs: Tensor, texts: int, guide:
     return Candidates(places, ~masked)
 
 
+class Records(NamedTuple):
+    """The records of a batch."""
+
+    table: Tensor  # (b, columns) places of the texts: anchor, positive, negatives
+    among: Candidates
+    expected: Tensor  # (b,) how often each positive is expected in a batch
+
+
+class Loss(NamedTuple):
+    """A loss by its name in [finetune.NAME]: what it is of the unit vectors (distinct texts, d) of a batch."""
+
+    compute: Callable[[Tensor, Records], Tensor]
+    compares_candidates: bool = True  # else it needs negatives, and a guide and a teacher have nothing to say
+
+
 def contrastive(
     vectors: Tensor,
     table: Tensor,
@@ -96,6 +111,15 @@ def triplet(vectors: Tensor, table: Tensor, margin: float = MARGIN) -> Tensor:
     near = torch.nn.functional.pairwise_distance(anchors, positives)
     far = torch.nn.functional.pairwise_distance(anchors, negatives)
     return torch.relu(near - far + margin).mean()
+
+
+# a new loss is a row here, and one in the table of docs/train.md
+LOSSES = {
+    "contrastive": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among, both_ways=True)),
+    "directed": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among)),
+    "popular": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among, expected=of.expected)),
+    "triplet": Loss(lambda vectors, of: triplet(vectors, of.table), compares_candidates=False),
+}
 
 
 def distillation(vectors: Tensor, table: Tensor, among: Candidates, teacher: Tensor, scale: float = SCALE) -> Tensor:

@@ -1,6 +1,6 @@
 // A passage with its proof, links and neighbours.
 
-import { get, workspace } from "./api.js";
+import { get, post, workspace } from "./api.js";
 import { address, copyButton, counted, excerpt, fromServer, h, heading, link, named, problem, title, waiting } from "./dom.js";
 import { day, family, kindWord, moment, nameOf, relationWords, shortName } from "./words.js";
 
@@ -37,7 +37,7 @@ export async function show(main, { id, go }) {
   );
   main.replaceChildren(h("div", { class: "reading" }, article, aside));
   around(passage.id, article, controller.signal).catch(() => {}); // the page is complete without it
-  get(`/similar/${encodeURIComponent(passage.id)}?k=6&html=true`, controller.signal).then(
+  post("/similar", { id: passage.id, k: 6, html: true }, controller.signal).then(
     ({ hits }) => similar.replaceChildren(h("h2", null, "Similar"), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, "Nothing.")),
     (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, "Similar"), problem(error)),
   );

@@ -43,14 +43,7 @@ export function family(kind) {
   return FAMILIES[kind] || "prose";
 }
 
-export const RETRIEVERS = {
-  auto: ["Auto", "Words and meaning together."],
-  hybrid: ["Hybrid", "Words and meaning, weighed equally."],
-  dense: ["Meaning", "Vectors of the encoder: finds passages that say it in other words."],
-  lexical: ["Words", "BM25: passages that have the words and formulas of the query."],
-  diffusion: ["Diffusion", "Meaning, then one step along references: what the nearest passages rely on."],
-  geodesic: ["Geodesic", "The nearest along the graph: the shortest way from the query through its edges."],
-};
+export { RETRIEVERS } from "./retrievers.js"; // which the server writes: by name, title and description
 
 // What auto weighs here, and where the weights come from; `health` is the answer of /health.
 export function autoWords(health) {
