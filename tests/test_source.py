@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lemmata.latex.source import Flat, decode, flatten, match_brace, match_bracket, read_argument
+from lemmata.latex.flatten import flatten
+from lemmata.latex.source import Flat, decode, match_brace, match_bracket, read_argument
 
 
 def flat(main: str, files: Mapping[str, str] | None = None, *, path: str = "main.tex") -> Flat:
@@ -131,10 +132,75 @@ def test_a_macro_that_includes_the_files_it_is_given_is_followed(macro: str) -> 
 
 
 def test_a_macro_that_includes_files_without_all_of_its_arguments_stays_as_it_is() -> None:
-    text = r"\newcommand\part[2]{\input{#2}}\part{1} and \part{1}{gone}"
+    text = r"\newcommand\part[2]{\input{#2}}\part{1}{gone} and \part{1}"
     flat = flatten({"main.tex": text}.get, "main.tex")
-    assert flat.text == r"\newcommand\part[2]{\input{#2}}\part{1} and "
+    assert flat.text == r"\newcommand\part[2]{\input{#2}} and \part{1}"
     assert [cause for _, _, cause in flat.missing] == ["included file 'gone' does not exist"]
+
+
+IMPORTS = r"""
+\def\base{}\newcommand*{\home}{./}
+\DeclareDocumentCommand \bring { s o m o }{
+  \begingroup
+  \IfNoValueTF{#2}{\subfile{\base #3}}{%
+    \IfBooleanTF{#1}{\edef\base{\home content/#2/}}{\edef\base{\base #2/}}%
+    \subfile{\base #3}}
+  \endgroup}
+"""
+
+
+def test_a_macro_may_build_the_path_of_the_file_that_it_includes() -> None:
+    subfile = "\\documentclass[../main]{subfiles}\\begin{document}%s\\end{document}"
+    files = {
+        "main.tex": IMPORTS + r"A \bring*[sets]{sets} B \bring*[maps]{maps} C",
+        "content/sets/sets.tex": subfile % r"\bring[basics]{basics} \bring{last}",
+        "content/sets/basics/basics.tex": subfile % r"BASICS \bring{more}",
+        "content/sets/basics/more.tex": subfile % "MORE",
+        "content/sets/last.tex": subfile % "LAST",
+        "content/maps/maps.tex": subfile % "MAPS",
+    }
+    flat = flatten(files.get, "main.tex")
+    words = re.findall(r"\b[A-Z]+\b", flat.text[flat.text.index("A ") :])
+    assert words == ["A", "BASICS", "MORE", "LAST", "B", "MAPS", "C"]
+    assert not flat.missing
+    assert set(flat.files) == set(files)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"\subimport*{figures/}{x.pdf_t}",
+        r"\import*{figures/}{x.pdf_t}",
+        r"\subincludefrom{figures/}{x.pdf_t}",
+        r"\newcommand\fig[1]{\input{figures/#1.pdf_t}}\fig{x}",
+        r"\def\figs{figures}\input{\figs/x.pdf_t}",
+        r"\newcommand{\figs}{figures/}\input{\figs{}x.pdf_t}",
+        r"\IfFileExists{figures/x.pdf_t}{\input{figures/x.pdf_t}}{gone}",
+        r"\newcommand\all{\input{figures/x.pdf_t}}\all",
+    ],
+)
+def test_a_file_that_is_included_in_any_way_is_read_or_noted_and_never_left_as_text(command: str) -> None:
+    assert text(f"A {command} B", {"figures/x.pdf_t": "PART"}).replace("PART", " PART ").split()[-2:] == ["PART", "B"]
+    missing = flat(f"A {command} B", {})
+    assert "pdf_t" not in missing.text.split("}}")[-1]
+    assert len(missing.missing) == (0 if "IfFileExists" in command else 1)
+
+
+@pytest.mark.parametrize(
+    "macro",
+    [
+        r"\def\a{\input{x}\a}",
+        r"\def\a{\input{x}\a\a}",
+        r"\def\a#1{\input{x}\a{#1#1}\a{#1}}",
+        r"\def\a{\input{x}\b}\def\b{\input{x}\a\a}",
+    ],
+)
+def test_macros_that_include_files_forever_stay_within_time(macro: str) -> None:
+    start = time.process_time()
+    result = flatten({"main.tex": macro + r"\a{1} the end", "x.tex": r"word \a{2}"}.get, "main.tex")
+    assert time.process_time() - start < 4
+    assert result.text.endswith("the end")
+    assert len(result.text) < 2_000_000
 
 
 def test_a_file_is_searched_beside_the_main_file_then_beside_the_including_file() -> None:

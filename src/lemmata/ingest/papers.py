@@ -33,6 +33,7 @@ from lemmata.latex.expand import (
     read_environments,
     structural,
 )
+from lemmata.latex.flatten import flatten
 from lemmata.latex.kinds import read_kinds
 from lemmata.latex.mains import (
     Main,
@@ -44,7 +45,7 @@ from lemmata.latex.mains import (
     stale_copy_of,
 )
 from lemmata.latex.sentences import cut
-from lemmata.latex.source import Flat, decode, flatten, read_argument, write_out_shorthands
+from lemmata.latex.source import Flat, decode, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
 

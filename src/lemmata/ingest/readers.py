@@ -26,8 +26,9 @@ from lemmata.ingest.logs import Columns, column_names, csv_rows, jsonl_rows, par
 from lemmata.ingest.paper_state import PaperOptions
 from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
 from lemmata.ingest.text import read_pdf, read_text
+from lemmata.latex.flatten import flatten
 from lemmata.latex.mains import Main
-from lemmata.latex.source import decode, flatten
+from lemmata.latex.source import decode
 
 READERS = ("auto", "papers", "logs", "hierarchy", "passages", "text", "pdf")
 TEXT_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".rst")
