@@ -90,6 +90,8 @@ def problems(preamble: str, text: str) -> dict[str, str]:
         (r"\newcommand\a{\@ifstar\b\c}\def\b#1{[#1]}\def\c#1{(#1)}", r"\a*{x}\a{y}", "[x](y)"),
         (r"\def\a{\@ifnextchar[{\b}{\b[0]}}\def\b[#1]#2{#2_#1}", r"\a[1]{x} \a{y}", "x_1 y_0"),
         (r"\newcommand\a{see \b}\newcommand\b{\c}\newcommand\c[1]{\ref{#1}}", r"\a{x}.", r"see \ref{x}."),
+        (r"\def\a{\csname b\endcsname}\def\b{x}", r"\a", "x"),
+        (r"\def\kind{section}\def\a#1{\csuse{\kind}{#1}}", r"\a{x}", r"\section{x}"),
         (r"", r"$x\pause y\empty$ a\xspace z", "$xy$ a z"),
     ],
 )  # fmt: skip
@@ -123,7 +125,7 @@ def test_the_spans_of_the_definitions_are_exact() -> None:
         (r"\def\a{\a}", r"\a", "a", "calls itself"),
         (r"\def\a{\b}\def\b{\a}", r"\a", "a", "calls itself"),
         (r"\def\a{\ifx\x\y 1\fi}", r"\a", "a", "computes"),
-        (r"\def\a{\csname x\endcsname}", r"\a", "a", "computes"),
+        (r"\def\a#1{\csname x#1\endcsname}", r"\a1", "a", "computes"),
         (r"\def\a{\kern2pt\raise 3pt\hbox{x}}", r"\a", "a", "draws"),
         (r"\newcommand{\a}[2]{#1}", r"\a{x}", "a", "arguments"),
         (r"\newcommand{\a}{", r"\a", "a", "never ends"),

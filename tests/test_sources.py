@@ -423,3 +423,27 @@ def test_two_files_with_a_class_beside_a_main_file_without_one_are_no_format() -
     assert format_file_of("main.tex", {name: files[name] for name in ("main.tex", "a.tex")}) == "a.tex"
     including = {**files, "b.tex": TexFile(False, True, ("other",)), "other.tex": TexFile(True, False, ())}
     assert format_file_of("main.tex", including) == "a.tex"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_subfiles_that_a_macro_includes_by_a_path_it_builds_are_no_books_of_their_own(
+    tmp_path: Path, packed: bool
+) -> None:
+    subfile = "\\documentclass[../main]{subfiles}\n\\begin{document}\n%s\n\\end{document}\n"
+    book = tmp_path / "book"
+    bring = "\\newcommand\\home{content}\\newcommand\\bring[2][]{\\subfile{\\home/#1#2}}"
+    files = {f"content/part/{number}.tex": subfile % f"The text of section {number}." for number in range(12)}
+    calls = "\n".join(f"\\bring[part/]{{{number}}}" for number in range(11))
+    write(book, {**files, "main.tex": f"\\documentclass{{book}}{bring}\\begin{{document}}{calls}\\end{{document}}"})
+    source = Path(shutil.make_archive(str(book), "gztar", book)) if packed else book
+    project = Project.init(tmp_path / "workspace")
+    project.ingest([source])
+    with contextlib.closing(project.corpus) as corpus:
+        documents = [document.id for document in corpus.documents()]
+        text = "".join(passage.text for passage in corpus)
+    notes = [skip.file for skip in project.skips()]
+    if packed:
+        assert (len(documents), notes) == (1, ["content/part/11.tex"])
+    else:
+        assert (documents, notes) == (["content/part/11", "main"], [])
+    assert all(text.count(f"section {number}.") == 1 for number in range(11))

@@ -25,6 +25,7 @@ from lemmata.ingest.text import read_pdf
 from lemmata.latex.clean import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.expand import (
+    WORD,
     Definitions,
     Macro,
     expand,
@@ -344,6 +345,9 @@ def _expanded_calls(
     edits: list[tuple[int, int, str]] = []
     starts = sorted((begin, end) for begin, end, _ in definitions)
     calls = re.compile(r"\\(" + "|".join(map(re.escape, chosen)) + r")(?![a-zA-Z@])")
+    known = macros.everything()  # also those without arguments that the chosen ones call
+    called = {name for macro in chosen.values() for name in WORD.findall(macro.body) if name not in chosen}
+    called = {name for name in called if name in known and not known[name].takes_arguments}
     failures = growth = at = 0
     for call in calls.finditer(flat.text, flat.body):
         begin = call.start()
@@ -353,7 +357,9 @@ def _expanded_calls(
         arguments = read_call(chosen[call[1]], flat.text, call.end())
         if arguments is not None and growth < _MOST_GROWTH:
             at = arguments[1]
-            edits.append((begin, at, expand(flat.text[begin:at], chosen, macros.problems)))
+            here = macros.at(begin)
+            usable = {**{name: here[name] for name in called if name in here}, **chosen}
+            edits.append((begin, at, expand(flat.text[begin:at], usable, macros.problems)))
             growth += len(edits[-1][2]) - (at - begin)
         elif (failures := failures + 1) == MOST_FAILURES:
             break
@@ -402,6 +408,8 @@ def read_package_papers(
         if candidate.score >= 3 and re.search(r"\\begin\{document\}|\\documentstyle", texts[candidate.path])
     ]
     complete = complete_papers(texts)
+    parts = {path for path in mains if complete and read_tex_file(texts[path]).is_part}
+    mains = [path for path in mains if path not in parts]
     stale = {path: newer for path in complete if (newer := stale_copy_of(path, complete))}
     declared = ranked[0].score >= 50  # by a file such as 00README
     is_collection = not single_paper and not declared
@@ -423,6 +431,7 @@ def read_package_papers(
     reading = paper(main, document or posixpath.splitext(main.path)[0])
     others = (path for path in complete if path != main.path)
     skips = [Skip(path, 0, "it is not the main file of this package") for path in others]
+    skips += (Skip(path, 0, "no main file includes it") for path in sorted(parts - reading.files.keys()))
     yield replace(reading, skips=[*reading.skips, *skips])
 
 

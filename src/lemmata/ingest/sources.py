@@ -10,7 +10,9 @@ import os
 import posixpath
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +39,7 @@ from lemmata.ingest.readers import (
     written_date,
 )
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder
+from lemmata.latex.flatten import flatten
 from lemmata.latex.mains import (
     TEX_SUFFIXES,
     TexFile,
@@ -259,7 +262,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     bibliographies = bibliographies_by_folder(names)
     units = [
         replace(unit, bibliographies=bibliographies_beside(unit.path, bibliographies))
-        for unit in _papers(sources, side, skips)
+        for unit in _papers(path, sources, side, skips)
     ]
     figures = _figures(path, pictures, sources, units) if pictures and sources else {}
     pdf_figures = {unit.path: figures[unit.path] for unit in others if unit.reader == "pdf" and unit.path in figures}
@@ -301,17 +304,12 @@ def _figures(
     texts = {name: source for name, source in sources.items() if not source.flaw}
     included = {name: _included({name: source}, texts) for name, source in texts.items() if source.file.included}
     mains = (name for name, source in texts.items() if source.is_main)
-
-    def read(name: str) -> str | None:
-        data = read_file(base, name)
-        return None if data is None else decode(data)
-
     return find_figures(
         pictures,
         {name: source.graphics for name, source in texts.items()},
         papers={*mains, *(unit.path for unit in papers), *(name for names in included.values() for name in names)},
         included=included,
-        read=read,
+        read=partial(_text_of, base),
     )
 
 
@@ -340,6 +338,23 @@ def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _Source]) -> 
 def _included(sources: Mapping[str, _Source], names: Collection[str]) -> set[str]:
     """Those of the names that one of the sources includes."""
     return included_among(names, {name: source.file.included for name, source in sources.items()})
+
+
+_MOST_FLATTENED = 20
+
+
+def _read_by(mains: Sequence[str], base: Path) -> set[str]:
+    """The files that are read with the main files, without these."""
+    names: set[str] = set()
+    for main in mains[:_MOST_FLATTENED]:
+        with suppress(FileNotFoundError):
+            names.update(flatten(partial(_text_of, base), main).files[1:])
+    return names
+
+
+def _text_of(base: Path, name: str) -> str | None:
+    data = read_file(base, name)
+    return None if data is None else decode(data)
 
 
 def _is_inside(path: str, folders: Container[str]) -> bool:
@@ -391,11 +406,14 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
 
 
-def _papers(sources: Mapping[str, _Source], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
+def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
     """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
     included = _included(sources, sources)
     roots = [name for name in sources if name not in included]
     files = {name: source.file for name, source in sources.items()}
+    if any(files[name].is_part for name in roots):  # a macro with a path that it builds may include them
+        included |= _read_by([name for name in roots if sources[name].is_main and not files[name].is_part], base)
+        roots = [name for name in roots if name not in included]
     formats = {name: format_file_of(name, files) for name in roots if files[name].starts and not files[name].has_class}
     mains = {name for name in roots if sources[name].is_main} - set(formats.values())
     main_folders = {posixpath.dirname(name) for name in mains}

@@ -61,7 +61,7 @@ PROTECTED = frozenset(
 _XSPACE = Macro("\\xspace")
 _BUILT_IN = {"xspace": _XSPACE, **dict.fromkeys(("empty", "@empty", "pause"), Macro(""))}
 _COMPUTES = re.compile(
-    r"\\(?:csname|expandafter|futurelet|catcode|if[a-zA-Z@]*|loop|@ifnextchar|@ifstar|afterassignment"
+    r"\\(?:expandafter|futurelet|catcode|if[a-zA-Z@]*|loop|@ifnextchar|@ifstar|afterassignment"
     r"|@for|numexpr|the|number|read|write|openout|special|directlua)(?![a-zA-Z])"
 )
 # The name of a symbol that is drawn from others says more than its pieces.
@@ -83,6 +83,8 @@ _OPERATOR = re.compile(
 # The whole of a macro that looks for a star or another character after its name.
 _LOOKS_AHEAD = re.compile(r"\s*\\(?:@ifstar|@ifnextchar\s*(\S))(?![a-zA-Z])\s*")
 WORD = re.compile(r"\\([a-zA-Z@]+)")
+_NAMED_WORD = re.compile(r"\\(?:csname\s*|(?:csuse|@nameuse)\s*\{\s*)(\\?[a-zA-Z@]+)\s*(?:\\endcsname|\})")
+_UNNAMED_WORD = re.compile(r"\\(?:csname|csuse|@nameuse)(?![a-zA-Z@])")
 _MOST_STATES = 5_000
 _MOST_CHANGING = 200  # names that are defined again in the body
 
@@ -437,6 +439,11 @@ class _Expansion:
                 present = text.startswith(wanted, skip_blanks(text, end))
                 body = _branches(body, ahead.end())[not present]
                 end += present and not ahead[1]
+        if _UNNAMED_WORD.search(body):
+            body = _NAMED_WORD.sub(self.named_word, body)
+            if _UNNAMED_WORD.search(body):
+                self.problem = "it computes"
+                return None
         self.growth_left -= len(body)
         if self.growth_left <= 0:
             self.problem = "it grows past the limit"
@@ -458,6 +465,14 @@ class _Expansion:
                 body, tail = _join((body, expansion[0])), expansion[2]
         self.active.pop()
         return body, end, tail
+
+    def named_word(self, call: re.Match[str]) -> str:
+        r"""The control word that `\csname` or `\csuse` names, by its letters or by a macro that means them."""
+        name = call[1]
+        if name[0] == "\\":
+            macro = self.macros.get(name[1:])
+            name = macro.body if macro else ""
+        return "\\" + name if name.isalpha() else call[0]
 
 
 _MISSING = "its arguments could not be found"

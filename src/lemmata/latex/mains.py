@@ -28,7 +28,7 @@ class Main(NamedTuple):
 _INCLUDE = re.compile(
     r"\\(?:(?:input|include|subfile|subfileinclude|InputIfFileExists)\s*\{([^{}\n]*)\}"
     r"|input[ \t]+([^\s{}\\%]+)"
-    r"|(?:import|subimport|includefrom|inputfrom)\s*\{([^{}\n]*)\}\s*\{([^{}\n]*)\})"
+    r"|(?:sub)?(?:import|includefrom|inputfrom)\*?\s*\{([^{}\n]*)\}\s*\{([^{}\n]*)\})"
 )
 _CLASS = re.compile(r"\\document(?:class|style)(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?\s*\{?\s*([\w./-]*)")
 _DOCUMENT = re.compile(r"\\(?:begin\s*\{document\}|documentstyle(?![a-zA-Z])|bye(?![a-zA-Z]))")
@@ -110,11 +110,14 @@ class TexFile(NamedTuple):
     starts: bool  # a document
     has_class: bool
     included: tuple[str, ...]  # names, as written
+    is_part: bool = False  # of another file, by its class
 
 
 def read_tex_file(text: str) -> TexFile:
     """What decides whether a file is a main file, from its text."""
-    return TexFile(is_main(text), has_class(text), tuple(included_files(text)))
+    document_class = _search(_CLASS, text) if "\\document" in text else None
+    is_part = document_class is not None and document_class[1] == "subfiles"
+    return TexFile(is_main(text), document_class is not None, tuple(included_files(text)), is_part)
 
 
 def format_file_of(main: str, files: Mapping[str, TexFile]) -> str:
