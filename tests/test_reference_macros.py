@@ -87,3 +87,9 @@ def test_macros_that_refer_or_label_are_followed(preamble: str, source: str, lab
     reading = read(source, preamble)
     assert labels(reading) == {label}
     assert set.union(*links(reading).values()) == references
+
+
+def test_a_macro_that_leaves_out_its_argument_leaves_out_all_of_its_paragraphs() -> None:
+    source = "Words that stay.\\HIDE{One.\n\n\\begin{lemma} Two.\\end{lemma}\n\nThree \\ref{x}.} Words after it."
+    reading = read(source, r"\newcommand{\HIDE}[1]{}")
+    assert [passage.text for passage in reading.passages] == ["Words that stay. Words after it."]

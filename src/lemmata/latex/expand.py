@@ -505,12 +505,14 @@ _CARRIES = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:sub)*section(?![a-zA
 def structural(macros: Mapping[str, Macro], names: Collection[str]) -> dict[str, Macro]:
     r"""The macros that open or close environments, sections or labels, such as `\def\bthm{\begin{theorem}}`.
 
-    They must be expanded before the structure is read; `names` are the environments that matter.
+    They must be expanded before the structure is read; `names` are the environments that matter. So must those that
+    leave out their argument, which may be several paragraphs.
     """
     chosen = {
         name: macro
         for name, macro in macros.items()
         if any(match[1] is None or match[1] in names for match in _CARRIES.finditer(macro.body))
+        or (macro.arguments and not macro.body.strip())
     }
     for _ in range(3 if chosen else 0):  # also the macros that call them
         for name, macro in macros.items():
