@@ -153,7 +153,7 @@ def test_adapters_are_merged_into_plain_weights(base: Path, job: Job, tmp_path: 
     pytest.importorskip("peft")
     result = tuned(base, job, tmp_path, adapters=kind, rate=2e-2, epochs=3)
     found = losses(result)
-    assert found[max(found)] < found[min(found)] - 0.1  # adapters teach a random base little
+    assert found[max(found)] < found[min(found)] - 0.05  # adapters teach a random base little
     before, after = (safetensors.load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out"))
     assert before.keys() == after.keys()
     kinds = ("query.weight", "key.weight", "value.weight", "dense.weight")
@@ -194,8 +194,24 @@ def test_impossible_options_are_refused(base: Path, job: Job, tmp_path: Path) ->
         load_model(tmp_path / "empty", "cpu")
 
 
-def test_the_learning_rate_rises_and_falls_linearly() -> None:
-    assert [warm_up_and_decay(step, 10, 2) for step in (0, 1, 2, 6, 10)] == [0.0, 0.5, 1.0, 0.5, 0.0]
+def test_the_learning_rate_rises_and_falls_linearly_and_is_never_0() -> None:
+    assert [warm_up_and_decay(step, 10, 2) for step in (0, 1, 2, 6, 9)] == [1 / 3, 2 / 3, 1.0, 0.5, 1 / 8]
+    assert warm_up_and_decay(0, 1, 1) > 0
+
+
+def test_a_single_step_changes_the_weights(base: Path, job: Job, tmp_path: Path) -> None:
+    one = replace(job, sets={"pairs": job.sets["pairs"][:8]})
+    result = tuned(base, one, tmp_path, epochs=1.0, batch=8)
+    assert [record["step"] for record in result.history if "loss" in record] == [1]
+    before, after = (loaded(folder).encode(["a1 b2 a3"]) for folder in (base, tmp_path / "out"))
+    assert np.abs(after - before).max() > 1e-4
+
+
+def test_a_training_that_changes_nothing_fails(base: Path, job: Job, tmp_path: Path) -> None:
+    alone = replace(job, sets={"pairs": job.sets["pairs"][:1, :2]})  # one pair in a batch has no candidates but itself
+    with pytest.raises(LemmataError, match="nothing"):
+        tuned(base, alone, tmp_path, epochs=1.0, batch=1)
+    assert not (tmp_path / "out").exists()
 
 
 # ---------------------------------------------------------------- choosing
@@ -267,7 +283,7 @@ def test_measures_of_a_model_are_those_of_its_own_vectors(base: Path, tmp_path: 
 # ---------------------------------------------------------------- not forgetting
 
 
-@pytest.mark.parametrize("more", [{}, {"adapters": "lora", "rate": 3e-2, "epochs": 3}])
+@pytest.mark.parametrize("more", [{}, {"adapters": "lora", "rate": 2e-2, "epochs": 3}])
 def test_weights_are_averaged_as_far_as_the_guard_wants(
     base: Path, guarded: Job, tmp_path: Path, more: dict[str, Any]
 ) -> None:

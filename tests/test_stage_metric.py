@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,13 @@ from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import read_manifest, silent, vector_set, write_manifest
 from lemmata.corpus.training_files import split_key
 from lemmata.evaluate.tasks import Task
-from lemmata.graph.metric import metric_sources, open_metric
+from lemmata.graph.metric import LearnedMetric, metric_sources, open_metric
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.train import learn_metric as stage
 from lemmata.train.learn_metric import MetricStageOptions
 from lemmata.train.metric import MetricOptions, train_metric
+from lemmata.vectors.exact import ExactIndex
 
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -121,6 +123,34 @@ def test_a_training_that_was_stopped_resumes_and_leaves_no_checkpoint(tmp_path: 
     assert not checkpoint.exists()
     checkpoint.write_bytes(saved)  # as if it had been killed at its very end
     assert [item.path for item in project.collect_garbage()] == [str(checkpoint)]
+
+
+def test_a_metric_is_kept_only_if_it_was_trained_and_finds_more_than_every_search_without_it(learned: Project) -> None:
+    vectors = vector_set(learned)
+    assert vectors is not None
+    data = stage._open(learned, vectors.encoder)
+    links = stage._links(data, data.citing & data.seen)
+    options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, random=32, epochs=1)
+    trained = train_metric(data.matrix, links, options, data.task.part(0))
+
+    def judged(history: list[dict[str, float]], answers: list[set[int]]) -> dict[str, Any]:
+        task = data.task._replace(answers=answers)
+        return stage._judge(data._replace(task=task), trained._replace(history=history), silent)[0]
+
+    gain, loss = [{"R@20": 0.1}, {"R@20": 0.2}], [{"R@20": 0.2}, {"R@20": 0.1}]
+    vectors_of_metric = LearnedMetric(trained.nodes.h.cpu().numpy(), options.epsilon, stage._head(trained))
+    queries = data.matrix[data.task.rows]
+    found_by_metric = vectors_of_metric.search(queries, 4, data.candidates)[0]
+    found_by_text = ExactIndex(data.matrix).search(queries, 4, data.candidates)[0]
+    report = judged(
+        gain, [set(rows.tolist()) - {row} for rows, row in zip(found_by_metric, data.task.rows, strict=True)]
+    )
+    assert report["kept"]
+    assert report[f"by_{report['rival']}"] == max(report["by_dense"], report["by_diffusion"], report["by_text"])
+    untrained = judged(loss, [set(rows.tolist()) for rows in found_by_metric])
+    assert (untrained["best_epoch"], untrained["kept"]) == (0, False)
+    as_dense = judged(gain, [set(rows.tolist()) for rows in found_by_text])
+    assert (as_dense["rival"], as_dense["kept"]) == ("dense", False)
 
 
 def test_info_says_that_the_metric_is_used(learned: Project) -> None:

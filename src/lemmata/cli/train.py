@@ -159,11 +159,20 @@ def metric(
 
 def _print_metric(report: dict[str, Any]) -> None:
     _print_notes(report)
+    values = {
+        "dense": report["by_dense"],
+        "diffusion": report["by_diffusion"],
+        "geodesic by text": report["by_text"],
+        "geodesic by the metric": report["by_metric"],
+    }
     line(
         f"{report['links']:,} links, {report['epochs']} epochs, {report['seconds']:.0f} s; {report['measure']} of"
-        f" {report['queries']:,} validation passages: {report['by_text']:.3f} by text, {report['by_metric']:.3f} by the"
-        f" metric, p {report['p']:.4f}"
+        f" {report['queries']:,} validation passages: "
+        + ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+        + f"; p {report['p']:.4f} against the best other one"
     )
+    if not report["best_epoch"]:
+        line("no epoch of the training found more than the network did before it")
     line(
         "kept: the retriever geodesic uses it, and 'lemmata evaluate --tune' fits its weight in auto"
         if report["kept"]

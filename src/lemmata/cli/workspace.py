@@ -227,7 +227,10 @@ def _fitted(facts: dict[str, Any] | None) -> str:
 
 def _metric(report: dict[str, Any], weights: dict[str, Any]) -> str:
     """Which retrievers use the learned metric, and why."""
-    values = f"{report['measure']} {report['by_metric']:.3f}, by text {report['by_text']:.3f}, p {report['p']:.4f}"
+    rival = report.get("rival", "text")  # older ones were compared with lengths by text only
+    values = (
+        f"{report['measure']} {report['by_metric']:.3f}, by {rival} {report[f'by_{rival}']:.3f}, p {report['p']:.4f}"
+    )
     if not report["kept"]:
         return f"not used, since it does not help on validation ({values})"
     if not report["up_to_date"]:

@@ -6,7 +6,7 @@ Passages that come later get an embedding from their text alone.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -35,7 +35,9 @@ from lemmata.graph.metric import (
     metric_sources,
 )
 from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
+from lemmata.search.fusion import DIFFUSION, fuse
 from lemmata.search.paths import PathSearch, Ranking
+from lemmata.search.ranking import without_itself
 from lemmata.train.ranks import from_first, held_by_first, own_device
 from lemmata.vectors.exact import ExactIndex
 from lemmata.vectors.store import open_vectors
@@ -91,7 +93,8 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
     """Learn a metric from vectors and links, by [metric]; `geodesic` uses it only if it helps on validation.
 
     It is trained on the training part, and kept if geodesic search by it finds significantly more references of the
-    validation part than by text. The report says what was found in either case. Resumes from the last epoch.
+    validation part than dense search, diffusion and geodesic search by text do. The report says what was found in
+    either case. Resumes from the last epoch.
     """
     require("torch", "train")
     from lemmata.train.metric import MetricOptions, train_metric
@@ -181,10 +184,22 @@ def _links(data: _Data, kept: Mask) -> Integers:
 # ---------------------------------------------------------------- does it help?
 
 
+class _Half(NamedTuple):
+    """Half of the validation passages, with what is nearest to each of them, itself included."""
+
+    task: _Task
+    by_text: Ranking
+    by_metric: Ranking
+
+
 def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
-    """R@20 of geodesic search by text and by the metric, on passages that did not stop the training."""
+    """Whether geodesic search by the metric finds more than every search without it, on passages that chose nothing.
+
+    One half of the validation passages stops the training and chooses seeds and weights, for lengths by text as for
+    the metric; the other half decides.
+    """
     epsilon = trained.model.options.epsilon
-    stored = data.stored
+    stored, candidates, passages = data.stored, data.candidates, len(data.matrix)
     seen = stored._replace(graph=stored.graph.with_edges(data.seen))
     by_text, lengths = _empty(seen.graph), np.empty(len(seen.graph.indices), np.float32)
     measure_by_text(seen.graph, np.asarray(seen.rows), data.matrix, lengths, progress)
@@ -192,40 +207,69 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
     known = stored._replace(graph=stored.graph.with_edges(data.citing & data.seen))
     by_metric = _empty(known.graph)
     _measure(known, trained, by_metric, progress)
-    metric = LearnedMetric(trained.nodes.h.cpu().numpy(), epsilon, _head(trained))
-    tuning, judging = data.task.part(0), data.task.part(1)
-    passages = len(data.matrix)
+    citations = citations_between(known.graph, np.asarray(known.rows), passages)
+    index, metric = ExactIndex(data.matrix), LearnedMetric(trained.nodes.h.cpu().numpy(), epsilon, _head(trained))
 
-    def learned(task: _Task, near: Ranking, seeds: int, weight: float) -> Any:
+    def half(number: int) -> _Half:
+        task = data.task.part(number)
+        queries = data.matrix[task.rows]
+        nearest = index.search(queries, DIFFUSION.depth, candidates)
+        return _Half(task, nearest, metric.search(queries, NEAREST, candidates))
+
+    def dense(half: _Half) -> Integers:
+        return without_itself(*half.by_text, half.task.rows)[0][:, :DEPTH]
+
+    def diffusion(half: _Half) -> Integers:
+        shape = len(half.task.rows), 1
+        no_words = np.full(shape, -1), np.full(shape, -np.inf, np.float32)
+        return fuse(half.by_text, no_words, DEPTH, DIFFUSION, citations, half.task.rows, candidates)[0]
+
+    def geodesic_by_text(half: _Half, seeds: int, weight: float) -> Integers:
+        near = half.by_text[0][:, :NEAREST], half.by_text[1][:, :NEAREST]
+        paths = PathSearch(seen, by_text, passages, seeds=seeds, query_weight=weight)
+        return paths.nearest([near], DEPTH, candidates, half.task.rows)[0]
+
+    def geodesic_by_metric(half: _Half, seeds: int, weight: float) -> Integers:
         paths = PathSearch(known, by_metric, passages, seeds=seeds, query_weight=weight)
-        return _recalls(paths, near, task, data.candidates)
+        return paths.nearest([half.by_metric], DEPTH, candidates, half.task.rows)[0]
+
+    def recalls(half: _Half, search: Callable[..., Integers], setting: tuple[Any, ...]) -> Any:
+        return _recalls(search(half, *setting), half.task)
 
     progress("choosing seeds", 0, None)
-    near = [metric.search(data.matrix[task.rows], NEAREST, data.candidates) for task in (tuning, judging)]
-    settings = product(SEEDS, QUERY_WEIGHTS)
-    seeds, weight = max(settings, key=lambda setting: float(learned(tuning, near[0], *setting).mean()))
-    after = learned(judging, near[1], seeds, weight)
-    near_by_text = ExactIndex(data.matrix).search(data.matrix[judging.rows], NEAREST, data.candidates)
-    before = _recalls(PathSearch(seen, by_text, passages), near_by_text, judging, data.candidates)
-    p = randomisation(after, before, generator=np.random.default_rng(0))
+    tuning, judging = half(0), half(1)
+    settings = [*product(SEEDS, QUERY_WEIGHTS)]
+    found, chosen = {}, {}
+    for name, search, choices in (
+        ("by_dense", dense, [()]),
+        ("by_diffusion", diffusion, [()]),
+        ("by_text", geodesic_by_text, settings),
+        ("by_metric", geodesic_by_metric, settings),
+    ):
+        chosen[name] = max(choices, key=lambda setting: float(recalls(tuning, search, setting).mean()))
+        found[name] = recalls(judging, search, chosen[name])
+    after = found["by_metric"]
+    rival = max((name for name in found if name != "by_metric"), key=lambda name: float(found[name].mean()))
+    p = randomisation(after, found[rival], generator=np.random.default_rng(0))
     history = trained.history
+    best_epoch = int(np.argmax([record.get("R@20", -1.0) for record in history]))  # 0: before any training
     report = {
-        "kept": bool(after.mean() > before.mean() and p < LEVEL),
+        "kept": bool(best_epoch and after.mean() > found[rival].mean() and p < LEVEL),
         "measure": f"R@{DEPTH}",
-        "queries": len(judging.rows),
-        "by_text": float(before.mean()),
-        "by_metric": float(after.mean()),
+        "queries": len(judging.task.rows),
+        **{name: float(values.mean()) for name, values in found.items()},
+        "rival": rival.removeprefix("by_"),
         "p": float(p),
         "links": int((data.citing & data.seen).sum()),
         "epochs": len(history) - 1,
-        "best_epoch": int(np.argmax([record.get("R@20", -1.0) for record in history])),
+        "best_epoch": best_epoch,
         "seconds": trained.seconds,
     }
+    seeds, weight = chosen["by_metric"]
     return report, {"epsilon": epsilon, "seeds": seeds, "query_weight": weight}
 
 
-def _recalls(paths: PathSearch, near: Ranking, task: _Task, candidates: Mask) -> Any:
-    found, _ = paths.nearest([near], DEPTH, candidates, task.rows)
+def _recalls(found: Integers, task: _Task) -> Any:
     grades = {str(place): dict.fromkeys(map(str, rows), 1) for place, rows in enumerate(map(sorted, task.answers))}
     return evaluate(found, judged(grades, int), [parse_measure(f"R@{DEPTH}")])[f"R@{DEPTH}"]
 

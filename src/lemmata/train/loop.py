@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lemmata.core.errors import require
+from lemmata.core.errors import LemmataError, require
 from lemmata.core.files import writing
 from lemmata.core.types import Progress
 from lemmata.train.encoders import state_of
@@ -83,6 +83,7 @@ class _State:
     best_value: float = -math.inf
     loss: float = 0.0  # sum since the last record
     loss_count: int = 0  # losses in that sum
+    moved: float = 0.0  # sum over all steps of the norm of the gradient times the rate
 
 
 def train(training: Training, work: Path, progress: Progress) -> Outcome:
@@ -113,11 +114,13 @@ def train(training: Training, work: Path, progress: Progress) -> Outcome:
         _set_random_state(device, random_state)
     log_every = max(1, min(20, training.steps // 40))
     save_every = min(MAX_STEPS_BETWEEN_CHECKPOINTS, math.ceil(training.steps / MIN_CHECKPOINTS))
-    loss = torch.tensor(state.loss, device=device)
+    loss, moved = torch.tensor(state.loss, device=device), torch.tensor(state.moved, device=device)
     message = _message(training, state.history)
     while state.step < training.steps:
         model.train()
-        loss += _update(training, optimizer, next(batches), state.step)
+        step_loss, step_moved = _update(training, optimizer, next(batches), state.step)
+        loss += step_loss
+        moved += step_moved
         state.loss_count += 1
         state.step += 1
         if state.step % log_every == 0:
@@ -131,8 +134,10 @@ def train(training: Training, work: Path, progress: Progress) -> Outcome:
             progress(message, state.step, training.steps)
         _evaluate(training, state)
         if state.step in training.evaluate_at or state.step % save_every == 0 or state.step == training.steps:
-            state.loss = float(loss)
+            state.loss, state.moved = float(loss), float(moved)
             _save(work, model, optimizer, state)
+    if not float(moved):
+        raise LemmataError("training changed nothing: the gradient was 0 at every step; look at the sets and the rate")
     if state.best_step not in (0, state.step):
         _load_weights(model, work / f"checkpoint-{state.best_step}")
     return Outcome(state.history, state.best_step, resumed_from, time.perf_counter() - begin)
@@ -145,8 +150,8 @@ def _message(training: Training, history: Sequence[Mapping[str, Any]]) -> str:
     return f"{training.name}{loss}" + (f", validation {validation:.3f}" if validation is not None else "")
 
 
-def _update(training: Training, optimizer: Any, batches: Sequence[Any], step: int) -> Any:
-    """One optimizer step; returns the loss, averaged over batches and processes."""
+def _update(training: Training, optimizer: Any, batches: Sequence[Any], step: int) -> tuple[Any, Any]:
+    """One optimizer step; returns the loss, averaged over batches and processes, and how far it may go."""
     torch = require("torch", "train")
     model = training.model
     total = torch.zeros((), device=model.device)
@@ -155,12 +160,12 @@ def _update(training: Training, optimizer: Any, batches: Sequence[Any], step: in
         loss.backward()
         total += loss.detach()
     average([total, *(weight.grad for weight in model.parameters() if weight.grad is not None)])
-    torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
     for options, group in zip(optimizer.param_groups, training.groups, strict=True):
         options["lr"] = group.rate(step)
     optimizer.step()
     optimizer.zero_grad()
-    return total
+    return total, norm * max(options["lr"] for options in optimizer.param_groups)
 
 
 def _evaluate(training: Training, state: _State) -> None:
@@ -201,10 +206,10 @@ def _moved(value: Any, device: Any) -> Any:
 
 
 def warm_up_and_decay(step: int, steps: int, warm_up: int) -> float:
-    """Share of the full learning rate: linear from 0 at step 0 to 1 at `warm_up`, then linear to 0 at `steps`."""
+    """Share of the full learning rate: linear to 1 at step `warm_up`, then linear towards 0; no step has 0."""
     if step < warm_up:
-        return step / warm_up
-    return max(0.0, (steps - step) / max(1, steps - warm_up))
+        return (step + 1) / (warm_up + 1)
+    return (steps - step) / (steps - warm_up)
 
 
 def precision_for(device: Any) -> str:

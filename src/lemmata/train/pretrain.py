@@ -261,7 +261,7 @@ def perplexity(model: Any, windows: Windows, chosen: Integers, pad: int, longest
 def rate_factor(step: int, steps: int, idle: int = 0) -> float:
     """Share of the rate at a step: 0 for `idle` steps, then linear up and down; no step is lost at rate 0."""
     step, steps = step - idle, steps - idle
-    return warm_up_and_decay(step + 1, steps + 1, math.ceil(WARM_UP * steps) + 1) if step >= 0 else 0.0
+    return warm_up_and_decay(step, steps, math.ceil(WARM_UP * steps)) if step >= 0 else 0.0
 
 
 def _groups(model: Any, rate: float, steps: int, head_steps: int, *, new_head: bool) -> list[Group]:
