@@ -218,7 +218,7 @@ def test_emphasised_terms_of_prose_are_found_in_order_and_joined_by_or() -> None
     passage = Passage("d@1", "d", "chunk", text, metadata={"terms": ["leaf", "terminal vertex"]})
     (find,) = (find for find in find_defined_terms(passage, mask(text), opening=False) if find.rule == "emphasis")
     assert (find.name, find.aliases) == ("leaf", ("terminal vertex",))
-    assert find.sentence == "Such a vertex is called a leaf or a terminal vertex."
+    assert find.sentence == text  # `such` refers to the sentence before
 
 
 def test_emphasis_that_only_introduces_a_term_defines_nothing() -> None:

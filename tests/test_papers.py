@@ -180,7 +180,8 @@ lines\/} end in \textbf{Factorial} and \textbf{Fact 3};  \emph{} \textbf{1}.
     )
     (chunk,) = reading.passages
     assert chunk.metadata == {
-        "terms": ["free variable", "bound", "$q$-quantifier", "naïve set", "Lost lines", "Factorial"]
+        "terms": ["free variable", "bound", "$q$-quantifier", "naïve set", "Lost lines", "Factorial"],
+        "index": [["$q$-quantifier"]],
     }
     (without_terms,) = body("Nothing is emphasised.").passages
     assert without_terms.metadata == {}

@@ -45,6 +45,7 @@ from lemmata.latex.mains import (
     read_tex_file,
     stale_copy_of,
 )
+from lemmata.latex.marked import read_marks, wrap_term_macros
 from lemmata.latex.sentences import cut
 from lemmata.latex.source import Flat, decode, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
@@ -103,7 +104,8 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
     inner_proofs = [begin for begin, _ in statement.proofs if statement.content <= begin < statement.close]
     if inner_proofs:  # a proof inside the environment is not part of the statement
         end = max(statement.content, paper.flat.text.rfind("\\begin", statement.content, inner_proofs[0]))
-    text, links = paper.clean(paper.expand(statement.content, end), "refers_to")
+    source = paper.expand(statement.content, end)
+    text, links = paper.clean(source, "refers_to")
     if not text.text:
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
@@ -141,7 +143,7 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         raw=paper.flat.text[statement.content : end].strip(),
         proof=join(proofs, "\n\n"),
         confidence=statement.confidence,
-        metadata={"environment": statement.environment},
+        metadata={"environment": statement.environment, **read_marks(source, text.text)},
     )
 
 
@@ -262,6 +264,8 @@ def read_paper(
         start = len(preamble) + 1
     flat, macros, kinds = _prepare(flat)
     structure = read_structure(flat.text, flat.body, kinds)
+    definitions = [(s.begin, s.end) for s in structure.statements if s.kind == "definition"]
+    wrap_term_macros(macros, flat.text, definitions)
     paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips)
     structure.apart += (call.span() for call in _INCLUDED_PDF.finditer(flat.text, flat.body))
     structure.apart.sort()

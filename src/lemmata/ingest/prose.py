@@ -12,8 +12,9 @@ from typing import NamedTuple
 from lemmata.core.types import Link, Passage
 from lemmata.core.words import CONNECTING_WORDS
 from lemmata.ingest.paper_state import PaperState
-from lemmata.latex.clean import Cleaned, join, plain
+from lemmata.latex.clean import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES
+from lemmata.latex.marked import read_marks
 from lemmata.latex.sentences import chunks, join_tiny_sections
 from lemmata.latex.statements import innermost
 
@@ -22,6 +23,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2}")
 _TINY = 100  # characters of prose in a section; in real papers shorter ones are remarks between statements
 _LONGEST_REPEATED = 200  # characters; a longer paragraph is kept each time
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_MOST_TERMS = 20  # of one chunk
 
 
 class _Paragraph(NamedTuple):
@@ -30,6 +32,7 @@ class _Paragraph(NamedTuple):
     content: Cleaned
     links: list[tuple[int, int, Link]]  # with the offsets in the clean text between which each stands
     terms: list[tuple[int, str]]  # emphasised terms with their offsets in the clean text
+    indexed: list[list[str]]  # the `index` of `read_marks`
 
     @property
     def text(self) -> str:
@@ -73,6 +76,7 @@ def _prose(paper: PaperState) -> Iterator[tuple[tuple[str, ...], str, list[tuple
 def _paragraphs(paper: PaperState, begin: int, end: int, is_unbroken: Callable[[int], bool | None]) -> list[_Paragraph]:
     """The paragraphs of a span that hold words or formulas; no empty line that `is_unbroken` ends one."""
     paragraphs = []
+    index: list[list[str]] = []  # of what stands alone before a paragraph
     breaks = [
         match.span() for match in _PARAGRAPH_BREAK.finditer(paper.text, begin, end) if not is_unbroken(match.start())
     ]
@@ -83,13 +87,16 @@ def _paragraphs(paper: PaperState, begin: int, end: int, is_unbroken: Callable[[
             continue
         source = paper.expand(start, stop)
         content, links = paper.clean(source, "refers_to", " ")
+        marks = read_marks(source, content.text)
+        index += marks.get("index", ())
         if _LETTERS.search(content.text) is None and "$" not in content.text:
             continue
-        terms = list(_locate(_emphasised_terms(source), content.text))
+        terms = list(_locate(marks.get("terms", ()), content.text))
         pairs = zip(content.references, content.places, strict=True)
         places = [place for reference, place in pairs if reference != ("cite", "*")]  # which is no link
         placed = [(*place, link) for place, link in zip(places, links, strict=True)]
-        paragraphs.append(_Paragraph(start, stop, content, placed, terms))
+        paragraphs.append(_Paragraph(start, stop, content, placed, terms, index))
+        index = []
     return paragraphs
 
 
@@ -162,7 +169,7 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
         is_own = section is own and not paragraphs
         if not is_own and (heading := section.title.rpartition(" / ")[2]):
             begin = section.paragraphs[0].begin
-            paragraphs.append(_Paragraph(begin, begin, Cleaned(heading, []), [], []))
+            paragraphs.append(_Paragraph(begin, begin, Cleaned(heading, []), [], [], []))
             titles.append(section.title)
         paragraphs += section.paragraphs
         titles += [section.title] * len(section.paragraphs)
@@ -185,6 +192,8 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
         terms = [
             term for place in covered for at, term in paragraphs[place].terms if start <= offsets[place] + at < stop
         ]
+        index = [names for place in covered for names in paragraphs[place].indexed]
+        marks = {"terms": terms[:_MOST_TERMS], "index": index[:_MOST_TERMS]}
         lengths: Counter[str] = Counter()
         for place in covered:
             lengths[titles[place]] += min(stop, offsets[place + 1]) - max(start, offsets[place])
@@ -196,49 +205,13 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
             content,
             links,
             section=lengths.most_common(1)[0][0],
-            metadata={"terms": terms[:_MOST_TERMS]} if terms else {},
+            metadata={key: values for key, values in marks.items() if values},
         )
         if paper.options.chunks == "rest":  # with "all", a label in a statement refers to the statement
             paper.spans.pop()
             paper.spans += ((paragraphs[place].begin, paragraphs[place].end, identity) for place in covered)
         passages.append(passage)
     return passages
-
-
-_GROUP_CONTENT = r"([^{}]{1,200}+(?:\{[^{}]{0,100}+\}[^{}]{0,100}+){0,5}+)\}"
-_EMPHASIS = re.compile(
-    r"\\(?:emph|text(?:it|bf|sl)|defn|dfn|defined?|term|df|defi|concept|newterm)\s*\{"
-    + _GROUP_CONTENT
-    + r"|\{\s*\\(?:it|em|bf|sl|itshape|bfseries|slshape)(?![a-zA-Z])\s*"
-    + _GROUP_CONTENT
-)
-_RUN_IN_HEADING = re.compile(
-    r"(?:Proof|Definition|Theorem|Lemma|Proposition|Corollary|Remark|Example|Exercise|Note|Notation|Claim|Case|Step|"
-    r"Problem|Solution|Question|Answer|Fact|Warning|Convention|Conjecture|Observation|Acknowledge?ments?|Keywords|Properties|"
-    r"Beweis|Satz|Beispiel|Bemerkung|References|Abstract|Introduction)\b"
-)
-_WITHOUT_TEXT = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")
-_MOST_TERMS = 20  # of one chunk
-_LONGEST_TERM = 80  # characters
-_MOST_WORDS = 6  # a longer term is a sentence
-
-
-def _emphasised_terms(source: str) -> list[str]:
-    """Terms that the author emphasised in prose, cleaned, in order; no sentences, run-in headings or formulas."""
-    terms: list[str] = []
-    dollars = at = 0
-    for match in _EMPHASIS.finditer(source):
-        dollars += source.count("$", at, match.start())
-        at = match.start()
-        if dollars % 2:
-            continue  # inside a formula
-        term = plain(match[1] or match[2])
-        heading = term.endswith((".", ":")) and at < 60 and _WITHOUT_TEXT.fullmatch(source, 0, at)
-        term = term.rstrip(" .,;:")
-        sentence = len(term) > _LONGEST_TERM or term.count(" ") >= _MOST_WORDS
-        if not heading and not sentence and not _RUN_IN_HEADING.match(term) and _LETTERS.search(term):
-            terms.append(term)
-    return terms
 
 
 def _locate(terms: Iterable[str], text: str) -> Iterator[tuple[int, str]]:

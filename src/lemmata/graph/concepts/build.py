@@ -52,11 +52,13 @@ class ConceptGraph(NamedTuple):
 
 _LONGEST_DESCRIPTION = 600  # characters; enough for a sentence, and an encoder reads no more
 _BATCH = 200  # passages that a process of a cluster reads at once
+_ABOUT = 3  # what the heading above a sentence adds to its weight if it names the term
 _LONGEST_TITLE = 5  # words of a title that is a name, not a sentence
 # Most trusted first; the best rule gives a concept its description and origin. Name and kind are voted on, in `add`.
 _RULES = (
     "planetmath",  # title, synonyms and `defines` of a PlanetMath article
     "emphasis",  # an emphasised term in a definition, or where the words around it define it
+    "index",  # in the author's index, or marked by a macro for new terms
     "by we mean",  # `by a flag we mean`
     "note",  # the note of a statement that names a result: `Hook length formula`
     "is a",  # the subject of `A flag is a`, in definitions and where a document begins
@@ -71,12 +73,15 @@ _RULES = (
     "title",  # a phrase in a document's title that its first passage repeats, or that names a result
     "note phrase",  # any other note of a statement
     "section",  # a phrase in a section's title that several passages use
+    "subject",  # of `A flag is a` anywhere else: never makes a concept, but defines one
     "phrase",  # a frequent phrase: made of words that defined terms use, or a noun phrase of prose
     "name",  # in prose, a name written with capitals inside: `ImageNet`
 )
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
 _DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))  # give `defines` edges
-_SUFFICIENT = frozenset(("planetmath", "emphasis", "stress", "note", "by we mean", "keywords"))  # one use is enough
+_SUFFICIENT = frozenset(
+    ("planetmath", "emphasis", "index", "stress", "note", "by we mean", "keywords")
+)  # one use is enough
 _ACRONYM = re.compile(r"^\s*([A-Z]{2,6})\s*$")
 _PLANETMATH_KINDS = {
     "Definition": "object", "Data Structure": "object", "Topic": "object", "Theorem": "theorem",
@@ -162,6 +167,7 @@ class _Entry:
     rule: str = "phrase"
     passage: str = ""
     sentence: str = ""
+    weight: int = -1  # of the sentence
     names: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -201,9 +207,9 @@ class _Collector:
         key = _german(candidate.name) if german else key_of(candidate.name)
         entry = self.entries.setdefault(key, _Entry(german=german))
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
-            entry.rule, entry.passage, entry.sentence = candidate.rule, passage, candidate.sentence
-        entry.passage = entry.passage or passage
-        entry.sentence = entry.sentence or candidate.sentence
+            entry.rule = candidate.rule
+        if candidate.weight > entry.weight and (candidate.sentence or not entry.sentence):
+            entry.passage, entry.sentence, entry.weight = passage, candidate.sentence, candidate.weight
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight
@@ -246,7 +252,13 @@ class _Collector:
         document = self.documents.get(passage.document)
         title = (document.title if document else "") if opening else None
         evidence = self.read_evidence(passage, title)
+        about = {
+            key_of(mask(heading))
+            for heading in (document.title if document else "", passage.title, passage.section.rpartition(" / ")[2])
+        }
         for candidate in evidence.defined:
+            if key_of(candidate.name) in about:
+                candidate = candidate._replace(weight=candidate.weight + _ABOUT)
             self.add(candidate, passage.id, evidence.german)
         if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, *evidence.note, evidence.german)
@@ -373,7 +385,7 @@ class _Collector:
 
     def _is_term_of_prose(self, key: str, entry: _Entry) -> bool:
         """Whether a candidate is also an index term where authors emphasise and entitle as they like."""
-        if entry.german or entry.rule in {"planetmath", "keywords"}:
+        if entry.german or not {"planetmath", "keywords", "index"}.isdisjoint(entry.rules):
             return True
         words = max(entry.names, key=lambda name: entry.names[name]).split()
         if not is_term(words):
@@ -603,7 +615,7 @@ class _Builder:
             used = dict.fromkeys(mention.concept for mention in inside)
             for concept in defined:
                 entry = self.entries[concept]
-                if concept in used and entry.passage == passage.id and entry.sentence == sentence:
+                if concept in used and entry.passage == passage.id and sentence in entry.sentence:
                     for other in used:
                         synonym = frozenset((concept, other)) in synonyms
                         if other not in defined and self._is_specific(other) and not synonym:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from lemmata.core.types import Passage
@@ -26,6 +26,7 @@ from lemmata.graph.concepts.terms import (
     result_kind,
     sentence_spans,
 )
+from lemmata.latex.marked import marked_terms
 
 
 class Candidate(NamedTuple):
@@ -36,45 +37,35 @@ class Candidate(NamedTuple):
     rule: str
     sentence: str = ""
     aliases: tuple[str, ...] = ()
+    weight: int = 0  # how sure the sentence defines it
 
 
 # ---------------------------------------------------------------- terms being defined
 
-_DISPLAY = re.compile(
-    r"\$\$.*?\$\$|\\\[.*?\\\]|\\begin\{(equation|align|eqnarray|gather|multline|displaymath)\*?\}.*?\\end\{\1\*?\}"
-    r"|\\xymatrix\s*\{.*?\n\}",
-    re.DOTALL,
-)
-
-
-_INSIDE = r"([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"
-_EMPHASIS = re.compile(
-    r"\\(?:emph|textit|textbf|textsl|defn|dfn|define|defined|term|df|defi|concept|newterm)\s*\{"
-    + _INSIDE
-    + r"|\{\\(?:it|em|bf|sl|itshape|bfseries|slshape)\b\s*"
-    + _INSIDE
-)
-_ACCENT = re.compile(r"\\(['`^\"~=.])\s*\{?\\?([A-Za-z])\}?|\\([Hcvuk])\s*\{([A-Za-z])\}")
-_ACCENTS = dict(
-    zip("'`^\"~=.Hcvuk", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307\u030b\u0327\u030c\u0306\u0328", strict=True)
-)
 _ARTICLE_BEFORE = re.compile(
-    r"\b(?:an?|the|its|their|his|our|every|no|of|ein|eine|einen|der|die|das)\s*$", re.IGNORECASE
-)
-_DEFINING_BEFORE = re.compile(
-    r"(?:\b(?:called|termed|named|say|says|said to be|call|known as|means?|is|are|be|as|heißt|heißen|nennt man|als)"
-    r"|\b(?:called|termed|call|known as|mean|is|are|as|heißt|heißen|nennt man|nennen wir) (?:an?|the|eine?n?))\s*$"
+    r"\b(?:an?|the|its|their|his|our|every|no|of|ein|eine|einen|der|die|das)(?: \([^()]*\))?\s*$", re.IGNORECASE
 )
 _CALLED_BEFORE = re.compile(
-    r"\b(?:called|termed|named|say|says|said to be|call|known as|referred to as|means?|defined? as|heißt|nennt man)"
-    r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also))*\s*$"
+    r"(?:\b(?:is|are|be|been|being|was|were|[Ww]e|one|will|shall|may|can|then|also|often|sometimes|usually|commonly|"
+    r"generally|simply|just|collectively)\s+(?:called|termed|named|known as|referred to as|call|say|says)|"
+    r"\bsaid to be|\b(?:defined?|refer\w* to [^.;:]{1,60}) as|\bmeans?|\b(?:heißt|heißen|nennt man|nennen wir))"
+    r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also|its))*\s*$"
 )
+# `the group called the Monster`: names it, and says what it is at most in a definition or with words after it.
+_NAMED_BEFORE = re.compile(r"\b(?:called|termed|named|known as)(?:\s+(?:an?|the|ein|eine))*\s*$")
+_EXPLAINED_AFTER = re.compile(r"\s*,\s*(?:which|that is|i\.?e\.?)\s+(?:is\s+|are\s+)?(?:an?|the)\b")
 _DEFINING_WORDS = re.compile(
     r"\b(?:[Dd]efin\w+|[Dd]enote\w*|[Ii]ntroduc\w+|notions?|concepts?|[Cc]all\w*|means?|refer\w*|known|named|"
     r"obtain\w*|is (?:an?|the))\b"
 )
-_PREDICATE_AFTER = re.compile(
-    r"[^.;:]{0,110}?\b(?:is|are|consists?|means?|refers?|denotes?|states?|says?|asserts?)\b(?! not)"
+_PREDICATE_AFTER = re.compile(  # the first verb after a subject says what it is
+    r"(?:(?!\b(?:that|which|who|where|when|if|is|are)\b)[^.;:]){0,110}?\b(?:(?:is|are)\s+(?:\w+ly\s+|just\s+)?"
+    r"(?:an?|the|any|one|defined|given|when|what|\w+ing|ein\w*|der|die|das)|consists?|means|refers?|denotes?|states|"
+    r"says|asserts|measures|describes|represents)\b"
+)
+# An article that begins a sentence, also after a run-in heading, or a clause after its condition.
+_SUBJECT_BEFORE = re.compile(
+    r"(?:^\W*|\s)(?:An?|The|Eine?|Der|Die|Das)(?: \([^()]*\))?$|(?:,|\bthen)\s+(?:an?|the|its|their)(?: \([^()]*\))?$"
 )
 _SENTENCE_START = re.compile(r"[.!?:]\s+(?=[A-Z])|\s•\s")
 _SENTENCE_STOP = re.compile(r"[.!?](?=\s|$)|\s•\s")
@@ -102,15 +93,16 @@ _NOUN = r"(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"  # up to what the pattern want
 _A = r"(?P<article>an?\s+|the\s+)"
 _A_OR_ITS = r"(?P<article>an?\s+|the\s+|its\s+)"
 _EIN = r"(?P<article>(?:ein|eine|einen|den|der|die|das|als|ihre[nm]?|seine[nm]?)\s+)"
+_WHAT = r"(?:(?:an?|the|such|any|its)\s[^$.;:,]{1,40}?(?:\s*\$+)?\s+|\$+\s+|(?:it|them)\s+)?"
 _CALLED = r"(?:called|termed|said to be|known as|referred to as)"
-_OF = r"(?:\s+(?:of|on|over|for|in|associated|between)\b[^.,;:]{1,60}?)?"
+_OF = r"(?:\s+(?:of|on|over|for|in|associated to|between)\s+(?:an?|the|any|each|every|this|two|such|\$)[^.,;:]{0,60}?)?"
 _IF = r"(?=\s+(?:if|when|whenever|iff|provided)\b)"
 _PATTERNS = tuple(
     (rule, re.compile(pattern))
     for rule, pattern in (
         ("called", rf"\b(?:is|are|be|being|was|were)\s+{_ADVERB}{_CALLED}\s+{_ADVERB}{_A_OR_ITS}?{_TERM}"),
-        ("called", rf"{_WE}\s+call\s+(?:[^.;:,]{{0,60}}?\s)??{_A}{_TERM}"),
-        ("called", rf"{_WE}\s+call\s+(?:\$+|it|them|such)\s+{_A}?{_TERM}"),
+        ("called", rf"{_WE}\s+call\s+{_WHAT}{_A}{_TERM}(?!\s*\$+\s+(?:an?|the|its)\b)"),
+        ("called", rf"{_WE}\s+call\s+(?:\$+|it|them|such)\s+{_A}?{_TERM}(?!\s*\$+\s+(?:an?|the)\b)"),
         (
             "say that",
             rf"(?:{_WE}|\b[Oo]ne)\s+says?\s+(?:that\s+)?(?:[^.;:,$]{{0,40}}\s)?\$*\s*(?:is|are)\s+{_A}?{_NOUN}{_IF}",
@@ -118,7 +110,7 @@ _PATTERNS = tuple(
         ("by we mean", rf"\b[Bb]y\s+{_A}{_NOUN}(?:\s+\$)?\s+(?:we|one)\s+(?:shall\s+|will\s+)?(?:mean|understand)"),
         (
             "defined as",
-            rf"\b[Tt]he\s+(?P<article>){_NOUN}{_OF}(?:\s*\$+)?\s+(?:is|are)\s+defined\s+(?:as|to be)\b",
+            rf"\b[Tt]he\s+(?P<article>){_NOUN}{_OF}\s+(?:is|are)\s+defined\s+(?:as|to be)\b",
         ),
     )
 )
@@ -147,10 +139,23 @@ _GERMAN_ALSO = re.compile(
     rf"{_EIN}?(?P<alias>[^.,;:()$\n]{{3,50}}?)(?:\s+(?:genannt|bezeichnet))?(?=\s*[.,;])"
 )
 _OPENING = re.compile(
-    r"\s*(?:Definition[.:]?\s+)?(?P<article>An?|Ein|Eine)\s+(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"
-    r"(?:(?:\s*[$(]|\s+(?:of|on|over|in|for|from|with|between)\b)[^.;:]{0,60}?)?"
-    r"\s+(?:is|ist)\s+(?:an?|the|any|defined|ein|eine|der|die|das|simply|just)\b"
+    r"\s*(?:Definition[.:]?\s+)?(?P<lead>(?:In|For|Given|Let|If)\b[^.;:]{1,100}?,\s+(?:then\s+)?)?"
+    r"(?P<article>An?|an?|Ein|Eine)\s+(?P<term>[^\W\d_$][^.,;:()$\n]{2,60}?)"
+    r"(?:(?:(?P<variable>\s*\$)|\s*\(|\s+(?:of|on|over|in|for|from|with|between)\b)(?:(?!\b(?:is|are|ist)\b)[^.;:]){0,60}?)?"
+    r"\s+(?:(?:is|ist)\s+(?:an?|the|any|defined|ein|eine|der|die|das|simply|just)|consists\s+of|means|refers\s+to)\b"
 )
+_ANY_SUBJECT = re.compile(r"\W*(?:An?|Any|Every|Each|Two|Let|Eine?|Jede[rs]?|[A-Z][a-z]+s)\b")
+# Sentences that speak of a name, or of what would have one, and define nothing.
+_NO_DEFINITION = re.compile(
+    r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|\bwhat (?:is|are)\b|\?\s*$"
+)
+_REFERS_BACK = re.compile(
+    r"\W*(?:These|This|Such|It|They|Those|The (?:latter|former)|In (?:this|that|which) case|Diese[rsnm]?|Solche\w*)\b"
+)
+_ANNOUNCES = re.compile(r"(?::|\b(?:following|folgende\w*)\b[^.]*\.?)\s*$")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_FEWEST_WORDS = 4  # of a definition
+_MARKED, _IN_DEFINITION = 2, 3  # what these add to the weight of a sentence
 _CUT = re.compile(
     r"\s+(?:of|for|in|on|at|from|by|to|with|over)\s+(?:the|an?|its|this|these|those|that|each|every|some|any|all|his|which|whose)\b.*$"
 )
@@ -170,90 +175,154 @@ def find_defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator
     spans = sentence_spans(masked)
     german = language_of(masked) == "de"
     kind_of = _german_kind if german else _kind
-    for candidate in _emphasised_terms(passage, masked, spans):
+    is_definition = passage.kind == "definition"
+    for candidate in _marked_terms(passage, masked, spans):
         yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
     for number, (start, end) in enumerate(spans):
         sentence = _FORMULAS.sub("$", masked[start:end])  # short, so that no pattern walks through a long formula
-        readable = " ".join(passage.text[start:end].split())
+        weight = _IN_DEFINITION * is_definition + 1
         for rule, pattern in _GERMAN_PATTERNS if german else _PATTERNS:
             for match in pattern.finditer(sentence):
                 name = _term_name(match["term"])
                 if not name or _VARIABLE.search(name) or re.search(r"\s(?:an?|the)\s", name):
                     continue
-                kind = "object" if match["article"] or rule in {"by we mean", "defined as"} else "definition"
-                yield Candidate(name, kind_of(name, kind), rule, readable, _aliases_after(sentence, match, name))
+                is_object = match["article"] or rule in {"by we mean", "defined as"}
+                kind = kind_of(name, "object" if is_object else "definition")
+                readable = _readable(passage, masked, spans, number) if is_object or _states(sentence) else ""
+                yield Candidate(name, kind, rule, readable, _aliases_after(sentence, match, name), weight)
         if german and (also := _GERMAN_ALSO.search(sentence)):
             name, alias = clean_term(also["term"]), clean_term(also["alias"])
             if name and alias:
-                yield Candidate(name, kind_of(name, "object"), "called", readable, (alias,))
-        subject = _OPENING.match(sentence) if passage.kind == "definition" or (opening and number < 3) else None
+                readable = _readable(passage, masked, spans, number)
+                yield Candidate(name, kind_of(name, "object"), "called", readable, (alias,), weight)
+        subject = _OPENING.match(sentence)
         if subject and not _CONDITION.search(sentence, subject.end()):  # with a condition, the predicate is defined
             name = _term_name(subject["term"])
-            if name:
+            rule = "is a" if is_definition or (opening and number < 3) else "subject"
+            if name and not (rule == "subject" and (subject["variable"] or subject["lead"])):
+                readable = _readable(passage, masked, spans, number)
                 aliases = _aliases_after(sentence, subject, name)
-                yield Candidate(name, kind_of(name, "object"), "is a", readable, aliases)
+                yield Candidate(name, kind_of(name, "object"), rule, readable, aliases, weight + 1)
 
 
-def _term_name(term: str) -> str:
+def _states(sentence: str) -> bool:
+    """Whether a sentence about a property says when anything has it, not that one thing does."""
+    return bool(_CONDITION.search(sentence) or _ANY_SUBJECT.match(sentence))
+
+
+def _readable(passage: Passage, masked: str, spans: list[tuple[int, int]], number: int) -> str:
+    """A defining sentence for readers; "" for one that only seems to define.
+
+    It comes with the sentence before it where it begins with `these`, and with the list that it announces.
+    """
+    start, end = spans[number]
+    sentence = masked[start:end]
+    if _NO_DEFINITION.search(sentence) or len(_LETTERS.findall(sentence)) < _FEWEST_WORDS:
+        return ""
+    if _REFERS_BACK.match(sentence):
+        if not number:
+            return ""
+        start = spans[number - 1][0]
+    if _ANNOUNCES.search(sentence):
+        end = len(passage.text)
+    return " ".join(passage.text[start:end].split())
+
+
+def _term_name(term: str, marked: bool = False) -> str:
     """The name in a matched term, or "" where it is none or only relates something to a variable: `contained in`."""
-    name = clean_term(_CUT.sub("", term))
+    name = clean_term(_CUT.sub("", term), marked)
     return "" if _RELATIVE.match(name) else name
 
 
-def _emphasised_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> list[Candidate]:
-    """Emphasised terms of a passage; outside definitions only where the words around them define."""
-    source, emphases = _emphases(passage, masked)
+def _marked_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> list[Candidate]:
+    """Terms that the author emphasised, outside definitions only where the words around them define; and index entries.
+
+    An index entry that has the words of an emphasised term is defined with it: `proper` with `proper subgroup`.
+    """
     german = language_of(masked) == "de"
-    keys: list[str] = []
+    is_definition = passage.kind == "definition"
+    entries = {names[0] for names in passage.metadata.get("index", ())}
+    sentences: dict[str, tuple[str, int]] = {}  # key of an emphasised term: its sentence, and its weight
     candidates: list[Candidate] = []
     last_end = 0  # of the last candidate or its alias
+    emphases = _emphases(passage, masked)
     for term, start, end in emphases:
-        before = " ".join(source[max(0, start - 160) : start].split())
-        after = source[end : end + 160]
+        number = _sentence_at(spans, start)
+        before, after = _around(masked, spans[number], start, end)
         article = bool(_ARTICLE_BEFORE.search(before))
         noun = _following_noun(term, after) if article else ""
         if german and term.islower() and (capital := re.match(r"\s+([A-ZÄÖÜ][^\W\d_]+)", after)):
             noun = capital[1]
-        name = _term_name(f"{term} {noun}")
+        meant = term in entries or (is_definition and term.casefold() not in PHRASE_BREAKS)
+        name = _term_name(f"{term} {noun}", meant)
         if not name:
             continue
-        if candidates and _OR_BETWEEN.fullmatch(source, last_end, start):
+        if candidates and _OR_BETWEEN.fullmatch(masked, last_end, start):
             candidates[-1] = candidates[-1]._replace(aliases=(*candidates[-1].aliases, name))
             last_end = end
             continue
-        rule = "emphasis"
-        if not passage.raw:
-            rule = _prose_rule(name, before, after)
-        elif passage.kind != "definition":
-            rule = "" if not _DEFINING_BEFORE.search(before) else "stress" if passage.kind == "exercise" else rule
-        if not rule:
-            continue
+        framed = _prose_rule(name, before, after)
+        rule = "emphasis" if is_definition else "index" if term in entries and framed != "emphasis" else framed
+        if passage.kind == "exercise" and rule == "emphasis":
+            rule = "stress"
         is_object = article or not re.search(r"[\w$,]$", before)
-        if not is_object and _starts_with_verb(name) and not re.search(r"\bcalled(?: the)?$", before):
+        if not rule or (not is_object and _starts_with_verb(name) and not re.search(r"\bcalled(?: the)?$", before)):
             continue
-        if passage.raw:
-            keys = keys or [f" {key_of(masked[first:stop])} " for first, stop in spans]
-            key = f" {key_of(name)} "
-            place = next((span for span, text in zip(spans, keys, strict=True) if key in text), None)
-        else:
-            place = next((span for span in spans if span[0] <= start < span[1]), None)
-        sentence = " ".join(passage.text[place[0] : place[1]].split()) if place and rule == "emphasis" else ""
-        candidates.append(Candidate(name, _kind(name, "object" if is_object else "definition"), rule, sentence))
+        sure = framed == "emphasis" or (is_definition and len(emphases) == 1)
+        sentence = _readable(passage, masked, spans, number) if rule == "emphasis" and sure else ""
+        weight = _MARKED + _IN_DEFINITION * is_definition + (framed == "emphasis")
+        kind = _kind(name, "object" if is_object else "definition")
+        candidates.append(Candidate(name, kind, rule, sentence, (), weight))
+        sentences.setdefault(key_of(term), (sentence, weight))
         last_end = end
+    for names in passage.metadata.get("index", ()):
+        name, *aliases = (clean_term(mask(name), marked=True) for name in names)
+        if name:
+            sentence, weight = _index_sentence(passage, masked, spans, name, sentences)
+            kind = _kind(name, property_or_object(name))
+            candidates.append(Candidate(name, kind, "index", sentence, tuple(filter(None, aliases)), weight))
     return candidates
 
 
-def _emphases(passage: Passage, masked: str) -> tuple[str, list[tuple[str, int, int]]]:
-    """The source of a statement, or the masked text of prose, and the emphasised terms with their spans in it."""
-    if "\\" in passage.raw:
-        raw = mask(_ACCENT.sub(_accented, _DISPLAY.sub(" $ ", passage.raw)).replace("~", " ").replace("--", "–"))
-        return raw, [
-            ((match[1] or match[2] or "").replace("\\/", "").replace("\\ ", " "), *match.span())
-            for match in _EMPHASIS.finditer(raw)
-        ]
+def _index_sentence(
+    passage: Passage,
+    masked: str,
+    spans: list[tuple[int, int]],
+    name: str,
+    sentences: Mapping[str, tuple[str, int]],
+) -> tuple[str, int]:
+    """The sentence that defines an index entry, with its weight: that of the emphasised term in it, or its own."""
+    words = set(key_of(name).split())
+    for term, (sentence, weight) in sentences.items():
+        if words.issuperset(term.split()) and words.issubset(key_of(mask(sentence)).split()):
+            return sentence, weight
+    for match in itertools.islice(re.finditer(rf"(?<![^\W_]){re.escape(name)}s?(?![^\W_])", masked), 4):
+        number = _sentence_at(spans, match.start())
+        if _prose_rule(name, *_around(masked, spans[number], *match.span())) == "emphasis":
+            weight = _MARKED + _IN_DEFINITION * (passage.kind == "definition")
+            return _readable(passage, masked, spans, number), weight
+    return "", 0
+
+
+def _sentence_at(spans: list[tuple[int, int]], place: int) -> int:
+    """The number of the sentence at a place."""
+    return max(0, bisect_right(spans, place, key=lambda span: span[0]) - 1)
+
+
+def _around(masked: str, span: tuple[int, int], start: int, end: int) -> tuple[str, str]:
+    """What a sentence says before and after a term in it."""
+    before = " ".join(masked[max(span[0], start - 160) : start].split())
+    return before, masked[end : min(span[1], end + 160)]
+
+
+def _emphases(passage: Passage, masked: str) -> list[tuple[str, int, int]]:
+    """The emphasised terms of a passage, with their spans in its masked text."""
     emphases: list[tuple[str, int, int]] = []
+    terms = passage.metadata.get("terms")
+    if terms is None and "\\" in passage.raw:
+        terms, _ = marked_terms(passage.raw)
     end = 0
-    for written in passage.metadata.get("terms", ()):
+    for written in terms or ():
         term = mask(str(written)).strip()
         whole_words = re.compile(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])")
         places = [match.start() for match in itertools.islice(whole_words.finditer(masked, end), 4)] if term else []
@@ -263,7 +332,7 @@ def _emphases(passage: Passage, masked: str) -> tuple[str, list[tuple[str, int, 
             start = next(defining, places[0])
             end = start + len(term)
             emphases.append((term, start, end))
-    return masked, emphases
+    return emphases
 
 
 def _prose_rule(name: str, before: str, after: str) -> str:
@@ -279,13 +348,22 @@ def _prose_rule(name: str, before: str, after: str) -> str:
     if name.split()[0].casefold() in _STRESSED or re.search(r"\d$| and ", name):
         return ""
     if _CALLED_BEFORE.search(before):
+        last = name.split()[-1]
+        is_object = _ARTICLE_BEFORE.search(before) or (last.endswith("s") and normal(last) != last)
+        return "emphasis" if is_object or _states(f"{before} {after}") else "stress"
+    if _NAMED_BEFORE.search(before) and _EXPLAINED_AFTER.match(after):
         return "emphasis"
+    if _NAMED_BEFORE.search(before):
+        return "stress"
     if re.search(r"(?:•|\(\d+\))$", before):  # an item of a list
         return "emphasis" if re.match(r"[\s$]*(?::|(?:if|iff|when|is|are)\b)", after) else ""
     if not _ARTICLE_BEFORE.search(before):
         return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after) else ""
-    if re.fullmatch(r"\W*\w+", before):  # the article alone: the sentence is about the term
-        return "emphasis" if _PREDICATE_AFTER.match(after) else ""
+    if _SUBJECT_BEFORE.search(before):
+        predicate = _PREDICATE_AFTER.match(after)
+        return "emphasis" if predicate and not ("$" in predicate[0] and _CONDITION.search(after)) else ""
+    if re.search(r"\b(?:is|are|be) an?$", before) and _CONDITION.search(after):
+        return "emphasis"
     if re.search(r"\b[Dd]efine \w+$", before) or _CONDITION.match(after.lstrip("$ ")):
         return "emphasis"
     return "stress" if " " in name or _DEFINING_WORDS.search(before) or _CONDITION.search(after[:60]) else ""
@@ -302,10 +380,6 @@ def _following_noun(term: str, after: str) -> str:
     if normal(words[-1]) != words[-1] and property_or_object(term) == "object":
         return ""  # rather a verb: the triangle inequality states
     return " ".join(words)
-
-
-def _accented(match: re.Match[str]) -> str:
-    return unicodedata.normalize("NFC", (match[2] or match[4]) + _ACCENTS[match[1] or match[3]])
 
 
 def _german_kind(name: str, _: str) -> str:

@@ -91,6 +91,7 @@ def evidence_key(passage: Passage, title: str | None) -> bytes:
         passage.raw,
         passage.proof,
         passage.metadata.get("terms"),
+        passage.metadata.get("index"),
         title,
     )
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
@@ -117,7 +118,10 @@ def from_json(text: str) -> Evidence:
     return Evidence(
         german,
         digest,
-        [Candidate(name, kind, rule, sentence, tuple(aliases)) for name, kind, rule, sentence, aliases in defined],
+        [
+            Candidate(name, kind, rule, sentence, tuple(aliases), weight)
+            for name, kind, rule, sentence, aliases, weight in defined
+        ],
         tuple(note),
         titled,
         [(name, people) for name, people in named],

@@ -9,7 +9,15 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from lemmata.core.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, LINKING_WORDS, PHRASE_BREAKS, fold, singular
+from lemmata.core.words import (
+    GENERIC_ADJECTIVES,
+    GENERIC_NOUNS,
+    LINKING_WORDS,
+    PHRASE_BREAKS,
+    STOP_WORDS,
+    fold,
+    singular,
+)
 
 # Adjectives and verbs of definitions that mean nothing alone.
 _NEVER_ALONE = frozenset(
@@ -26,9 +34,6 @@ _HOLLOW_HEADS = frozenset(
 )
 # May stand inside a name, but neither begin nor end it; `up` as in `blow up algebra`.
 INNER_WORDS = (LINKING_WORDS - {"or"}) | {"up"}
-_NEVER_FIRST = PHRASE_BREAKS | GENERIC_ADJECTIVES | INNER_WORDS
-_NEVER_LAST = PHRASE_BREAKS | INNER_WORDS
-_NEVER_INSIDE = PHRASE_BREAKS - INNER_WORDS
 _GENERIC = GENERIC_NOUNS | GENERIC_ADJECTIVES
 _KIND_OF_NOUN = {
     noun: kind
@@ -146,11 +151,12 @@ _MOST_WORDS = 6  # of a name; longer phrases are descriptions
 _MOST_LETTERS = 40  # of one word
 
 
-def clean_term(phrase: str) -> str:
+def clean_term(phrase: str, marked: bool = False) -> str:
     """A masked phrase as the name of a concept, or "" where it cannot be one.
 
     Leading articles and trailing formulas or prepositions are removed. A phrase with a formula or a verb inside, one
-    that begins with a generic word, and one that is too long is no name.
+    that begins with a generic word, and one that is too long is no name. An author who has `marked` a generic word as a
+    term means it: `type`, `trivial group`.
     """
     text = " ".join(_BRACKET.sub(" ", re.sub(r"\$+", "$", phrase.translate(_QUOTES))).split()).strip(
         " ,.;:!?-–“”\"'`*~/"
@@ -160,19 +166,25 @@ def clean_term(phrase: str) -> str:
         return ""
     words = text.split()
     small = [word.casefold() for word in words]
-    if len(words) > _MOST_WORDS or small[0] in _NEVER_FIRST or small[-1] in _NEVER_LAST:
+    breaks = STOP_WORDS if marked else PHRASE_BREAKS
+    if len(words) > _MOST_WORDS or any(word in breaks or word in INNER_WORDS for word in (small[0], small[-1])):
         return ""
-    if not _NEVER_INSIDE.isdisjoint(small) or any(len(word) > _MOST_LETTERS for word in words):
+    if not (breaks - INNER_WORDS).isdisjoint(small) or any(len(word) > _MOST_LETTERS for word in words):
         return ""
-    if len(words) == 1 and not _is_name(text):
-        return ""
-    if len(words) > 1 and normal(small[-1]) in _HOLLOW_HEADS:
-        return ""
-    if all(normal(part) in _GENERIC or part.casefold() in INNER_WORDS for part in _WORD.findall(text)):
+    if not marked and _is_generic(text, words):
         return ""
     if re.search(r"\d{3,}|^th\b|\bof [A-Z]$", text) or not re.search(r"[^\W\d_]{3}", text):
         return ""
     return text
+
+
+def _is_generic(text: str, words: list[str]) -> bool:
+    """Whether a phrase says too little to be looked up."""
+    if words[0].casefold() in GENERIC_ADJECTIVES or (len(words) == 1 and not _is_name(text)):
+        return True
+    if len(words) > 1 and normal(words[-1]) in _HOLLOW_HEADS:
+        return True
+    return all(normal(part) in _GENERIC or part.casefold() in INNER_WORDS for part in _WORD.findall(text))
 
 
 def _is_name(word: str) -> bool:
