@@ -108,7 +108,7 @@ def test_every_tool_answers_with_text_and_with_the_same_as_json(server: StdioSer
         server,
         ("search", {"query": "how many handles has a blue widget", "k": 2}),
         ("passage", {"id": "widgets#even"}),
-        ("similar", {"id": "widgets#even", "k": 1, "kinds": ["theorem"]}),
+        ("similar", {"id": "widgets#even", "k": 1, "kinds": ["theorem"], "retriever": "lexical"}),
         ("bridge", {"source": "widgets#odd", "target": "widgets#long"}),
         ("outline", {}),
         ("outline", {"document": "widgets", "k": 3}),

@@ -153,6 +153,8 @@ def _print_removed(report: dict[str, Any]) -> None:
 
 
 Count = Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=10_000)]
+RetrieverName = Annotated[str, typer.Option(help=f"{NAMES}.", metavar="NAME")]
+Paths = Annotated[bool, typer.Option("--paths", help="Show the path through the graph to each hit.")]
 Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
@@ -199,18 +201,12 @@ def _filter_option(member: Member) -> inspect.Parameter:
 def search(
     text: Annotated[str, typer.Argument(help="The query.", metavar="TEXT")],
     k: Count = 10,
-    retriever: Annotated[
-        str,
-        typer.Option(
-            help=f"{NAMES}.",
-            metavar="NAME",
-        ),
-    ] = "auto",
+    retriever: RetrieverName = "auto",
     diversity: Diversity = 0.0,
     rerank: Annotated[
         int, typer.Option(help="Let a cross-encoder rerank this many hits; 0: none.", min=0, max=10_000)
     ] = 0,
-    paths: Annotated[bool, typer.Option("--paths", help="Show the path through the graph to each hit.")] = False,
+    paths: Paths = False,
     *,
     filter: Filter,  # noqa: A002 - the word of the API
 ) -> None:
@@ -234,11 +230,13 @@ def search(
 def similar(
     identity: Annotated[str, typer.Argument(help="Id of a passage.", metavar="ID")],
     k: Count = 10,
+    retriever: RetrieverName = "",
     diversity: Diversity = 0.0,
+    paths: Paths = False,
     *,
     filter: Filter,  # noqa: A002 - the word of the API
 ) -> None:
-    """Find passages similar to a passage."""
+    """Find passages similar to a passage or, by a retriever, those that it could refer to."""
     from lemmata.search.retriever import Retriever
 
     with Retriever(opened()) as searcher:
@@ -247,7 +245,8 @@ def similar(
         except KeyError:
             known = near(identity, searcher.corpus.ids())
             raise LemmataError(f"there is no passage {identity!r}{known}") from None
-        _print_hits(searcher, searcher.similar(identity, k, filter=filter, diversity=diversity), passage.text)
+        hits = searcher.similar(identity, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
+        _print_hits(searcher, hits, passage.text)
 
 
 def bridge(

@@ -9,6 +9,7 @@ import numpy as np
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Concept, Document, Mask, Passage
+from lemmata.graph.store import CITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +55,18 @@ def held_out(ids: Sequence[str], share: float, generator: np.random.Generator) -
     return {ordered[number] for number in generator.permutation(len(ordered))[:count]}
 
 
-_REFERENCES = {"log": ("related_to",), "abstract": ("cites",)}  # relations, by kind
-
-
 def references_task(
     passages: Sequence[Passage],
     documents: Collection[str],
     *,
     query_ids: Collection[str] | None = None,
+    imported: Mapping[str, Collection[str]] | None = None,
     limit: int = 0,
     generator: np.random.Generator,
 ) -> Task:
     """Retrieve the statements that a statement refers to, in its text or its proof; for a log those it follows up.
+
+    `imported` are further targets, by the id of a passage or of its document: those of an imported graph.
 
     The query is the text of a statement of `documents`, restricted to `query_ids` where given; candidates are all
     other statements. Where there are only abstracts, they are the queries for those that their papers cite.
@@ -82,8 +83,10 @@ def references_task(
             continue
         if query_ids is not None and passage.id not in query_ids:
             continue
-        relations = _REFERENCES.get(passage.kind, ("refers_to", "proof_uses"))
-        named = (link.target for link in passage.links if link.relation in relations)
+        named = {link.target for link in passage.links if link.relation in CITING}
+        named.update((imported or {}).get(passage.id, ()))
+        if passage.id == abstracts.get(passage.document):
+            named.update((imported or {}).get(passage.document, ()))
         targets = {abstracts.get(target or "", target) for target in named} & statements - {passage.id}
         if targets:
             queries[passage.id] = passage.content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import PARTS, Split, open_split
 from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
-from lemmata.graph.store import concept_passages, open_graph
+from lemmata.graph.store import concept_passages, imported_links, open_graph
 from lemmata.ingest.beir import check_judgments, read_judged, read_table
 from lemmata.ingest.queries import read_imported
 
@@ -54,7 +54,7 @@ def corpus_task(
     with contextlib.closing(Corpus(workspace)) as corpus:
         split = open_split(workspace, corpus.digest) if part else None
         if name in ("references", "documents"):
-            task = _passage_task(corpus, name, split, part, share, limit, generator)
+            task = _passage_task(corpus, name, split, part, share, limit, generator, imported_links(workspace))
         else:
             stored = open_graph(workspace)
             mentioning, defining = concept_passages(stored)
@@ -88,6 +88,7 @@ def _passage_task(
     share: float,
     limit: int,
     generator: np.random.Generator,
+    imported: Mapping[str, Collection[str]],
 ) -> Task:
     passages, documents = list(corpus), list(corpus.documents())
     query_ids: set[str] | None = None
@@ -101,7 +102,9 @@ def _passage_task(
         groups = {"seen": query_ids - unseen, "unseen": unseen}
         query_documents = {passage.document for passage in passages if passage.id in query_ids}
     if name == "references":
-        task = references_task(passages, query_documents, query_ids=query_ids, limit=limit, generator=generator)
+        task = references_task(
+            passages, query_documents, query_ids=query_ids, imported=imported, limit=limit, generator=generator
+        )
         return replace(task, groups=groups)
     chosen = [document for document in documents if document.id in query_documents]
     return documents_task(passages, chosen, limit=limit, generator=generator)

@@ -25,7 +25,7 @@ from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph import links
 from lemmata.graph.lengths import measure_new_graph
-from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph
+from lemmata.graph.store import IMPORT, GraphRecordStore, concept_passages, open_graph
 from lemmata.graph.store import write_graph as write_compressed
 
 if TYPE_CHECKING:  # rules and formats are loaded by the verbs that need them, not by every search
@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # rules and formats are loaded by the verbs that need them, n
 
 SOURCE = "text"  # the name of the records made by rules
 _MOST_SHOWN = 5  # ids in a report
-_IMPORT = "import:"  # before the name of an import
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ def import_graph(
     ]
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         records.replace(
-            _IMPORT + name,
+            IMPORT + name,
             concepts=graph.concepts,
             edges=itertools.chain(graph.edges, mentions),
             kinds=graph.kinds,
@@ -220,11 +219,11 @@ def import_graph(
 def remove_import(workspace: Workspace, name: str) -> dict[str, Any]:
     """Remove an imported graph by its name; LemmataError where there is no such import."""
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
-        imports = [source.removeprefix(_IMPORT) for source in records.sources() if source.startswith(_IMPORT)]
+        imports = [source.removeprefix(IMPORT) for source in records.sources() if source.startswith(IMPORT)]
         if name not in imports:
             raise LemmataError(f"there is no import {name!r}{suggest(name, imports)}")
         with records.transaction():
-            records.remove(_IMPORT + name)
+            records.remove(IMPORT + name)
         return compress(workspace, corpus, records)
 
 

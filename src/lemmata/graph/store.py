@@ -22,6 +22,7 @@ from lemmata.core.types import Concept, Edge, Floats, Graph, Integers, Skip, Vec
 from lemmata.core.workspace import Workspace, open_manifest, read_manifest, write_manifest
 
 _FORMAT = 1  # raised when the tables change
+IMPORT = "import:"  # before the name of an import, as the name of a source
 _SCHEMA = """
 CREATE TABLE sources(name TEXT PRIMARY KEY, inputs TEXT NOT NULL, options TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE done(source TEXT NOT NULL, unit TEXT NOT NULL, PRIMARY KEY(source, unit)) WITHOUT ROWID;
@@ -209,6 +210,14 @@ class GraphRecordStore:
         rows = self.connection.execute(query, (*sources, *targets, relation))
         return list(dict.fromkeys(passage for (passage,) in rows))
 
+    def imported(self, relations: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Source and target of the edges of all imports that have one of the relations."""
+        query = (
+            "SELECT source, target FROM edges WHERE substr(maker_source, 1, ?) = ?"
+            f" AND relation IN ({','.join('?' * len(relations))}) ORDER BY rowid"
+        )
+        yield from self.connection.execute(query, (len(IMPORT), IMPORT, *relations))
+
     def merged_edges(self, merged: Mapping[str, str]) -> Iterator[Edge]:
         """All edges, with merged concepts replaced; without those between concepts that became one."""
         for edge in self.edges():
@@ -349,6 +358,16 @@ def open_citations(workspace: Workspace, corpus: str) -> Citations | None:
         return None
     check_files(item, manifest)
     return Citations(*(read_array(item.folder / name, item.cure) for name in _CITATIONS))
+
+
+def imported_links(workspace: Workspace) -> dict[str, list[str]]:
+    """What passages and documents refer to by imported graphs, by id; empty where there is no graph."""
+    links: dict[str, list[str]] = {}
+    if workspace.graph_records.exists():
+        with GraphRecordStore(workspace) as records:
+            for source, target in records.imported(CITING):
+                links.setdefault(source, []).append(target)
+    return links
 
 
 def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[str, str]]:

@@ -22,7 +22,7 @@ _MOST_SHOWN = 5  # ids in a message
 _PASSAGE_KEYS = frozenset(("_id", "id", "links", "categories", "authors", "metadata", *_TEXT_KEYS))
 
 
-def _links(value: Any) -> tuple[Link, ...] | None:
+def read_links(value: Any) -> tuple[Link, ...] | None:
     """`["id", …]`, `[{"target": "id", "relation": "cites"}, …]` or `{"cites": ["id", …]}`; None for anything else.
 
     A link that has no target may have a `label` instead: what the source calls it.
@@ -82,7 +82,7 @@ def read_passages(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str, b
             continue
         texts = {key: _as_text(row.get(key)) for key in _TEXT_KEYS}
         lists: dict[str, Any] = {
-            "links": _links(row.get("links")),
+            "links": read_links(row.get("links")),
             "authors": _names(row.get("authors"), r";|\sand\s"),
             "categories": _names(row.get("categories"), r"\s"),
             "metadata": row.get("metadata") if isinstance(row.get("metadata"), Mapping | None) else None,

@@ -250,7 +250,7 @@ def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -
     Bytes that are not UTF-8 are read as cp1252. Unnamed columns are called `column_n`; a repeated name gets
     its position as a suffix. Raises InputError for a file that is no table.
     """
-    lines = _lines(stream, skip)
+    lines = text_lines(stream, skip)
     blank = 0
     first = next(lines, "")
     while first and not first.strip():
@@ -314,7 +314,7 @@ def _header(cells: Sequence[str]) -> list[str]:
 
 def jsonl_rows(stream: BinaryIO, skip: Callable[[int, str], None]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each JSON object with its line; other lines are reported by `skip(line, cause)`."""
-    for number, line in enumerate(_lines(stream, skip), 1):
+    for number, line in enumerate(text_lines(stream, skip), 1):
         if not line.strip():
             continue
         try:
@@ -344,7 +344,7 @@ def parquet_rows(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
 _UTF_16_MARKS = ("\xff\xfe", "\xfe\xff")  # decoded as cp1252
 
 
-def _lines(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -> Iterator[str]:
+def text_lines(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -> Iterator[str]:
     """Decoded lines with their ends; only \\n, \\r and \\r\\n end a line.
 
     A line that is too long comes out empty and is reported by `skip(line, cause)`; without `skip` it is an error.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import posixpath
@@ -20,9 +21,19 @@ from lemmata.core.records import FLAT
 from lemmata.core.types import Label, Passage, Reading, Skip
 from lemmata.core.workers import count_step, time_limit
 from lemmata.ingest.beir import read_passages
+from lemmata.ingest.citation_graphs import Edges, read_content, read_edges, read_nodes, read_ogb, read_pajek
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.front_matter import arxiv_id_of_file
-from lemmata.ingest.logs import Columns, column_names, csv_rows, jsonl_rows, parquet_rows, read_hierarchy, read_logs
+from lemmata.ingest.logs import (
+    Columns,
+    column_names,
+    csv_rows,
+    jsonl_rows,
+    parquet_rows,
+    read_hierarchy,
+    read_logs,
+    text_lines,
+)
 from lemmata.ingest.paper_state import PaperOptions
 from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
 from lemmata.ingest.text import read_pdf, read_text
@@ -34,7 +45,7 @@ READERS = ("auto", "papers", "logs", "hierarchy", "passages", "text", "pdf")
 TEXT_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".rst")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
-STREAMED = ("logs", "passages")  # tables of any length are written to disk batch by batch
+STREAMED = ("logs", "passages", "citations")  # tables of any length are written to disk batch by batch
 START = 4096  # bytes that decide what a file is
 EMPTY = "the file is empty"
 _BINARY = "it is binary data, not text"
@@ -61,19 +72,19 @@ class IngestOptions:
 class Unit:
     """Something to read."""
 
-    reader: str  # paper, package, logs, hierarchy, passages, text, pdf
+    reader: str  # paper, package, logs, hierarchy, passages, citations, text, pdf
     path: str  # below the base folder of its source; identifies the unit in updates
     document: str  # id, or the prefix of the ids inside; empty for an archive that is itself the source
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of the document, from a side file
     confidence: float = 1.0
-    bibliographies: tuple[str, ...] = ()  # .bib files beside a paper, for one that names none
+    beside: tuple[str, ...] = ()  # files that it is read with: .bib for a paper that names none, edges of a graph
     format_file: str = ""  # with the class and the macros of a paper that has none
     prefix: str = ""  # in front of the ids that come from the content, where another unit has some of them
 
     @property
     def ids_from_content(self) -> bool:
         """Whether all ids come from the content: its documents have none that is made from the path."""
-        return self.reader in ("passages", "hierarchy") or not self.document
+        return self.reader in ("passages", "citations", "hierarchy") or not self.document
 
 
 # ---------------------------------------------------------------- files
@@ -170,7 +181,7 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
         *names,
         sorted(unit.metadata.items()),
         unit.confidence,
-        unit.bibliographies,
+        unit.beside,
         unit.format_file,
         settings,
     ]
@@ -184,7 +195,7 @@ def _read_paper(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Read
     main, papers = Main(unit.path, unit.confidence, format_file=unit.format_file), options.papers
     read_bytes = partial(read_file, base, main=unit.path)
     try:
-        yield read_paper(read_bytes, main, unit.document, papers, preamble=papers.preamble, beside=unit.bibliographies)
+        yield read_paper(read_bytes, main, unit.document, papers, preamble=papers.preamble, beside=unit.beside)
     except FileNotFoundError as error:
         raise InputError("the file no longer exists, or it is too large", file=unit.path) from error
 
@@ -278,6 +289,40 @@ def _read_table(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Read
         yield Reading(skips=skips)
 
 
+def _read_citations(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
+    skips: list[Skip] = []
+    with contextlib.ExitStack() as opened:
+
+        def open_lines(name: str) -> Iterator[str]:
+            stream = opened.enter_context(open_decompressed(base / name))
+            return text_lines(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
+
+        parts = {posixpath.basename(name).partition(".")[0].lower(): name for name in (unit.path, *unit.beside)}
+        edges = Edges(unit.beside[0] if unit.beside else unit.path, skips)
+        if not unit.beside:
+            rows = read_pajek(lambda: open_lines(unit.path), edges)
+        elif "titleabs" in parts:
+            files = {"mapping" if part.startswith("nodeidx2") else part: name for part, name in parts.items()}
+            rows = read_ogb(files, open_lines, edges, skips)
+        else:
+            for name in unit.beside:
+                edges.file = name
+                read_edges(open_lines(name), edges, reverse=_is_cora(name, "cites"))
+            edges.sort()
+            if _is_cora(unit.path, "content"):
+                rows = read_content(open_lines(unit.path), edges, skips, unit.path)
+            else:
+                stream = opened.enter_context(open_decompressed(base / unit.path))
+                rows = read_nodes(rows_of(stream, unit.path, skips), edges, options.columns)
+        yield from read_passages(rows, file=unit.path)
+    if skips:
+        yield Reading(skips=skips)
+
+
+def _is_cora(name: str, suffix: str) -> bool:
+    return f".{suffix}" in map(str.lower, Path(name).suffixes)
+
+
 _READ: Mapping[str, Callable[[Path, Unit, IngestOptions], Iterator[Reading]]] = {
     "paper": _read_paper,
     "package": _read_archive,
@@ -286,12 +331,14 @@ _READ: Mapping[str, Callable[[Path, Unit, IngestOptions], Iterator[Reading]]] = 
     "logs": _read_table,
     "hierarchy": _read_table,
     "passages": _read_table,
+    "citations": _read_citations,
 }
 
 
 def read_unit(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
     """The readings of a unit. Problems are skips, or an InputError where nothing can be read."""
-    files = {} if unit.reader == "paper" else {unit.path: _hash_file(base / unit.path)}  # a paper lists its files
+    # a paper lists its files
+    files = {name: _hash_file(base / name) for name in (unit.path, *unit.beside) if unit.reader != "paper"}
     for reading in _READ[unit.reader](base, unit, options):
         if files:
             reading = replace(reading, files=files)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from lemmata.core.archives import name_fault, open_decompressed, printable, sniff
 from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
+from lemmata.ingest.citation_graphs import find_graphs, is_pajek
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
 from lemmata.ingest.front_matter import arxiv_id_of_file
@@ -83,7 +84,7 @@ class Source(NamedTuple):
 
 def _stem(path: str) -> str:
     """A path without its suffix; a compression suffix is removed, too."""
-    read = (*TEX_SUFFIXES, *TEXT_SUFFIXES, *TABLE_SUFFIXES, ".pdf")
+    read = (*TEX_SUFFIXES, *TEXT_SUFFIXES, *TABLE_SUFFIXES, ".pdf", ".net")
     base, suffix = posixpath.splitext(path)
     if suffix.lower() in _COMPRESSED:
         base, suffix = posixpath.splitext(base) if not re.search(r"\.\d+$", base) else (base, "")
@@ -126,6 +127,8 @@ def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
         if re.match(r"hierarchy\b", path.name, re.I) or _has_hierarchy_columns(start):
             return "hierarchy"
         return "rows" if suffix in (".jsonl", ".ndjson") else "logs"
+    if suffix == ".net" and is_pajek(start):
+        return "citations"
     if suffix in TEXT_SUFFIXES:
         return "text"
     if named:
@@ -223,7 +226,18 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     names = list(_walk(path, skips))
     side = _side_metadata(path, names, skips)
     beir = {posixpath.dirname(name) for name in names if _BEIR_FILE.fullmatch(posixpath.basename(name))}
-    others: list[Unit] = []
+    graphs = find_graphs(names)
+    others = [Unit("citations", graph.nodes, _stem(graph.nodes), beside=graph.others) for graph in graphs]
+    of_graphs = {name for graph in graphs for name in (graph.nodes, *graph.others, *graph.unread)}
+    skips += (
+        Skip(
+            min(graph.unread),
+            0,
+            f"features, labels and splits of the data set are not read, files: {len(graph.unread):,}",
+        )
+        for graph in graphs
+        if graph.unread
+    )
     sources: dict[str, _Source] = {}
     unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
     beside: list[str] = []  # files that need no note beside a paper
@@ -231,7 +245,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     stems = {posixpath.basename(stem_of(name)) for name in pictures}
     for name in names:
         base = posixpath.basename(name)
-        if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or ABOUT.match(base):
+        if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or ABOUT.match(base) or name in of_graphs:
             continue
         if is_image(name) or _OF_LATEX.fullmatch(base) or _OF_ANYTHING.fullmatch(base):
             beside.append(name)
@@ -261,14 +275,14 @@ def find_units(path: Path, options: IngestOptions) -> Source:
             unread[name] = flaw
     bibliographies = bibliographies_by_folder(names)
     units = [
-        replace(unit, bibliographies=bibliographies_beside(unit.path, bibliographies))
+        replace(unit, beside=bibliographies_beside(unit.path, bibliographies))
         for unit in _papers(path, sources, side, skips)
     ]
     figures = _figures(path, pictures, sources, units) if pictures and sources else {}
     pdf_figures = {unit.path: figures[unit.path] for unit in others if unit.reader == "pdf" and unit.path in figures}
     skips += note_figures(pdf_figures)
     units += (unit for unit in others if unit.path not in pdf_figures)
-    no_note = {*figures, *(name for unit in units for name in unit.bibliographies)}
+    no_note = {*figures, *(name for unit in units for name in unit.beside)}
     tex_folders = {posixpath.dirname(name) for name in sources}
     units = _select(units, options.reader, skips)
     for name in beside:
@@ -365,6 +379,7 @@ _ACCEPTED = {
     "papers": ("paper", "package"),
     "logs": ("logs", "hierarchy", "passages"),
     "hierarchy": ("hierarchy", "logs"),
+    "passages": ("passages", "citations"),
 }
 
 
@@ -401,7 +416,7 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
     unit = _file_unit(reader, path.name, side)
     if reader == "paper":
         files = [file.name for file in path.parent.glob("*.bib")]
-        return replace(unit, bibliographies=bibliographies_by_folder(files).get("", ()))
+        return replace(unit, beside=bibliographies_by_folder(files).get("", ()))
     # the archive itself is the root, so the documents in it need no prefix
     return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
 
@@ -446,7 +461,7 @@ def alternative_names(base: Path, unit: Unit, *, keep_suffix: bool) -> Iterator[
     name = unit.document
     if unit.ids_from_content:
         name = _stem(unit.path)
-        if posixpath.basename(name) == "corpus":  # a BEIR collection has the name of its folder
+        if posixpath.basename(name) in ("corpus", "nodes"):  # a collection has the name of its folder
             name = posixpath.dirname(name)
         if name:
             yield name

@@ -89,12 +89,12 @@ class PathSearch:
             scores[number, : len(hits)] = 1 / (1 + np.concatenate([distances, behind])[:k])
         return found, scores
 
-    def paths(self, near: Sequence[Ranking], hits: Sequence[int]) -> list[tuple[Step, ...]]:
+    def paths(self, near: Sequence[Ranking], hits: Sequence[int], itself: int = -1) -> list[tuple[Step, ...]]:
         """The shortest path to each of some passages, by rows; empty where the graph has none, or only a very long one.
 
-        `near` is that of `nearest`, for one query.
+        `near` and `itself` are those of `nearest`, for one query.
         """
-        seeds, lengths = self._seeds(near, 0, -1)
+        seeds, lengths = self._seeds(near, 0, itself)
         counted = np.zeros(len(self._rows), bool)
         counted[self._nodes[list(hits)]] = True
         tree = search_tree(
@@ -103,6 +103,7 @@ class PathSearch:
             self.query_weight * lengths,
             len({*hits}),
             counted=counted,
+            blocked=self._of_itself(itself),
             limit=_FARTHEST,
         )
         place_of = {int(self._rows[node]): place for place, node in enumerate(tree.nodes.tolist()) if counted[node]}

@@ -293,7 +293,14 @@ class Retriever:
         return self._with_paths(hits, text, index) if paths else hits
 
     def _with_paths(
-        self, hits: list[Hit], text: str, index: EncoderIndex, allowed: Mask | None = None, *, learned: bool = False
+        self,
+        hits: list[Hit],
+        text: str,
+        index: EncoderIndex,
+        allowed: Mask | None = None,
+        *,
+        learned: bool = False,
+        itself: int = -1,
     ) -> list[Hit]:
         """The hits of a query with their paths; one that the graph does not lead to is one step away."""
         query = index.encode_queries([text])
@@ -302,7 +309,7 @@ class Retriever:
         graph = index.geodesics if learned else index.paths
         rows = [self.corpus.row(hit.id) for hit in hits]
         near = index.query_index.search(query, graph.seeds + 1, allowed)
-        paths = graph.paths(index.starts(graph, query, near, allowed), rows)
+        paths = graph.paths(index.starts(graph, query, near, allowed), rows, itself)
         direct = np.asarray(index.vectors.matrix[rows], np.float32) @ query[0]
         return [
             hit._replace(path=path or direct_path(hit.id, similarity))
@@ -314,21 +321,36 @@ class Retriever:
         identity: str,
         k: int = 10,
         *,
+        retriever: str = "",
         filter: Filter | None = None,  # noqa: A002 - the word of the API
         diversity: float = 0.0,
+        paths: bool = False,
     ) -> list[Hit]:
-        """The passages nearest to a passage, without itself; by vectors if there are any, else by words."""
+        """The passages nearest to a passage, without itself; by vectors if there are any, else by words.
+
+        With a `retriever` its text is the query, and its own links count for nothing, as when references are measured:
+        what it could refer to. `paths` as in `search`.
+        """
         row = self.corpus.row(identity)
         allowed = allowed_rows(self.corpus, filter)
         allowed = np.ones(len(self.corpus), dtype=bool) if allowed is None else allowed
         allowed[row] = False
-        if self.has_vectors:
-            query = np.asarray(self.vectors.matrix[row : row + 1], dtype=np.float32)
-            return self._hits(
-                lambda depth: self.dense().index.search(query, depth, allowed), k, diversity, self.dense()
-            )
         texts = list(self.corpus.contents(row, row + 1))
-        return self._hits(lambda depth: self.lexical.search(texts, depth, allowed), k, diversity, self.dense())
+        kind, encoder = parse_retriever(retriever or "dense")
+        index = self.dense(encoder)
+
+        def rank(depth: int) -> tuple[Integers, Floats]:
+            if retriever:
+                return self.search_rows(texts, depth, retriever, allowed, itself=np.array([row]))
+            if not self.has_vectors:
+                return self.lexical.search(texts, depth, allowed)
+            return index.index.search(np.asarray(self.vectors.matrix[row : row + 1], np.float32), depth, allowed)
+
+        hits = self._hits(rank, k, diversity, index)
+        text = texts[0][:LONGEST_QUERY]
+        if kind == "geodesic":
+            return self._with_paths(hits, text, index, allowed, learned=True, itself=row)
+        return self._with_paths(hits, text, index, itself=row) if paths else hits
 
     def _hits(
         self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, index: EncoderIndex

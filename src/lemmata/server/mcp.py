@@ -38,7 +38,7 @@ from lemmata.latex.sentences import cut
 from lemmata.search.ask import harmless, quoted
 from lemmata.search.filter import Filter
 from lemmata.server.failures import error_record
-from lemmata.server.records import DEEPEST
+from lemmata.server.records import DEEPEST, SimilarRetriever, WithPaths
 from lemmata.server.run import configured, listen
 from lemmata.server.security import Access
 from lemmata.server.service import Service
@@ -89,9 +89,11 @@ class Tools:
         filter: Annotated[Filter, FLAT],  # noqa: A002
         k: Count = 10,
         offset: Offset = 0,
+        retriever: SimilarRetriever = "",
+        paths: WithPaths = False,
     ) -> CallToolResult:
-        """Find the passages that are most like a passage."""
-        hits = self._service.similar(id, offset + k + 1, filter=filter)["hits"]
+        """Find the passages that are most like a passage or, with a retriever (diffusion), that it could refer to."""
+        hits = self._service.similar(id, offset + k + 1, retriever=retriever, paths=paths, filter=filter)["hits"]
         more = len(hits) > offset + k and offset + k < DEEPEST
         return _hits(hits[offset : offset + k], offset + k if more else None, {"id": id})
 

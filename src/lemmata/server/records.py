@@ -20,6 +20,11 @@ Id = Annotated[str, Described(least=1, most=LONGEST_NAME)]
 End = Annotated[Id, Described("An id of the graph, the name of a concept, or a text.")]
 HitCount = Annotated[int, Described("Number of results.", 1, MOST_HITS)]
 Html = Annotated[bool, Described("Whether hits have an excerpt as HTML.")]
+WithPaths = Annotated[bool, Described("Whether hits have their path.")]
+SimilarRetriever = Annotated[
+    str,
+    Described("One of those that /health names, to find what a passage could refer to; empty: by vectors.", most=200),
+]
 Text = Annotated[str, Described(least=1, most=200_000)]
 
 # ---------------------------------------------------------------- answers
@@ -116,6 +121,7 @@ class SearchAnswer(Answer):
 class SimilarAnswer(Answer):
     id: str
     hits: list[ServedHit]
+    nodes: NotRequired[dict[str, Shown]]  # The nodes on paths, by id.
 
 
 class Neighbour(Shown):

@@ -30,7 +30,19 @@ from lemmata.search.retriever import rerankers
 from lemmata.server import views
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.opened import Opened, state_of
-from lemmata.server.records import DEEPEST, MOST_HITS, End, HitCount, Html, Id, Text, hit_records, short_text
+from lemmata.server.records import (
+    DEEPEST,
+    MOST_HITS,
+    End,
+    HitCount,
+    Html,
+    Id,
+    SimilarRetriever,
+    Text,
+    WithPaths,
+    hit_records,
+    short_text,
+)
 
 _FACET_HITS = 200
 _MOST_RERANKED = 100
@@ -109,7 +121,7 @@ class Service:
         *,
         offset: Annotated[int, Described("Hits to leave out.", 0, DEEPEST - MOST_HITS)] = 0,
         retriever: Annotated[str, Described(f"{NAMES}.", most=200)] = "auto",
-        paths: Annotated[bool, Described("Whether hits have their path.")] = False,
+        paths: WithPaths = False,
         diversity: Diversity = 0.0,
         facets: Annotated[bool, Described("Whether the first 200 hits are counted.")] = False,
         html: Html = False,
@@ -155,16 +167,22 @@ class Service:
         id: Id,  # noqa: A002 - the words of the API
         k: HitCount = 10,
         *,
+        retriever: SimilarRetriever = "",
+        paths: WithPaths = False,
         diversity: Diversity = 0.0,
         html: Html = False,
         filter: Filter | None = None,  # noqa: A002
     ) -> dict[str, Any]:
-        """The passages nearest to a passage."""
+        """The passages nearest to a passage or, by a retriever, those that it could refer to."""
         with self.opened() as opened:
             views.passage_of(opened, id)  # refuses an unknown one
-            hits = opened.retriever.similar(id, k, filter=filter, diversity=diversity)
+            if retriever:
+                _check_retriever(opened, retriever)
+                opened.prepare(retriever)
+            hits = opened.retriever.similar(id, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
             records = _hit_records(opened, hits, _start_html if html else None)
-            return {"id": id, "hits": records, "generation": opened.generation}
+            nodes = {"nodes": views.nodes(opened, _on_paths(hits))} if any(hit.path for hit in hits) else {}
+            return {"id": id, "hits": records, **nodes, "generation": opened.generation}
 
     def bridge(
         self, source: End, target: End, k: Annotated[int, Described("Number of paths.", 1, 20)] = 5

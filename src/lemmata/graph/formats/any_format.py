@@ -110,7 +110,7 @@ def _recognise(paths: Sequence[Path]) -> str:
         return "graphml"
     if start in ("{", "["):
         return "json"
-    if next((line for line in text.splitlines() if line.strip()), "").count("\t") >= 2:
+    if "\t" in next((line.strip() for line in text.splitlines() if line.strip()), ""):
         return "triples"
     cause = "not recognised as a graph: neither GraphML, JSON, tab-separated triples nor tables with :ID"
     raise InputError(f"{cause}; if it is one, {_choice(*FORMATS)}", file=str(first))

@@ -55,8 +55,8 @@ def read_triples(path: Path, collector: Collector) -> None:
     """Lines of source, relation, target and, if there are more cells, weight, evidence and maker.
 
     Under our own header, cells are escaped and the nodes are read from the file beside. In any other file, with or
-    without a header, a backslash is a backslash, and both ends of an edge are nodes of unknown kind. A table
-    of source, target and weight, with a header that says so, has the relation `related_to`.
+    without a header, a backslash is a backslash, and both ends of an edge are nodes of unknown kind. A table of source
+    and target, or of source, target and weight with a header that says so, has the relation `related_to`.
     """
     rows = tsv_rows(collector, path)
     first = next(rows, (0, []))
@@ -71,10 +71,12 @@ def read_triples(path: Path, collector: Collector) -> None:
             if row := _row(collector, line, cells, NODE_FIELDS, escaped=True):
                 collector.node(line, row)
         collector.file = str(path)
-    header = len(first[1]) >= 3 and all(cell.lower() in names for cell, names in zip(first[1], _HEADERS, strict=False))
+    pairs = len(first[1]) == 2
+    headers = _HEADERS[::2] if pairs else _HEADERS
+    header = len(first[1]) >= 2 and all(cell.lower() in names for cell, names in zip(first[1], headers, strict=False))
     second = next(rows, (0, []))
     weighted = _has_weights(first[1], second[1])
-    fields = _PAIRS if weighted else EDGE_FIELDS
+    fields = _PAIRS[:2] if pairs else _PAIRS if weighted else EDGE_FIELDS
     for line, cells in itertools.chain([] if header or weighted else [first], [second], rows):
         row = _row(collector, line, cells, fields, escaped=ours) if cells else {}
         if row and collector.edge(line, row) and not has_nodes:
@@ -91,8 +93,8 @@ def _has_weights(header: list[str], line: list[str]) -> bool:
 
 def _row(collector: Collector, line: int, cells: list[str], fields: Sequence[str], *, escaped: bool) -> dict[str, str]:
     """The cells by field; empty, with a skip, if there are too few or too many. Our own lines have all fields."""
-    if not (len(fields) if escaped else 3) <= len(cells) <= len(fields):
-        expected = len(fields) if escaped or len(fields) == 3 else f"3 to {len(fields)}"
+    if not (len(fields) if escaped else min(3, len(fields))) <= len(cells) <= len(fields):
+        expected = len(fields) if escaped or len(fields) <= 3 else f"3 to {len(fields)}"
         collector.skip(line, f"the line has {len(cells)} tab-separated cells, not {expected}")
         return {}
     row = dict(zip(fields, cells, strict=False))

@@ -1,0 +1,259 @@
+"""Citation graphs as people have them: folders of nodes and edges, Cora, OGB and Pajek, and what they are good for."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.make import lemmata, make_workspace, to_lines, write
+
+from lemmata.core.types import Skip
+from lemmata.ingest.citation_graphs import Edges, find_graphs, is_pajek, read_edges, read_pajek
+from lemmata.ingest.readers import IngestOptions
+from lemmata.ingest.sources import find_units
+from lemmata.project import Project
+from lemmata.search.retriever import Retriever
+
+NODES = [
+    {
+        "id": "a",
+        "title": "Trees",
+        "abstract": "Trees have leaves.",
+        "date": "2001-02-03",
+        "categories": "math.CO cs.DM",
+    },
+    {"id": "b", "title": "Forests", "abstract": "Forests are made of trees.", "date": "2002"},
+    {"id": "c", "title": "Leaves", "abstract": "Leaves fall in autumn.", "date": "2003"},
+]
+
+
+def links_of(project: Project) -> dict[str, list[tuple[str, str]]]:
+    """Relation and target of the links of every passage."""
+    with contextlib.closing(project.corpus) as corpus:
+        return {passage.id: sorted((link.relation, link.target or "") for link in passage.links) for passage in corpus}
+
+
+def causes(project: Project) -> list[str]:
+    with contextlib.closing(project.corpus) as corpus:
+        return [skip.cause for skip in corpus.skips()]
+
+
+# ---------------------------------------------------------------- formats
+
+
+def test_a_folder_of_nodes_and_edges_is_a_corpus_with_links(tmp_path: Path) -> None:
+    files = {
+        "nodes.jsonl.xz": lzma.compress(to_lines(NODES).encode()),
+        "edges.tsv.gz": gzip.compress(b"b\ta\nc\ta\nc\tb\n"),
+    }
+    project = make_workspace(tmp_path, write(tmp_path / "graph", files), index=None)
+    assert links_of(project) == {"a": [], "b": [("cites", "a")], "c": [("cites", "a"), ("cites", "b")]}
+    with contextlib.closing(project.corpus) as corpus:
+        passage, document = corpus[0], corpus.document("a")
+    assert (passage.kind, passage.title, passage.text) == ("abstract", "Trees", "Trees have leaves.")
+    assert (document.date, document.categories) == ("2001-02-03", ("math.CO", "cs.DM"))
+    assert causes(project) == []
+    write(tmp_path / "graph", {"edges.tsv.gz": gzip.compress(b"b\ta\n")})  # other edges are another reading
+    assert project.ingest([tmp_path / "graph"]).changed == 1
+    assert links_of(project)["c"] == []
+    assert project.ingest([tmp_path / "graph"]).unchanged == 1
+
+
+@pytest.mark.parametrize(
+    ("edges", "notes"),
+    [
+        ("b,a\nc,a\n", 0),
+        ("citing,cited\nb,a\nc,a\n", 0),
+        ("Target;Source\na;b\na;c\n", 0),
+        ("edge,cited_paper_id,citing_paper_id,year\n1,a,b,2001\n2,a,c,2002\n", 0),
+        ("# a list\nb a\nc\ta\n\nc   a\nb b\n", 0),
+        ('"b","a"\n"c","a"\n', 0),
+        ("b\ta\t0.5\nc\ta\t1\n", 1),  # a third column
+        ("b a\nc a\nc\n", 1),  # an edge without its end
+        ("b a\nc a\nz a\n", 1),  # an unknown paper cites
+    ],
+)
+def test_edges_are_read_with_and_without_a_header(tmp_path: Path, edges: str, notes: int) -> None:
+    table = "Paper ID,Paper Title,Summary,Year\na,Trees,Trees have leaves.,2001\nb,Forests,,2002\nc,Leaves,,2003\n"
+    folder = write(tmp_path / "graph", {"my_papers.csv": table, "citations.txt": edges})
+    project = make_workspace(tmp_path, folder, index=None)
+    assert links_of(project) == {"a": [], "b": [("cites", "a")], "c": [("cites", "a")]}
+    assert len(causes(project)) == notes
+    with contextlib.closing(project.corpus) as corpus:
+        assert (corpus[0].title, corpus[0].text, corpus[0].date) == ("Trees", "Trees have leaves.", "2001")
+
+
+def test_columns_that_are_named_win_over_those_that_are_guessed(tmp_path: Path) -> None:
+    table = "id,code,title,notes\n1,a,Trees,One.\n2,b,Forests,Two.\n"
+    folder = write(tmp_path / "graph", {"nodes.csv": table, "edges.csv": "b,a\n"})
+    project = make_workspace(tmp_path, folder, index=None, columns={"id": "code", "text": "notes"})
+    assert links_of(project) == {"a": [], "b": [("cites", "a")]}
+    with contextlib.closing(project.corpus) as corpus:
+        assert corpus[0].text == "One."
+
+
+def test_cora_has_numbers_for_words_and_its_lists_name_the_cited_paper_first(tmp_path: Path) -> None:
+    files = {"cora.content": "31\t0\t1\t0\t1\tTheory\n7\t1\t0\t0\t0\tRules\n", "cora.cites": "31\t7\n"}
+    project = make_workspace(tmp_path, write(tmp_path / "cora", files), index=None)
+    assert links_of(project) == {"31": [], "7": [("cites", "31")]}
+    with contextlib.closing(project.corpus) as corpus:
+        assert [corpus[corpus.row(name)].text for name in ("31", "7")] == ["w2 w4", "w1"]
+        assert corpus.document("31").categories == ("Theory",)
+    assert ["w12" in cause for cause in causes(project)] == [True]
+
+
+def test_the_raw_folder_of_an_ogb_data_set_is_read_with_its_titles(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "raw/edge.csv.gz": gzip.compress(b"0,1\n2,0\n7,1\n"),
+        "raw/node_year.csv.gz": gzip.compress(b"2001\n2002\n2003\n"),
+        "raw/node-feat.csv.gz": gzip.compress(b"0.1,0.2\n"),
+        "mapping/nodeidx2paperid.csv.gz": gzip.compress(b"node idx,paper id\n0,100\n1,101\n2,102\n"),
+        "titleabs.tsv": "100\tA\tOn a.\n101\tB\tOn b.\n102\tC\tOn c.\n999\tX\tY\n",
+    }
+    project = make_workspace(tmp_path, write(tmp_path / "ogbn", files), index=None)
+    assert links_of(project) == {"100": [("cites", "101")], "101": [], "102": [("cites", "100")]}
+    with contextlib.closing(project.corpus) as corpus:
+        assert (corpus[2].title, corpus[2].text, corpus[2].date) == ("C", "On c.", "2003")
+    assert len(causes(project)) == 3  # the unknown node, the paper without a number, the features
+
+
+PAJEK = r"""*Network papers
+*Vertices 3
+1 "On trees" 0.1 0.2
+2 "On \"nice\" graphs"
+3 Leaves
+*Arcs
+2 1 1
+*Edgeslist
+3 1 2
+"""
+
+
+def test_a_pajek_network_is_read_with_its_labels_as_titles(tmp_path: Path) -> None:
+    project = make_workspace(tmp_path, {"papers.net": PAJEK}, index=None)
+    assert links_of(project) == {"1": [], "2": [("cites", "1")], "3": [("cites", "1"), ("cites", "2")]}
+    with contextlib.closing(project.corpus) as corpus:
+        assert [passage.text for passage in corpus] == ["On trees", 'On "nice" graphs', "Leaves"]
+    folder = write(tmp_path / "other", {"circuit.net": "R1 1 2 10k\n", "a.md": "text"})
+    assert [unit.path for unit in find_units(folder, IngestOptions()).units] == ["a.md"]
+
+
+def test_only_nodes_with_edges_beside_them_are_a_graph() -> None:
+    names = [
+        "a/nodes.csv",
+        "b/edges.csv",
+        "c/nodes.csv",
+        "c/edges.csv",
+        "d/x.content",
+        "d/y.cites",
+        "e/corpus.jsonl",
+        "e/links.tsv",
+    ]
+    assert [(graph.nodes, graph.others) for graph in find_graphs(names)] == [("c/nodes.csv", ("c/edges.csv",))]
+
+
+# ---------------------------------------------------------------- hostile lists
+
+characters = st.characters(codec="utf-8", exclude_characters='\t\n\r"#%', exclude_categories=("Zs", "Cc", "Zl", "Zp"))
+names = st.text(characters, min_size=1)
+
+
+@given(st.lists(st.tuples(names, names)))
+def test_every_list_of_edges_reads_back(pairs: list[tuple[str, str]]) -> None:
+    skips: list[Skip] = []
+    edges = Edges("edges.tsv", skips)
+    read_edges(("source\ttarget\n", *(f"{source}\t{target}\n" for source, target in pairs)), edges)
+    edges.sort()
+    for source in {source for source, _ in pairs}:
+        assert {*edges.of(source)} == {target for other, target in pairs if other == source != target}
+    edges.note_unused()
+    assert skips == []
+
+
+@given(st.lists(st.text()), st.booleans())
+def test_no_list_or_network_is_a_crash(lines: list[str], reverse: bool) -> None:
+    skips: list[Skip] = []
+    edges = Edges("edges", skips)
+    read_edges(lines, edges, reverse=reverse)
+    edges.sort()
+    list(read_pajek(lambda: ["*Vertices 1\n", *lines, "*Arcs\n", *lines], Edges("net", skips)))
+    assert len(skips) <= 45
+    is_pajek("".join(lines).encode("utf-8", "replace"))
+
+
+# ---------------------------------------------------------------- what it is good for
+
+AREAS = ("trees", "pumps", "stars", "rivers")
+
+
+def folder_of_areas(folder: Path, *, edges: bool) -> Path:
+    """Papers of four areas; paper n of an area cites those before it."""
+    nodes = [
+        {"id": f"{area}{number}", "title": f"{area} {number}", "abstract": f"About {area}, part {number} of {area}."}
+        for area in AREAS
+        for number in range(8)
+    ]
+    lines = [f"{area}{number}\t{area}{other}\n" for area in AREAS for number in range(8) for other in range(number)]
+    write(folder, {"nodes.jsonl": to_lines(nodes)})
+    triples = "".join(lines)  # as `graph import` reads them: related_to
+    return write(folder, {"edges.tsv": "".join(lines)} if edges else {"../cites.tsv": triples})
+
+
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_references_of_a_paper_are_found_and_measured_without_its_own_links(tmp_path: Path, is_imported: bool) -> None:
+    folder = folder_of_areas(tmp_path / "graph", edges=not is_imported)
+    project = make_workspace(tmp_path, folder, graph=True)
+    if is_imported:
+        assert project.import_graph([tmp_path / "cites.tsv"])["edges"]["related_to"] >= 4 * 28
+    task = project.task("references", share=1.0)
+    assert len(task.queries) == 4 * 7
+    assert task.qrels["pumps2"] == {"pumps0": 1, "pumps1": 1}
+    report = json.loads(
+        lemmata(
+            "evaluate",
+            "--task",
+            "references",
+            "--retriever",
+            "lexical,diffusion,geodesic",
+            "-w",
+            project.root,
+            "--json",
+        )
+    )
+    assert report["retrievers"]["diffusion"]["measures"]["R@20"] > 0.9
+    with Retriever(project) as retriever:
+        before = {name: retriever.similar("pumps5", 6, retriever=name) for name in ("auto", "diffusion", "geodesic")}
+    # without the paper's own links nothing changes
+    if is_imported:
+        lines = (tmp_path / "cites.tsv").read_text().splitlines(keepends=True)
+        write(tmp_path, {"cites.tsv": "".join(line for line in lines if not line.startswith("pumps5"))})
+        project.import_graph([tmp_path / "cites.tsv"])
+    else:
+        lines = (folder / "edges.tsv").read_text().splitlines(keepends=True)
+        write(folder, {"edges.tsv": "".join(line for line in lines if not line.startswith("pumps5"))})
+        project.ingest([folder])
+        project.index(settings={"encoder": "hashing"})
+        project.build_graph()
+    with Retriever(project) as retriever:
+        for name, hits in before.items():
+            after = retriever.similar("pumps5", 6, retriever=name)
+            assert [hit.id for hit in after] == [hit.id for hit in hits]
+            assert np.allclose([hit.score for hit in after], [hit.score for hit in hits])
+
+
+def test_similar_takes_a_retriever_and_shows_paths_around_the_paper_itself(tmp_path: Path) -> None:
+    project = make_workspace(tmp_path, folder_of_areas(tmp_path / "graph", edges=True), graph=True)
+    found = lemmata("similar", "pumps5", "--retriever", "geodesic", "--paths", "-k", "5", "-w", project.root, "--json")
+    hits = json.loads(found)
+    assert {hit["id"][:5] for hit in hits} == {"pumps"}
+    assert all(hit["path"] for hit in hits)
+    assert "pumps5" not in {end for hit in hits for step in hit["path"] for end in (step["source"], step["target"])}
+    by_vectors = json.loads(lemmata("similar", "pumps5", "-k", "5", "--paths", "-w", project.root, "--json"))
+    assert all(hit["path"][0]["source"] == "query" for hit in by_vectors)
