@@ -48,6 +48,10 @@ WRAPPED = re.compile(
     r"\\newenvironment\{([\w*-]+)\}\s*(?:\[1\]\[\]|\[(\d)\])?\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
 )
 INPUT = re.compile(r"\\(?:input|include|subfile|(?:sub)?import\s*\{([^{}]*)\})\s*\{\s*([^{}]+?)\s*\}")
+INCLUDING = re.compile(
+    r"\\newcommand\*?\{?\\(\w+)\}?\[(\d)\]\s*"
+    r"\{((?:[^{}]|\{[^{}]*\})*\\(?:input|include)\{[^{}]*#[^{}]*\}[^{}]*)\}"
+)
 REFERENCE = re.compile(
     r"\\(?:[cC]ref|autoref|eqref|nameref|vref|pageref|hyperref|ref)\*?\s*(?:\{([^{}]*)\}|\[([^\]]*)\]\s*\{)"
 )
@@ -83,9 +87,24 @@ def sources(path: Path) -> dict[str, str]:
     return texts
 
 
+def plain(text: str) -> str:
+    """A text without comments and hidden parts."""
+    return HIDDEN.sub("", COMMENT.sub(r"\1", text.replace("\r\n", "\n")))
+
+
+def including_macros(texts: dict[str, str]) -> dict[str, tuple[int, str]]:
+    """Macros that include the files that they are given: number of arguments and meaning."""
+    found = (each for text in texts.values() for each in INCLUDING.findall(plain(text)))
+    return {name: (int(count), meaning) for name, count, meaning in found}
+
+
 def joined(name: str, texts: dict[str, str], root: str, seen: tuple[str, ...] = ()) -> str:
     """A file with all that it includes, without comments and hidden parts."""
-    text = HIDDEN.sub("", COMMENT.sub(r"\1", texts[name].replace("\r\n", "\n")))
+    text = plain(texts[name])
+    if name == root:  # such macros are called in the main file
+        for macro, (count, meaning) in including_macros(texts).items():
+            call = re.compile(r"\\" + macro + r"\s*" + r"\{([^{}]*)\}\s*" * count)
+            text = call.sub(lambda match, meaning=meaning: _filled(meaning, match.groups()), text)
 
     def included(match: re.Match[str]) -> str:
         for folder in (posixpath.dirname(root), posixpath.dirname(name), ""):
@@ -98,6 +117,10 @@ def joined(name: str, texts: dict[str, str], root: str, seen: tuple[str, ...] = 
     return INPUT.sub(included, text)
 
 
+def _filled(meaning: str, arguments: tuple[str, ...]) -> str:
+    return re.sub(r"#(\d)", lambda match: arguments[int(match[1]) - 1], meaning)
+
+
 def environments(text: str) -> tuple[set[str], dict[str, str], dict[str, int]]:
     """The names of the statements, the label prefixes of tcolorboxes, the number of arguments of their wrappers."""
     boxes = dict(BOXED.findall(text))
@@ -105,7 +128,7 @@ def environments(text: str) -> tuple[set[str], dict[str, str], dict[str, int]]:
     names |= {name + "*" for name in USUAL}
     wrappers: dict[str, int] = {}
     for name, count, opening in WRAPPED.findall(text):
-        if any(f"\\begin{{{inner}}}" in opening for inner in names):
+        if "\\refstepcounter" in opening or any(f"\\begin{{{inner}}}" in opening for inner in names):
             names.add(name)
             wrappers[name] = int(count or 0)
     return names - {"proof"}, boxes, wrappers
@@ -114,6 +137,11 @@ def environments(text: str) -> tuple[set[str], dict[str, str], dict[str, int]]:
 def count_paper(main: str, texts: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Each item of a paper with its measure."""
     whole = joined(main, texts, main)
+    if "\\documentclass" not in whole:  # it may stand in a format that was dumped before
+        formats = [
+            name for name, text in texts.items() if "\\documentclass" in text and "{document}" not in plain(text)
+        ]
+        whole = "".join(joined(name, texts, name) for name in formats if name.endswith(".tex")) + whole
     before, _, body = whole.partition("\\begin{document}")
     head, body = (before, body) if body else ("", before)
     body = DEFINITION.sub("", body.partition("\\end{document}")[0])
