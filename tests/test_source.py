@@ -203,6 +203,15 @@ def test_macros_that_include_files_forever_stay_within_time(macro: str) -> None:
     assert len(result.text) < 2_000_000
 
 
+def test_an_option_that_nothing_defines_is_undefined() -> None:
+    branches = r"\ifthenelse{\isundefined{\OPTweb}}{\newcommand\draft[1]{#1}}{\newcommand\draft[1]{}}"
+    preamble, body = text(branches + r"\begin{document}" + branches).split(r"\begin{document}")
+    assert preamble == r"\newcommand\draft[1]{#1}"
+    assert body == branches
+    defined = r"\def\OPTweb{1}" + branches
+    assert text(defined) == defined
+
+
 def test_a_file_is_searched_beside_the_main_file_then_beside_the_including_file() -> None:
     files = {"p/sections/a.tex": r"\input{b} \input{c}", "p/sections/b.tex": "near", "p/c.tex": "main's"}
     result = flat(r"\input{sections/a}", files, path="p/main.tex")

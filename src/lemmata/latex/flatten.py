@@ -27,7 +27,7 @@ _IMPORTS = "import subimport includefrom subincludefrom inputfrom subinputfrom".
 _INCLUSIONS = ["input", "include", "subfile", "subfileinclude", *_IMPORTS]
 _WORDS = [
     *"begin end InputIfFileExists IfFileExists usepackage RequirePackage documentclass LoadClass endinput".split(),
-    *"newif newenvironment excludecomment iffalse iftrue else fi bye enddocument".split(),
+    *"newif newenvironment excludecomment ifthenelse iffalse iftrue else fi bye enddocument".split(),
     *_INCLUSIONS,
     *_DEFINING,
 ]
@@ -51,6 +51,7 @@ _INCLUSION = re.compile(rf"\\(?:{'|'.join(_INCLUSIONS)})(?![a-zA-Z@])")
 _CONTROL_NAME = re.compile(r"\*?\s*(?:\{\s*\\([a-zA-Z@]+)\s*\}|\\([a-zA-Z@]+))")
 _LONGEST_PATH = 200  # of a macro that may be a part of one
 _NO_PATH = re.compile(r"\\[a-zA-Z@]+\s*|[{}]")
+_UNDEFINED = re.compile(r"\s*\\isundefined\s*\{?\s*\\([a-zA-Z@]+)\s*\}?\s*")
 _BARE_NAME = re.compile(r"[ \t]+([^\s{}\\%]+)")
 
 
@@ -225,6 +226,12 @@ class _Flattener:
                 position, scan = self._expand(number, text, begin, scan, word)
             elif word in ("else", "fi"):
                 resume = jumps.get(begin, -1)
+            elif word == "ifthenelse":
+                self.emit(number, text, position, begin)
+                position = begin
+                if (branch := self._undefined_branch(text, scan)) is not None:
+                    self._walk_made(number, begin, branch[0])
+                    position = scan = branch[1]
             elif word.startswith("if"):
                 resume = self._branch(text, begin, scan, word, jumps)
             elif word.endswith(("true", "false")):
@@ -350,6 +357,23 @@ class _Flattener:
             opening = self.argument(text, named.end())
             if opening is not None and re.match(r"\s*\\(?:begin\s*\{comment\}|comment(?![a-zA-Z]))", opening[0]):
                 self.comments.add(named[1].strip())
+
+    def _undefined_branch(self, text: str, scan: int) -> tuple[str, int] | None:
+        r"""The branch that `\ifthenelse{\isundefined{\name}}` takes in a preamble, and where the text continues.
+
+        Such a name is an option that a script defines before it calls LaTeX; None where the project defines it itself,
+        and for every other condition.
+        """
+        condition = self.argument(text, scan) if self.body < 0 else None
+        name = _UNDEFINED.fullmatch(condition[0]) if condition else None
+        if condition is None or name is None:
+            return None
+        is_defined = re.compile(rf"\\(?:def|let|{'|'.join(_DEFINING)})\*?\s*\{{?\s*\\{name[1]}(?![a-zA-Z@])")
+        then = self.argument(text, condition[1])
+        otherwise = self.argument(text, then[1]) if then else None
+        if then is None or otherwise is None or any(is_defined.search(piece) for piece in self.joined.pieces):
+            return None
+        return then[0], otherwise[1]
 
     def _branch(self, text: str, begin: int, scan: int, word: str, jumps: dict[int, int]) -> int:
         """Where the text continues after a conditional with a known value; -1 where the value is not known."""
