@@ -25,6 +25,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def joined(name: str, texts: dict[str, str], root: str, seen: tuple[str, ...] = 
     if name == root:  # such macros are called in the main file
         for macro, (count, meaning) in including_macros(texts).items():
             call = re.compile(r"\\" + macro + r"\s*" + r"\{([^{}]*)\}\s*" * count)
-            text = call.sub(lambda match, meaning=meaning: _filled(meaning, match.groups()), text)
+            text = call.sub(partial(_filled, meaning), text)
 
     def included(match: re.Match[str]) -> str:
         for folder in (posixpath.dirname(root), posixpath.dirname(name), ""):
@@ -117,8 +118,8 @@ def joined(name: str, texts: dict[str, str], root: str, seen: tuple[str, ...] = 
     return INPUT.sub(included, text)
 
 
-def _filled(meaning: str, arguments: tuple[str, ...]) -> str:
-    return re.sub(r"#(\d)", lambda match: arguments[int(match[1]) - 1], meaning)
+def _filled(meaning: str, call: re.Match[str]) -> str:
+    return re.sub(r"#(\d)", lambda parameter: call[int(parameter[1])], meaning)
 
 
 def environments(text: str) -> tuple[set[str], dict[str, str], dict[str, int]]:
