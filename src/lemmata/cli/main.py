@@ -20,6 +20,7 @@ from lemmata.cli import (
     demo,
     evaluate,
     export,
+    fetch,
     graph,
     inspect,
     map,  # noqa: A004 - the command is called so
@@ -75,6 +76,7 @@ Commands = Sequence[Callable[..., None]]
 COMMANDS: Commands = (
     demo.demo,
     workspace.init,
+    fetch.fetch,
     workspace.ingest,
     workspace.info,
     content.list_,
@@ -133,7 +135,7 @@ SHARED = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print one JSON document.")],
 }
 _WITHOUT: dict[str, Commands] = {
-    "workspace": (demo.demo, publish.pull),
+    "workspace": (demo.demo, fetch.fetch, publish.pull),
     "as_json": (demo.demo, mine.export, serve.serve, ask.mcp),
 }
 

@@ -1,4 +1,4 @@
-"""Calls to JSON services: timeouts, retries with back-off and `Retry-After`, and one cache of answers.
+"""Calls to services, mostly of JSON: timeouts, retries with back-off and `Retry-After`, and one cache of answers.
 
 Knows nothing of models or prompts. Connections, proxies and certificates are those of urllib.
 """
@@ -15,10 +15,11 @@ import ssl
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,16 +48,25 @@ class Service:
     """A model behind an address such as `http://localhost:11434/v1`; may be shared by threads.
 
     `timeout` is the number of seconds for a whole answer, `back_off` the first pause in seconds, doubled after
-    each further failure.
+    each further failure, `agent` the name under which it is asked.
     """
 
     def __init__(
-        self, url: str, model: str, key: str = "", *, timeout: float = 60.0, retries: int = 5, back_off: float = 1.0
+        self,
+        url: str,
+        model: str,
+        key: str = "",
+        *,
+        timeout: float = 60.0,
+        retries: int = 5,
+        back_off: float = 1.0,
+        agent: str = "",
     ) -> None:
         self.url, self.model = url.rstrip("/"), model
         self.timeout, self._retries, self._back_off = timeout, retries, back_off
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
+        self._headers |= {"User-Agent": agent} if agent else {}
+        handlers: list[urllib.request.BaseHandler] = [_Redirects()]
         if url.startswith("https"):
             handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context()))
         self._opener = urllib.request.build_opener(*handlers)
@@ -102,11 +112,20 @@ class Service:
                     raise TimeoutError
 
     @contextlib.contextmanager
-    def _open(self, path: str, body: Mapping[str, Any], timeout: float | None) -> Iterator[tuple[Any, float]]:
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Iterator[tuple[Any, Iterator[bytes]]]:
+        """One call, without retries: the answer, and its body in pieces, which comes whole or is a CallError."""
+        with self._open(path, None, None, headers or {}) as (response, end):
+            yield response, _pieces(response, end)
+
+    @contextlib.contextmanager
+    def _open(
+        self, path: str, body: Mapping[str, Any] | None, timeout: float | None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[Any, float]]:
         """The answer to one call, and when its time ends; whatever goes wrong until it is read becomes a CallError."""
         seconds = self.timeout if timeout is None else timeout
         end = time.monotonic() + seconds
-        request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), self._headers)  # noqa: S310
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/{path}", data, {**self._headers, **(headers or {})})  # noqa: S310
         try:
             with self._opener.open(request, timeout=seconds) as response:
                 self._reached = True
@@ -119,7 +138,7 @@ class Service:
         except TimeoutError as error:
             raise CallError(f"no answer within {seconds:g} s", retry=True, charged=True) from error
         except (OSError, HTTPException, ValueError) as error:
-            cause = f"the answer broke off or is not JSON ({error})"
+            cause = f"the answer broke off{' or is not JSON' if data else ''} ({error})"
             raise CallError(cause, retry=True, charged=True) from error
 
     def _sentence(self, failure: CallError, attempts: int) -> str:
@@ -131,23 +150,29 @@ class Service:
         return f"{self.url} refused {self.model}: {failure.cause}"
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: following it would send the key to another address."""
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error unless it stays on the same host: it would send the key to another address."""
 
-    def redirect_request(self, *_: Any) -> None:
-        return None
+    def redirect_request(self, req: urllib.request.Request, *details: Any) -> urllib.request.Request | None:
+        here, there = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(details[-1])
+        stays = req.get_method() == "GET" and here[:2] == there[:2]
+        return super().redirect_request(req, *details) if stays else None
 
 
 def _read_until(response: Any, end: float) -> bytes:
+    return b"".join(_pieces(response, end))
+
+
+def _pieces(response: Any, end: float) -> Iterator[bytes]:
     """The whole body, piece by piece, so that a slow sender cannot hold the caller beyond `end`."""
-    pieces: list[bytes] = []
     missing: int | None = response.length  # None: as long as the service sends
     while missing != 0 and (piece := response.read1(2**16)):
-        pieces.append(piece)
+        yield piece
         missing = None if missing is None else missing - len(piece)
         if time.monotonic() > end:
             raise TimeoutError
-    return b"".join(pieces)
+    if missing:
+        raise IncompleteRead(b"", missing)
 
 
 def _status_failure(error: urllib.error.HTTPError) -> CallError:
