@@ -34,7 +34,7 @@ def dollars(text: str) -> int:
     ],
 )  # fmt: skip
 def test_every_formula_is_put_between_single_dollars(formula: str) -> None:
-    assert clean(f"Let {formula} be.").text == "Let $a+b$ be."
+    assert clean(f"Let {formula} be.").text in ("Let $a+b$ be.", "Let\n$a+b$\nbe.")
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,12 @@ def test_every_formula_is_put_between_single_dollars(formula: str) -> None:
 )  # fmt: skip
 def test_the_contents_of_formulas_are_not_changed(content: str) -> None:
     for begin, end in (("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
-        assert clean(f"A {begin}{content}{end} B").text == f"A ${content}$ B"
+        gap = "\n" if begin == r"\[" else " "
+        assert clean(f"A {begin}{content}{end} B").text == f"A{gap}${content}${gap}B"
 
 
 def test_formulas_are_not_joined_to_words() -> None:
-    assert clean(r"then\[x\]holds").text == "then $x$ holds"
+    assert clean(r"then\[x\]holds").text == "then\n$x$\nholds"
     assert clean(r"an $n$-gon and $x$'s").text == "an $n$-gon and $x$'s"
 
 
@@ -81,10 +82,10 @@ def test_empty_formulas_are_dropped() -> None:
         ("pages 1--2 --- no", "pages 1–2 — no"),
         (r"a~b\ c\,d\;e\\f\\[2pt]g\\*h", "a b c d e f g h"),
         (r"50\% \# \_ \& \{x\}", "50% # _ & {x}"),
-        (r"\begin{itemize}\item one \item[(b)] two\end{itemize}", "• one (b) two"),
+        (r"\begin{itemize}\item one \item[(b)] two\end{itemize}", "• one\n(b) two"),
         (r"\begin{enumerate}\item one\item two \begin{enumerate}\item in\end{enumerate}\item three\end{enumerate}",
-         "(1) one (2) two (1) in (3) three"),
-        (r"\begin{enumerate}[label=(\alph*)]\item one\end{enumerate}", "(1) one"),
+         "(1) one\n(2) two\n  (a) in\n(3) three"),
+        (r"\begin{enumerate}[label=(\alph*)]\item one\end{enumerate}", "(a) one"),
         (r"Text\footnote{A note.} goes on.", "Text (A note.) goes on."),
         (r"a \verb|\x{%$}| b", r"a \x{%\$} b"),
         ("a\\begin{verbatim}\\emph{x} $y\\end{verbatim}b", "a\n\n\\emph{x} \\$y\n\nb"),
@@ -95,7 +96,7 @@ def test_empty_formulas_are_dropped() -> None:
         (r"a \unknown{b} \other c", "a b c"),
         (r"\begin{center}x\end{center}", "x"),
         (r"\begin{tikzpicture}\draw (0,0);\end{tikzpicture}x", "x"),
-        (r"\begin{tabular}{ll}a & b\\ c & d\end{tabular}", "a b c d"),
+        (r"\begin{tabular}{ll}a & b\\ c & d\end{tabular}", "a b\nc d"),
         (r"one\par two", "one\n\ntwo"),
         ("one\n\n\ntwo\nthree", "one\n\ntwo three"),
         (r"see \index{x}this", "see this"),
@@ -333,7 +334,7 @@ def test_removing_the_names_of_references_gives_the_text(fragments: list[str]) -
     assert not set("\x00\x01\x02") & set(text)
     assert all(begin < end <= len(text) for begin, end in spans)
     assert [offset for offset, _ in result.insertions] == sorted(offset for offset, _ in result.insertions)
-    assert clean(source, TARGETS.get, " ").text == " ".join(result.text.split())
+    assert clean(source, TARGETS.get, " ").text.split() == result.text.split()
 
 
 @pytest.mark.parametrize("command", ["printbibliography", "printindex", "pagebreak", "linebreak"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import time
 from html.parser import HTMLParser
 
@@ -58,7 +59,7 @@ def read(made: str) -> Reader:
         if name == "href":
             assert value.startswith("/view/")
         if name == "class":
-            assert value in ("display", "latex")
+            assert value in ("display", "latex", "line", *(f"line in{level}" for level in range(1, 5)))
     return reader
 
 
@@ -90,7 +91,7 @@ def test_a_formula_keeps_its_latex(formula: str) -> None:
     for block in (False, True):
         reader = read(formula_html(formula, block))
         assert reader.latex == [
-            html.unescape(html.escape(formula.replace("\x00", "\ufffd").strip())).replace("\r\n", "\n")
+            html.unescape(html.escape(re.sub("[\x00\x01]", "\ufffd", formula).strip())).replace("\r\n", "\n")
         ]
 
 
@@ -153,7 +154,14 @@ def test_a_long_formula_stands_on_its_own_line_with_its_full_stop() -> None:
 
 
 def test_paragraphs_and_items_are_kept() -> None:
-    assert to_html("One.\n\nTwo:\n• a\n• b") == "<p>One.</p><p>Two:<br>• a<br>• b</p>"
+    lines = ('<span class="line">Two:</span>', '<span class="line">• a</span>', '<span class="line in1">(b) c</span>')
+    assert to_html("One.\n\nTwo:\n• a\n  (b) c") == f"<p>One.</p><p>{''.join(lines)}</p>"
+
+
+def test_a_formula_on_a_line_of_its_own_is_displayed() -> None:
+    made = to_html("We have\n$x=y$,\nand $x=z$.")
+    assert made.count('class="display"') == made.count('display="block"') == 1
+    assert made.index("We have") < made.index('class="display"') < made.index(",</span>") < made.index("and")
 
 
 def test_words_are_marked_and_references_are_links() -> None:

@@ -58,7 +58,9 @@ class Passage:
     id: str
     document: str
     kind: str  # theorem, definition, chunk, abstract, log, ...
-    text: str  # for readers: cleaned, with the names of its references; every formula between single dollars
+    # For readers: cleaned, with the names of its references; every formula between single dollars; items and displayed
+    # formulas are lines.
+    text: str
     title: str = ""  # the note of a statement, the title of a log
     section: str = ""
     raw: str = ""  # the source, where it differs from the text

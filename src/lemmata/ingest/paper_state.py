@@ -10,6 +10,7 @@ from lemmata.core.types import INSERTED, Link, Passage, Skip
 from lemmata.latex.clean import Cleaned, Target, clean, plain
 from lemmata.latex.commands import without_notes
 from lemmata.latex.expand import Definitions, expand
+from lemmata.latex.lists import Lists, ListStyle
 from lemmata.latex.source import Flat
 from lemmata.latex.statements import Structure
 
@@ -39,6 +40,7 @@ class PaperState:
     structure: Structure
     options: PaperOptions
     skips: list[Skip]
+    list_styles: Mapping[str, ListStyle]  # of the paper's own lists
     text: str = ""  # of `flat`, with blanks in the place of drawings
     cited: list[str] = field(default_factory=list)
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
@@ -61,9 +63,11 @@ class PaperState:
         """The source between two offsets without its drawings, with its macros expanded."""
         return self.macros.expand(self.text, begin, end)
 
-    def clean(self, source: str, relation: str, separator: str = "\n\n") -> tuple[Cleaned, list[Link]]:
+    def clean(
+        self, source: str, relation: str, separator: str = "\n\n", lists: Lists | None = None
+    ) -> tuple[Cleaned, list[Link]]:
         """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""
-        result = clean(source, self.targets.get, separator)
+        result = clean(source, self.targets.get, separator, lists or Lists(self.list_styles))
         links = []
         for family, key in result.references:
             if family == "cite" and key == "*":

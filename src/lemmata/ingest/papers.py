@@ -36,6 +36,7 @@ from lemmata.latex.expand import (
 )
 from lemmata.latex.flatten import flatten
 from lemmata.latex.kinds import read_kinds
+from lemmata.latex.lists import ListStyle, read_lists
 from lemmata.latex.mains import (
     Main,
     complete_papers,
@@ -262,11 +263,11 @@ def read_paper(
     if preamble and flat.text:
         flat, _ = flat.edit([(0, 0, preamble + "\n")])
         start = len(preamble) + 1
-    flat, macros, kinds = _prepare(flat)
+    flat, macros, kinds, list_styles = _prepare(flat)
     structure = read_structure(flat.text, flat.body, kinds)
     definitions = [(s.begin, s.end) for s in structure.statements if s.kind == "definition"]
     wrap_term_macros(macros, flat.text, definitions)
-    paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips)
+    paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips, list_styles)
     structure.apart += (call.span() for call in _INCLUDED_PDF.finditer(flat.text, flat.body))
     structure.apart.sort()
     paper.targets = read_targets(flat.text, flat.body, structure, paper.title)
@@ -304,7 +305,7 @@ def read_paper(
     )
 
 
-def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
+def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any], dict[str, ListStyle]]:
     """Read the definitions, remove them from the body, and expand the macros that carry structure."""
     macros = read_definitions(flat.text)
     if macros.setters:  # what they define belongs to the definitions
@@ -312,6 +313,7 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
         macros = read_definitions(flat.text)
     environments, environment_spans = read_environments(flat.text)
     kinds = read_kinds(flat.text, environments)
+    list_styles = read_lists(flat.text, environments, (name for name, kind in kinds.items() if kind.kind))
     macros.settle(flat.body)
     edits = [(b, e, "") for b, e in {*macros.spans, *environment_spans} if b >= flat.body]
     edits += _expanded_calls(flat, structural(macros.everything(), kinds), macros, edits)
@@ -320,7 +322,7 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any]]:
     for label in _COMPUTED_LABEL.finditer(flat.text, flat.body):
         name = expand(label[1], macros.at(label.start()))
         edits.append((*label.span(1), name))
-    return _edited(flat, macros, edits), macros, kinds
+    return _edited(flat, macros, edits), macros, kinds, list_styles
 
 
 def _edited(flat: Flat, macros: Definitions, edits: Iterable[tuple[int, int, str]]) -> Flat:

@@ -14,6 +14,7 @@ from lemmata.core.words import CONNECTING_WORDS
 from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.clean import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES
+from lemmata.latex.lists import Lists
 from lemmata.latex.marked import read_marks
 from lemmata.latex.sentences import chunks, join_tiny_sections
 from lemmata.latex.statements import innermost
@@ -77,6 +78,7 @@ def _paragraphs(paper: PaperState, begin: int, end: int, is_unbroken: Callable[[
     """The paragraphs of a span that hold words or formulas; no empty line that `is_unbroken` ends one."""
     paragraphs = []
     index: list[list[str]] = []  # of what stands alone before a paragraph
+    lists = Lists(paper.list_styles)
     breaks = [
         match.span() for match in _PARAGRAPH_BREAK.finditer(paper.text, begin, end) if not is_unbroken(match.start())
     ]
@@ -86,7 +88,7 @@ def _paragraphs(paper: PaperState, begin: int, end: int, is_unbroken: Callable[[
         if start >= stop:
             continue
         source = paper.expand(start, stop)
-        content, links = paper.clean(source, "refers_to", " ")
+        content, links = paper.clean(source, "refers_to", " ", lists)
         marks = read_marks(source, content.text)
         index += marks.get("index", ())
         if _LETTERS.search(content.text) is None and "$" not in content.text:

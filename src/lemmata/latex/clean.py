@@ -1,7 +1,8 @@
 r"""LaTeX to text for people and encoders: formulas between single dollars, no formatting, references listed apart.
 
 The text has no references, since an encoder would learn to read the answer from them; a reader gets it with the name
-of what each `\ref` and `\cite` leads to (`Cleaned.shown`).
+of what each `\ref` and `\cite` leads to (`Cleaned.shown`). Items of lists and displayed formulas stand on lines of
+their own, those of lists inside lists indented.
 
 The macros of the paper must be expanded before (`lemmata.latex.expand`). Unknown commands are dropped and the text
 of their arguments is kept; cleaning never fails.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from lemmata.latex.lists import Lists
 from lemmata.latex.source import DRAWINGS, VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
 
 
@@ -172,8 +174,7 @@ _ACCENTS = {
 _TYPOGRAPHY = {"``": "“", "''": "”", "`": "‘", "--": "–", "---": "—", "\\": ""}
 _SPACES = frozenset(" ,;:\n\t!>")
 _HEADINGS = frozenset("caption section subsection subsubsection paragraph subparagraph chapter".split())
-_NUMBERED = frozenset("enumerate compactenum inparaenum".split())
-_BULLETED = frozenset("itemize description".split())
+_TABLES = frozenset("tabular tabular* tabularx tabulary longtable".split())
 _ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-zA-Z])\s?|(\w))")
 # The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives.
 _TOKEN = re.compile(
@@ -190,7 +191,10 @@ _SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
 # marked with it; all that is marked is left out of the text.
 _OPEN, _INNER_OPEN, _CLOSE = "\x00", "\x02", "\x01"  # the second inside formulas, which lists do not cross
 _NAMED = "\x03"  # in front of each name, so that references can be found again where several were joined
+_LINE = "\x0b"  # a blank that begins a new line
+_INDENT = "\x0e"  # at the beginning of a line, for each list around it
 _ALL_MARKS = re.compile(r"[\x00-\x02]")
+_OWN_CHARACTERS = re.compile(r"[\x00-\x03\x0b\x0e]")
 _MARKED = r"\x00[^\x01]*+\x01"
 _LIST = re.compile(
     _MARKED + r"(?:(?:[\s~]*+(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through))++[\s~]*+)?+(?=[\s~]*+\x00)"
@@ -209,6 +213,9 @@ _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
 _DOLLARS = re.compile(r"\\*\$")
 _DEPTH = 20  # of arguments that are cleaned separately
 _BREAK = re.compile(r"\n[ \t]*\n")
+_PUNCTUATION = re.compile(r" ?[.,;:!?](?=\s|$)")
+_DEEPEST_LIST = 50
+_DEEPEST_INDENT = 8
 _OVERLAY = re.compile(r"<[\d+\-,.|@:a-z ]{1,40}>")  # of beamer: \item<2->
 _LONGEST_INLINE_DRAWING = 2_000  # characters
 
@@ -272,7 +279,7 @@ def _label_name(key: str) -> str:
 
 
 class _Cleaner:
-    def __init__(self, text: str, find: Callable[[str], Target | None] = _unknown, depth: int = 0) -> None:
+    def __init__(self, text: str, find: Callable[[str], Target | None], lists: Lists, depth: int = 0) -> None:
         self.text = text
         self.find_target = find
         self.kind_written = False  # before the last reference; it counts for the rest of its list too
@@ -281,11 +288,13 @@ class _Cleaner:
         self.references: list[tuple[str, str]] = []
         self.named: list[tuple[int, int]] = []  # for each name in the output, the references that it stands for
         self.closers: list[str] = []  # the output at the end of each open group
-        self.counters: list[int] = []  # of the open lists; -1 for bullets
+        self.lists = lists
+        self.tables = 0  # that are open
         self.failures_left = 50  # groups that never close: each costs a search to the end
         self.unclosed: set[re.Pattern[str]] = set()  # closing tokens that do not occur any more
 
-    def formula(self, content: str, space: str = "") -> None:
+    def formula(self, content: str, space: str = "", end: str = "") -> None:
+        """A formula with blanks around it; `end` is the punctuation after it."""
         if "\\" in content:
             if "ref" in content or "cite" in content:
                 content = _INNER.sub(self.inner_reference, content)
@@ -303,9 +312,9 @@ class _Cleaner:
             content = content[:-1].rstrip()  # the backslash would escape the dollar
         if content:
             first, last = first.replace(_CLOSE, " " + _CLOSE), last.replace(_INNER_OPEN, _INNER_OPEN + " ")
-            self.output += (space, "$", first, content, last, "$", space)
+            self.output += (space, "$", first, content, last, "$", end, space)
         elif first or last:
-            self.output.append(re.sub(r"\\text\{([^{}]*)\}", r"\1", first + last).replace("\\", ""))
+            self.output.append(re.sub(r"\\text\{([^{}]*)\}", r"\1", first + last).replace("\\", "") + end)
 
     def inner_reference(self, reference: re.Match[str]) -> str:
         r"""The mark of a reference inside a formula; `\text` is right inside and outside of `\text`."""
@@ -419,7 +428,7 @@ class _Cleaner:
             elif kind == "symbol":
                 position = self.symbol(token["symbol"], end)
             elif kind == "display":
-                position = self.display("$$", end, " ")
+                position = self.display("$$", end, _LINE)
             else:
                 position = self.word(token["word"], begin, end)
         output.append(text[position:])
@@ -429,8 +438,9 @@ class _Cleaner:
         close = self.find(_literally(closing), at)
         if close is None:
             return at
-        self.formula(_balanced(self.text[at : close[0]]), space)
-        return close[1]
+        end = skip(_PUNCTUATION, self.text, close[1]) if space else close[1]
+        self.formula(_balanced(self.text[at : close[0]]), space, self.text[close[1] : end].strip())
+        return end
 
     def inline(self, begin: int, end: int) -> int:
         r"""A formula between dollars; with dollars inside `\text` it ends at the dollar outside all braces."""
@@ -461,9 +471,9 @@ class _Cleaner:
         if character == "(":
             return self.display("\\)", end, "")
         if character == "[":
-            return self.display("\\]", end, " ")
+            return self.display("\\]", end, _LINE)
         if character == "\\":
-            self.output.append(" ")
+            self.output.append(_LINE if self.tables else " ")
             return self.skip_arguments(end + (self.text[end : end + 1] == "*"), brackets=1)
         if character in _ACCENTS:
             return self.accent(character, end)
@@ -548,7 +558,7 @@ class _Cleaner:
         """Clean a group separately and continue at `resume`; a group that is too deep is cleaned in place."""
         if self.depth == _DEPTH:
             return inner[0]
-        part = _Cleaner(self.text[slice(*inner)], self.find_target, self.depth + 1)
+        part = _Cleaner(self.text[slice(*inner)], self.find_target, Lists(self.lists.styles), self.depth + 1)
         part.failures_left = min(10, self.failures_left) if part.depth < _DEPTH else 0
         part.run()
         self.output += part.output
@@ -607,7 +617,7 @@ class _Cleaner:
         """The text of a note inside a citation."""
         if self.depth == _DEPTH:
             return ""
-        part = _Cleaner(self.text[slice(*span)], self.find_target, _DEPTH)
+        part = _Cleaner(self.text[slice(*span)], self.find_target, Lists(), _DEPTH)
         part.failures_left = 0
         part.run()
         return " ".join(_ALL_MARKS.sub("", "".join(part.output)).replace(_NAMED, "").split())
@@ -622,14 +632,14 @@ class _Cleaner:
         return self.splice(first, second[1] + 1)
 
     def item(self, end: int) -> int:
+        stack = self.lists.stack
+        is_inline = bool(stack) and stack[-1].inline
+        self.output.append(" " if is_inline else _LINE + _INDENT * min(len(stack) - 1, _DEEPEST_INDENT))
         if label := self.bracket(end):
+            end = self.splice(label, label[1] + 1)
             self.output.append(" ")
-            return self.splice(label, label[1] + 1)
-        if self.counters and self.counters[-1] >= 0:
-            self.counters[-1] += 1
-            self.output.append(f" ({self.counters[-1]}) ")
         else:
-            self.output.append(" • ")
+            self.output.append(f"{stack[-1].next_label() if stack else '•'} ")
         return end
 
     def verbatim(self, end: int) -> int:
@@ -646,26 +656,35 @@ class _Cleaner:
     def environment(self, which: str, name: str, begin: int, end: int) -> int:
         text = self.text
         if which == "end":
-            if (name in _NUMBERED or name in _BULLETED) and self.counters:
-                self.counters.pop()
-            self.output.append(" ")
+            if self.lists.is_list(name) and self.lists.stack:
+                self.output.append(" " if self.lists.stack.pop().inline else _LINE)
+            elif name in _TABLES:
+                self.tables -= self.tables > 0
+                self.output.append(_LINE)
+            else:
+                self.output.append(" ")
             return end
         if name in MATH or name in VERBATIM or name in _DROPPED_ENVIRONMENTS:
             close = self.find(end_of(name), end)
             if close is None:
                 return end
-            if name == "tikzcd":
-                self.formula(_balanced(text[begin : close[1]]), " ")
-            elif name in MATH:
-                at = self.skip_arguments(end, groups=name in _WITH_ARGUMENT)
-                self.formula(_balanced(text[at : close[0]]), " ")
-            elif name in VERBATIM:
+            if name in MATH:
+                at = begin if name == "tikzcd" else self.skip_arguments(end, groups=name in _WITH_ARGUMENT)
+                after = skip(_PUNCTUATION, text, close[1])
+                content = text[at : close[1] if name == "tikzcd" else close[0]]
+                self.formula(_balanced(content), _LINE if name != "math" else " ", text[close[1] : after].strip())
+                return after
+            if name in VERBATIM:
                 self.output += ("\n\n", _literal(text[end : close[0]]), "\n\n")
             return close[1]
-        if name in _NUMBERED or name in _BULLETED:
-            self.counters.append(0 if name in _NUMBERED else -1)
-        self.output.append(" ")
         end = skip(_OVERLAY, text, end)
+        if self.lists.is_list(name) and len(self.lists.stack) < _DEEPEST_LIST:
+            options = self.bracket(end)
+            self.lists.open(name, text[slice(*options)] if options else "")
+        if name in _TABLES:
+            self.tables += 1
+            self.output.append(_LINE)
+        self.output.append(" ")
         for _ in range(_ARGUMENTS_OF_BEGIN.get(name, 0)):  # brackets may stand between: {r}[0pt]{5cm}
             end = self.skip_arguments(end, 2, 1)
         if name == "sidecaption" and (caption := self.group(end)):  # {caption}[label]
@@ -678,9 +697,14 @@ def _marked(reference: re.Match[str]) -> str:
 
 
 def _spaced(text: str, separator: str) -> str:
-    """The text with single blanks, and `separator` in the place of empty lines."""
-    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+    """The text with single blanks and its own lines, and `separator` in the place of empty lines."""
+    paragraphs = (_lines(part) if _LINE in part else " ".join(part.split()) for part in text.split("\n\n"))
     return separator.join(filter(None, paragraphs))
+
+
+def _lines(text: str) -> str:
+    lines = (" ".join(line.split()).replace(_INDENT, "  ") for line in text.split(_LINE))
+    return "\n".join(line for line in lines if line.strip())
 
 
 def _settle(text: str, separator: str) -> tuple[str, list[tuple[int, str]]]:
@@ -713,7 +737,7 @@ def _settle(text: str, separator: str) -> tuple[str, list[tuple[int, str]]]:
             insert(parts)
             continue
         blanks = [number for number, part in enumerate(parts) if not part.strip()]
-        kept = next((number for number in blanks if parts[number] == separator), blanks[0] if blanks else len(parts))
+        kept = max(blanks, key=lambda number: _strength(parts[number]), default=len(parts))
         insert(parts[:kept])
         add("".join(parts[kept : kept + 1]))
         insert(parts[kept + 1 :])
@@ -726,14 +750,18 @@ def _parts_of_gap(gap: str, separator: str) -> list[str]:
     parts: list[str] = []
     for part in _PART_OF_GAP.finditer(gap):
         if part[1] is None:
-            blank = separator if "\n\n" in part[0] else " "
+            blank = separator if "\n\n" in part[0] else "\n" if _LINE in part[0] else " "
             if parts and not parts[-1].strip():  # an empty name was between
-                parts[-1] = max(parts[-1], blank, key=len)
+                parts[-1] = max(parts[-1], blank, key=_strength)
             else:
                 parts.append(blank)
         elif part[1].strip():
             parts.append(re.sub(r"\s+", " ", part[1]))
     return parts
+
+
+def _strength(blank: str) -> tuple[int, int]:
+    return blank.count("\n"), len(blank)
 
 
 def _places(cleaner: _Cleaner, insertions: Sequence[tuple[int, str]], length: int) -> list[tuple[int, int]]:
@@ -748,14 +776,20 @@ def _places(cleaner: _Cleaner, insertions: Sequence[tuple[int, str]], length: in
     return places + [(low, length)] * (len(cleaner.references) - len(places))
 
 
-def clean(text: str, find: Callable[[str], Target | None] = _unknown, separator: str = "\n\n") -> Cleaned:
+def clean(
+    text: str,
+    find: Callable[[str], Target | None] = _unknown,
+    separator: str = "\n\n",
+    lists: Lists | None = None,
+) -> Cleaned:
     """The text of a piece of LaTeX, with `separator` between its paragraphs.
 
-    `find` says what a label leads to, None where it is not known.
+    `find` says what a label leads to, None where it is not known. `lists` are those around the text, and are brought
+    up to date for the text after it.
     """
     # Only the empty lines of the author separate paragraphs, not those that dropped commands leave.
-    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(_ALL_MARKS.sub("", text).replace(_NAMED, "")))
-    cleaner = _Cleaner(text, find)
+    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(_OWN_CHARACTERS.sub("", text)))
+    cleaner = _Cleaner(text, find, Lists() if lists is None else lists)
     cleaner.run()
     result = "".join(cleaner.output)
     if _CLOSE in result:

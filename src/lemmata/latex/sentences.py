@@ -23,7 +23,10 @@ _ABBREVIATION = re.compile(
     r"|Nov|Dec|incl|Ing|Dipl"
     r")\.$"
 )
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"”“’')\]]*+(?=\s++[\"“„«(\[$•]?\s*+[A-ZÄÖÜÀ-Þ\d$•(])|\n\n++")
+_END = re.compile(
+    r"(?<![.!?…])[.!?…]++[\"”“’')\]]*+(?=\s++[\"“„«(\[$•]?\s*+[A-ZÄÖÜÀ-Þ\d$•(])|\n\n++"
+    r"|(?<=[.!?]\$)\n(?=[A-ZÄÖÜÀ-Þ])"  # after a displayed formula that has its full stop inside
+)
 
 
 def formulas(text: str) -> list[Span]:

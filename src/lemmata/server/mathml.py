@@ -86,6 +86,9 @@ _DISPLAYED = 16  # signs of a tall formula that stood on its own line in the sou
 _INLINE_FLAT = 90  # and of one without large operators and fractions
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BREAK = "\x00"  # between paragraphs; no text has one, because it is replaced
+_LINE = "\x01"  # between lines, likewise
+_OWN_CHARACTERS = re.compile(r"[\x00\x01]")
+_DEEPEST_ITEM = 4
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 _PUNCTUATION = re.compile(r"[.,;:!?)\]]+")
 
@@ -134,8 +137,14 @@ def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], le
 
 
 def _lines(paragraph: str) -> str:
-    """Items of a list on lines of their own."""
-    return paragraph.replace("\n•", "<br>•")
+    """Items of a list and displayed formulas on lines of their own, items of inner lists indented."""
+    if _LINE not in paragraph:
+        return paragraph
+    lines = []
+    for line in filter(str.strip, paragraph.split(_LINE)):
+        level = min((len(line) - len(line.lstrip(" "))) // 2, _DEEPEST_ITEM)
+        lines.append(f'<span class="line{f" in{level}" if level else ""}">{line.strip()}</span>')
+    return "".join(lines)
 
 
 def _pieces(
@@ -151,7 +160,7 @@ def _pieces(
         if end == begin:
             break
         formula = text[begin + 1 : end - 1]
-        block = blocks and _is_block(formula)
+        block = blocks and (_stands_alone(text, begin, end) or _is_block(formula))
         punctuation = _PUNCTUATION.match(text, end) if block else None
         at = punctuation.end() if punctuation else end
         tail = html.escape(punctuation[0]) if punctuation else ""
@@ -168,7 +177,7 @@ def _words(text: str, start: int, stop: int, marks: Sequence[Span], links: Seque
             begin += 1
         while end > begin and text[end - 1].isspace():
             end -= 1
-        if at <= begin < end <= stop and not _BLANK_LINES.search(text, begin, end):
+        if at <= begin < end <= stop and "\n" not in text[begin:end]:
             inner = _marked(text, begin, end, marks)
             pieces += _marked(text, at, begin, marks), f'<a href="{address(target)}">{inner}</a>'
             at = end
@@ -186,7 +195,8 @@ def _marked(text: str, start: int, stop: int, marks: Sequence[Span]) -> str:
 
 
 def _escape(text: str) -> str:
-    return _BLANK_LINES.sub(_BREAK, html.escape(text.replace("\\$", "$").replace(_BREAK, "\ufffd")))
+    escaped = html.escape(_OWN_CHARACTERS.sub("\ufffd", text.replace("\\$", "$")))
+    return _BLANK_LINES.sub(_BREAK, escaped).replace("\n", _LINE)
 
 
 def reference_links(
@@ -214,8 +224,15 @@ def reference_links(
 # ---------------------------------------------------------------- formulas
 
 
+def _stands_alone(text: str, begin: int, end: int) -> bool:
+    """Whether a formula is all of its line, but for punctuation."""
+    after = _PUNCTUATION.match(text, end)
+    end = after.end() if after else end
+    return (begin == 0 or text[begin - 1] == "\n") and (end == len(text) or text[end] == "\n") and "\n" in text
+
+
 def _is_block(formula: str) -> bool:
-    """Whether a formula gets a line of its own: the text does not tell, so its size decides."""
+    """Whether a formula inside a line is too large for it."""
     if len(formula) > _LONGEST:
         return True
     if "\\\\" in formula and any(token == "\\\\" for token, _ in _top_level(formula)):  # noqa: S105
@@ -243,7 +260,8 @@ def _top_level(formula: str) -> Iterator[tuple[str, int]]:
 @lru_cache(maxsize=20_000)
 def formula_html(formula: str, block: bool = False) -> str:
     """A formula without its dollars as `<math>`; as its LaTeX in `<code>` where it cannot be converted."""
-    kept = html.escape(formula.replace(_BREAK, "\ufffd").strip())
+    formula = _OWN_CHARACTERS.sub("\ufffd", formula)
+    kept = html.escape(formula.strip())
     if len(formula) <= _LONGEST and not _REFUSED.search(formula) and _depth(formula) <= _DEEPEST:
         from latex2mathml.converter import Converter
 

@@ -67,11 +67,13 @@ _ABBREVIATION = re.compile(
 )
 
 
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")  # before an item or a displayed formula
+
 # ---------------------------------------------------------------- text
 
 
 def mask(text: str) -> str:
-    """The text with every formula replaced by as many dollars, but `$q$-series` as `  q-series`.
+    """The text with every formula replaced by as many dollars, but `$q$-series` as `  q-series`; a line end is a blank.
 
     Offsets stay those of the text. A single letter stays only where it is joined to a word.
     """
@@ -84,7 +86,7 @@ def mask(text: str) -> str:
         letter = (simple[2] or _GREEK.get(simple[1])) if simple else None
         return letter.rjust(size) if letter else "$" * size
 
-    return FORMULA.sub(masked, text)
+    return FORMULA.sub(masked, _LINE_END.sub(" ", text))
 
 
 def sentence_spans(masked: str) -> list[tuple[int, int]]:

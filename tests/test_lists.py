@@ -1,0 +1,112 @@
+"""Items of lists and displayed formulas stand on lines of their own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lemmata.core.types import Reading
+from lemmata.ingest.papers import read_paper
+from lemmata.latex.clean import clean
+from lemmata.latex.mains import Main
+from lemmata.latex.sentences import chunks, formulas, sentences
+
+
+def body(source: str, preamble: str = "") -> Reading:
+    text = f"\\documentclass{{article}}{preamble}\n\\begin{{document}}\n{source}\n\\end{{document}}\n"
+    return read_paper({"main.tex": text.encode()}.get, Main("main.tex"), "doc")
+
+
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [
+        ("", "(1) (2) (3) (4)"),
+        ("[(a)]", "(a) (b) (c) (d)"),
+        ("[I.]", "I. II. III. IV."),
+        ("[i)]", "i) ii) iii) iv)"),
+        (r"[label=(\roman*)]", "(i) (ii) (iii) (iv)"),
+        (r"[label={\textbf{\Alph*.}}, leftmargin=2em]", "A. B. C. D."),
+        (r"[\arabic*.]", "1. 2. 3. 4."),
+        (r"[start=7]", "(7) (8) (9) (10)"),
+        (r"[label=$(\alph*)$]", "(a) (b) (c) (d)"),
+        ("[leftmargin=*]", "(1) (2) (3) (4)"),
+        ("[<+->]", "(1) (2) (3) (4)"),
+    ],
+)
+def test_items_have_the_labels_that_the_list_asks_for(options: str, labels: str) -> None:
+    items = "".join(f"\\item word{n} " for n in range(4))
+    lines = clean(f"\\begin{{enumerate}}{options}{items}\\end{{enumerate}}").text.split("\n")
+    assert lines == [f"{label} word{n}" for n, label in enumerate(labels.split())]
+
+
+def test_lists_inside_lists_are_indented_and_numbered_as_latex_does() -> None:
+    inner = r"\begin{enumerate}\item x \begin{itemize}\item y\end{itemize} z\end{enumerate}"
+    text = clean(rf"Then \begin{{enumerate}}\item a {inner}\item b\end{{enumerate}} holds.").text
+    assert text == "Then\n(1) a\n  (a) x\n    • y\nz\n(2) b\nholds."
+
+
+def test_described_and_inline_items() -> None:
+    assert clean(r"\begin{description}\item[Ring] one \item[Field] two\end{description}").text == "Ring one\nField two"
+    text = clean(r"either \begin{inparaenum}\item a or \item b\end{inparaenum} holds").text
+    assert text == "either (1) a or (2) b holds"
+
+
+def test_a_displayed_formula_stands_alone_with_its_punctuation() -> None:
+    assert clean(r"We have \[ x = y \]. Then $$ z $$ , so").text == "We have\n$x = y$.\nThen\n$z$,\nso"
+    assert clean(r"Let \begin{align*} a &= b \\ c &= d \end{align*} hold.").text == ("Let\n$a &= b \\\\ c &= d$\nhold.")
+
+
+def test_references_at_the_end_of_lines_keep_the_lines() -> None:
+    result = clean(r"If \begin{enumerate}\item by \ref{a} \item \ref{b} holds\end{enumerate}")
+    assert result.text == "If\n(1) by\n(2) holds"
+    assert result.shown()[0] == "If\n(1) by a\n(2) b holds"
+
+
+def test_a_list_of_the_paper_is_a_list() -> None:
+    preamble = (
+        r"\newenvironment{parts}{\begin{enumerate}[(a)]\setlength{\itemsep}{0mm}}{\end{enumerate}}"
+        r"\newlist{steps}{enumerate}{1}\setlist[steps]{label=Step \arabic*:}"
+    )
+    reading = body(
+        r"\begin{lemma} \begin{parts}\item one\item two\end{parts}"
+        r"\begin{steps}\item go\item stop\end{steps}\end{lemma}",
+        preamble,
+    )
+    assert reading.passages[0].text == "(a) one\n(b) two\nStep 1: go\nStep 2: stop"
+
+
+def test_items_are_counted_across_the_paragraphs_of_prose() -> None:
+    reading = body("We need\n\\begin{enumerate}\n\\item one,\n\nmore of it,\n\n\\item two.\n\\end{enumerate}\n")
+    assert re.findall(r"(?m)^\(\d\) \w+", reading.passages[0].text) == ["(1) one", "(2) two"]
+
+
+def test_rows_of_tables_are_lines() -> None:
+    assert clean(r"\begin{tabular}{ll} a & b \\ \hline c & d \end{tabular}").text == "a b\nc d"
+
+
+def test_sentences_and_chunks_cope_with_lines() -> None:
+    text = clean(r"Assume \begin{enumerate}\item $x=1$, \item $y=2$.\end{enumerate} Then \[x+y=3.\] Fine.").text
+    assert [text[begin:end] for begin, end in sentences(text)][-1] == "Fine."
+    for begin, end in chunks(text, 20, 0):
+        assert text[begin:end].count("$") % 2 == 0
+
+
+FRAGMENTS = st.lists(
+    st.sampled_from(
+        ["\\begin{enumerate}", "\\end{enumerate}", "\\begin{itemize}[(a)]", "\\end{itemize}", "\\item", "\\item[x]",
+         "\\[x\\]", "$$y$$.", "word", "\n\n", "\\ref{a}", "{", "}", "$z$", "\\begin{tabular}{l}", "\\end{tabular}",
+         "\\\\", "\x0b", "\x0e"]
+    ),
+    max_size=30,
+)  # fmt: skip
+
+
+@given(FRAGMENTS)
+def test_no_line_is_empty_and_no_mark_is_left(fragments: list[str]) -> None:
+    text = clean(" ".join(fragments)).text
+    assert not set(text) & set("\x00\x01\x02\x03\x0b\x0e")
+    assert all(line.strip() for part in text.split("\n\n") for line in part.split("\n")) or not text
+    assert all("\n" not in text[begin:end] for begin, end in formulas(text))
