@@ -19,6 +19,7 @@ from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import read_training
 from lemmata.graph.store import open_graph
 from lemmata.llm.endpoint import Limits
+from lemmata.mine.mine import mine_again
 from lemmata.project import Project
 
 
@@ -120,6 +121,10 @@ def test_the_stored_command_makes_the_set_again(built: Project, command: str) ->
         built.mine("pairs", name="seven")
     done = run_command(*command.split(), "-w", built.root)
     assert done.returncode == 0, done.stderr
+    assert built.training_sets()["by-command"]["command"] == f"lemmata {command}"
+    mined = records(built, "by-command")
+    mine_again(built, "by-command")
+    assert records(built, "by-command") == mined
     assert built.training_sets()["by-command"]["command"] == f"lemmata {command}"
 
 

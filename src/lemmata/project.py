@@ -25,7 +25,8 @@ from lemmata.inspect.inspect import inspect
 from lemmata.maintain.content import listing, show
 from lemmata.maintain.info import document_statistics, info
 from lemmata.maintain.publish import PullReport, pull, push
-from lemmata.maintain.verify import collect_garbage, repair, verify
+from lemmata.maintain.repair import repair
+from lemmata.maintain.verify import collect_garbage, verify
 from lemmata.mine.domain import select_domain
 from lemmata.mine.embedding import embed_graph
 from lemmata.mine.mine import export_training, import_queries, mine, mix, preview_queries, write_queries

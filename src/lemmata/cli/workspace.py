@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 
 
 _SHOWN_PLACES = 3  # of each kind of note
-_RUN_BY_REPAIR = (
-    "lemmata graph",
-    "lemmata index",
-    "lemmata map",
-    "lemmata mine ",
-    "lemmata split",
-)  # no training, no task
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
 
@@ -347,25 +340,15 @@ def _print_checks(checks: Sequence[Check]) -> None:
 
 
 def _repair() -> list[dict[str, Any]]:
-    """Remove what is damaged and run the commands that make it again, where they need nothing from the user."""
-    import shlex
-    import subprocess
-    import sys
-
-    from lemmata.maintain.verify import repair
+    """Make again what is damaged; one record for each command that does it."""
+    from lemmata.maintain.repair import repair
 
     with working() as workspace:
-        repairs = repair(workspace)
-    for item in repairs:
-        say(f"{'removed' if item.removed else 'kept'} the damaged {item.name} ({item.path})")
-    records = []
-    for command in dict.fromkeys(item.command for item in repairs):
-        runs = command.startswith(_RUN_BY_REPAIR) and "NAME" not in command
-        say(f"running '{command}'" if runs else f"run '{command}' yourself")
-        arguments = [sys.executable, "-m", "lemmata", *shlex.split(command)[1:], "-w", str(invocation.folder)]
-        done = runs and not subprocess.run(arguments, stdout=sys.stderr, check=False).returncode  # noqa: S603
-        records.append({"command": command, "done": done})
-    return records
+        repairs = repair(workspace, say)
+    return [
+        {"command": command, "done": done, "cause": cause}
+        for command, done, cause in dict.fromkeys((item.command, item.done, item.cause) for item in repairs)
+    ]
 
 
 def verify() -> None:

@@ -1,7 +1,8 @@
-"""The artefacts of a workspace: what each was made from, which command makes it, and whether its files are damaged.
+"""The artefacts of a workspace: a table of what each is made from and by which command, and the one rule for them.
 
-The manifest of an artefact names its source (the corpus, the graph or the vectors) and the size and hashes of its
-files. Every reader calls `open_artefact`, which checks sizes and first bytes; `verify` reads all files.
+The manifest of an artefact names its sources, its options, and the size and hashes of its files. It is out of date when
+a source is another one by now (`stale`); it is made again when its recipe is another one (`is_current`, `making`).
+Readers call `open_artefact`, which checks sizes and first bytes; `verify` reads all files.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from lemmata.core.errors import WorkspaceError
@@ -31,16 +33,17 @@ _HEAD = 4096  # first bytes of each file, checked at every opening; the header o
 
 
 class Artefact(NamedTuple):
-    """A folder that a command makes from the corpus, the graph or the vectors, or a model."""
+    """A folder that a command makes."""
 
+    kind: str  # its row of the tables below; or `set` or `model`
     name: str  # in messages
     folder: Path
-    command: str
-    source: str  # corpus, graph or vectors; empty for a model, which stays valid when they change
-    key: str  # of its source in the manifest
+    command: str  # for people: nothing runs it
+    sources: Mapping[str, str]  # key in the manifest: what it names; none for a model, which stays valid
     replaceable: bool = True  # whether the command replaces a damaged one, without reading it
     other_command: str = ""  # that may have made it, where a damaged manifest does not tell
-    vectors: Path | None = None  # the manifest of the vectors that it was made from, where they are its source
+    vectors: Path | None = None  # the manifest of the vectors that it was made from, where they are a source
+    encoder: str = ""  # for which it is made
 
     @property
     def manifest(self) -> Path:
@@ -49,7 +52,7 @@ class Artefact(NamedTuple):
     @property
     def cure(self) -> str:
         """What to do if it is out of date."""
-        if not self.source:
+        if not self.sources:
             other = f" (or '{self.other_command}')" if self.other_command else ""
             return f"train it again with '{self.command}'{other}"
         return f"run '{self.command}' again"
@@ -69,79 +72,83 @@ class FileProblem(NamedTuple):
     command: str = ""  # that makes it again
 
 
-class _Kind(NamedTuple):
-    """A row of the tables below: what an artefact is called, which command makes it, and from what."""
+class Row(NamedTuple):
+    """A row of the tables below."""
 
     name: str  # in messages
     command: str
-    source: str
-    key: str  # of its source in the manifest
+    sources: Mapping[str, str] = MappingProxyType({})  # key in the manifest: what it names
     replaceable: bool = True
 
 
-# by the attribute of Workspace that names its folder
-_OF_WORKSPACE = {
-    "corpus_folder": _Kind("corpus", "lemmata ingest PATHS…", "", "", replaceable=False),
-    "lexical_folder": _Kind("lexical index", "lemmata index", "corpus", "corpus"),
-    "graph_folder": _Kind("graph", "lemmata graph build", "corpus", "corpus"),
-    "embedding_folder": _Kind("graph embedding", "lemmata graph embed", "graph", "inputs"),
-    "split_folder": _Kind("split", "lemmata split", "corpus", "inputs", replaceable=False),
+# by the attribute of Workspace that names its folder, without `_folder`
+OF_WORKSPACE = {
+    "corpus": Row("corpus", "lemmata ingest PATHS…", replaceable=False),
+    "lexical": Row("lexical index", "lemmata index", {"corpus": "corpus"}),
+    "graph": Row("graph", "lemmata graph build", {"corpus": "corpus"}),
+    "embedding": Row("graph embedding", "lemmata graph embed", {"inputs": "graph"}),
+    "split": Row("split", "lemmata split", {"inputs": "corpus"}, replaceable=False),
 }
-# by the attribute of VectorSet that names its folder; one for each encoder
-_OF_ENCODER = {
-    "vectors": _Kind("dense index", "lemmata index", "corpus", "corpus"),
-    "ann": _Kind("neighbour index", "lemmata index", "vectors", "vectors"),
-    "lengths": _Kind("set of edge lengths", "lemmata index", "vectors", "vectors"),
-    "metric": _Kind("learned metric", "lemmata train metric", "vectors", "vectors"),
-    "map": _Kind("map", "lemmata map", "vectors", "vectors"),
-    "summaries": _Kind("summary index", "lemmata index", "corpus", "corpus"),
-    "summaries_ann": _Kind("neighbour index of summaries", "lemmata index", "vectors", "vectors"),
+# by its folder; one for each encoder
+OF_ENCODER = {
+    "vectors": Row("dense index", "lemmata index", {"corpus": "corpus"}),
+    "ann": Row("neighbour index", "lemmata index", {"vectors": "vectors"}),
+    "lengths": Row("set of edge lengths", "lemmata index", {"vectors": "vectors", "graph": "graph"}),
+    "metric": Row("learned metric", "lemmata train metric", {"vectors": "vectors"}),  # another graph: without paths
+    "map": Row("map", "lemmata map", {"vectors": "vectors"}),
+    "summaries": Row("summary index", "lemmata index", {"corpus": "corpus"}),
+    "summaries_ann": Row("neighbour index of summaries", "lemmata index", {"vectors": "vectors"}),
+}
+_OF_SET = {"inputs": "corpus", "split": "split", "made_from": "sets"}
+_CHANGED = {
+    "corpus": "the corpus changed since the {} was made",
+    "graph": "the graph was made again after the {} was made",
+    "vectors": "the vectors were made again after the {} was made",
+    "split": "the {} was mined under another split",
 }
 
 
-def artefact(workspace: Workspace, name: str) -> Artefact:
-    """One of corpus, lexical, graph, embedding and split."""
-    kind = _OF_WORKSPACE[f"{name}_folder"]
-    folder = getattr(workspace, f"{name}_folder")
-    return Artefact(kind.name, folder, kind.command, kind.source, kind.key, replaceable=kind.replaceable)
+def artefact(workspace: Workspace, kind: str) -> Artefact:
+    """One of OF_WORKSPACE."""
+    row = OF_WORKSPACE[kind]
+    folder = getattr(workspace, f"{kind}_folder")
+    return Artefact(kind, row.name, folder, row.command, row.sources, row.replaceable)
 
 
-def of_encoder(vectors: VectorSet, place: str) -> Artefact:
-    """What is made for an encoder: its vectors, ann, lengths, metric, map, summaries or summaries_ann."""
-    kind = _OF_ENCODER[place]
-    name, command = kind.name, kind.command
+def of_encoder(vectors: VectorSet, kind: str) -> Artefact:
+    """One of OF_ENCODER."""
+    row = OF_ENCODER[kind]
+    name, command = row.name, row.command
     if not vectors.is_default:
         name = f"{name} of {vectors.encoder}"
-        command = command if place == "map" else f"{command} --encoder {vectors.encoder}"
-    source = vectors.summaries / "manifest.json" if place == "summaries_ann" else vectors.manifest
-    folder = getattr(vectors, place)
-    return Artefact(name, folder, command, kind.source, kind.key, vectors=source if kind.source == "vectors" else None)
+        command = command if kind == "map" else f"{command} --encoder {vectors.encoder}"
+    folder = vectors.vectors.parent
+    source = folder / ("summaries" if kind == "summaries_ann" else "vectors") / "manifest.json"
+    return Artefact(
+        kind,
+        name,
+        folder / kind,
+        command,
+        row.sources,
+        vectors=source if "vectors" in row.sources else None,
+        encoder=vectors.encoder,
+    )
 
 
-dense_index = partial(of_encoder, place="vectors")
-neighbour_index = partial(of_encoder, place="ann")
-edge_lengths = partial(of_encoder, place="lengths")
-learned_metric = partial(of_encoder, place="metric")
-passage_map = partial(of_encoder, place="map")
-summary_index = partial(of_encoder, place="summaries")
-summary_neighbours = partial(of_encoder, place="summaries_ann")
-
-
-def problems(workspace: Workspace, items: Iterable[Artefact] | None = None) -> Iterator[str]:
-    """One sentence per artefact that is out of date or damaged; looks at manifests, sizes and first bytes only."""
-    for item in artefacts(workspace) if items is None else items:
-        try:
-            open_artefact(workspace, item)
-        except WorkspaceError as error:
-            if item.manifest.exists():
-                yield str(error)
+dense_index = partial(of_encoder, kind="vectors")
+neighbour_index = partial(of_encoder, kind="ann")
+edge_lengths = partial(of_encoder, kind="lengths")
+learned_metric = partial(of_encoder, kind="metric")
+passage_map = partial(of_encoder, kind="map")
+summary_index = partial(of_encoder, kind="summaries")
+summary_neighbours = partial(of_encoder, kind="summaries_ann")
 
 
 def training_set(workspace: Workspace, name: str) -> Artefact:
     """A mined set; the manifest has the command that made it."""
     folder = workspace.training(name)
     command = (read_manifest(workspace.manifest(folder)) or {}).get("command", "lemmata mine")
-    return Artefact(f"training set {name!r}", folder, command, "corpus", "inputs")
+    return Artefact("set", f"training set {name!r}", folder, command, _OF_SET)
 
 
 def model(folder: Path) -> Artefact:
@@ -149,7 +156,7 @@ def model(folder: Path) -> Artefact:
     verb = (read_manifest(folder / "manifest.json") or {}).get("verb")
     pretrain = f"lemmata train pretrain {folder.name}"
     command = "lemmata run" if verb == "update" else f"lemmata train {verb or 'finetune'} {folder.name}"
-    return Artefact(f"model {folder.name!r}", folder, command, "", "", other_command="" if verb else pretrain)
+    return Artefact("model", f"model {folder.name!r}", folder, command, {}, other_command="" if verb else pretrain)
 
 
 def models(workspace: Workspace) -> list[Artefact]:
@@ -158,38 +165,90 @@ def models(workspace: Workspace) -> list[Artefact]:
 
 
 def artefacts(workspace: Workspace) -> list[Artefact]:
-    """All artefacts that exist, complete or not."""
-    indexes = [of_encoder(vectors, place) for vectors in vector_sets(workspace) for place in _OF_ENCODER]
-    named = [artefact(workspace, place.removesuffix("_folder")) for place in _OF_WORKSPACE if place != "corpus_folder"]
+    """All artefacts that exist, complete or not, but for the corpus."""
+    indexes = [of_encoder(vectors, kind) for vectors in vector_sets(workspace) for kind in OF_ENCODER]
+    named = [artefact(workspace, kind) for kind in OF_WORKSPACE if kind != "corpus"]
     sets = [training_set(workspace, folder.name) for folder in sorted(workspace.training_folder.glob("[!.]*"))]
     found = (*named, *indexes, *sets, *models(workspace))
     return [item for item in found if item.folder.is_dir()]
 
 
-# ---------------------------------------------------------------- the source
+def notes(workspace: Workspace) -> list[tuple[Path, str]]:
+    """Small files with a checksum of their own, and the command that makes each again."""
+    fitted = [workspace.rerank, *(vectors.fusion for vectors in vector_sets(workspace))]
+    stages = (path for path in sorted(workspace.run_folder.rglob("*.json")) if path.name != "report.json")
+    return [
+        (workspace.default_encoder_file, "lemmata index --encoder NAME"),
+        *((path, "lemmata evaluate --tune") for path in fitted),
+        (workspace.indexing, "lemmata index"),
+        (workspace.milvus, "lemmata index -o milvus=URI"),
+        (workspace.graph_records_note, "lemmata graph build"),
+        *((path, "lemmata run") for path in stages),
+    ]
 
 
-def open_artefact(workspace: Workspace, item: Artefact, source: Any = None) -> dict[str, Any]:
+def note_problems(workspace: Workspace) -> Iterator[FileProblem]:
+    """Notes that are damaged."""
+    for path, command in notes(workspace):
+        try:
+            open_manifest(path, f"delete it and run '{command}'")
+        except WorkspaceError as error:
+            yield FileProblem(path, "damaged", str(error), command)
+
+
+def problems(workspace: Workspace, items: Iterable[Artefact]) -> Iterator[str]:
+    """One sentence per artefact that is out of date or damaged; looks at manifests, sizes and first bytes only."""
+    for item in items:
+        try:
+            open_artefact(workspace, item)
+        except WorkspaceError as error:
+            if item.manifest.exists():
+                yield str(error)
+
+
+def is_usable(workspace: Workspace, item: Artefact) -> bool:
+    """Whether an artefact is there, undamaged and not out of date."""
+    return item.manifest.exists() and not list(problems(workspace, [item]))
+
+
+def all_problems(workspace: Workspace) -> list[str]:
+    """One sentence for all that is out of date or damaged in a workspace, as far as a quick look tells."""
+    damaged = [problem.sentence for problem in note_problems(workspace)]
+    return [*damaged, *problems(workspace, artefacts(workspace))]
+
+
+def size_on_disk(vectors: VectorSet, *, summaries: bool) -> int:
+    """Bytes of what is made for an encoder: of its summaries, or of all the rest."""
+    kinds = (kind for kind in OF_ENCODER if kind.startswith("summaries") == summaries)
+    files = (path for kind in kinds for path in of_encoder(vectors, kind).folder.rglob("*"))
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+# ---------------------------------------------------------------- the one rule
+
+
+def open_artefact(workspace: Workspace, item: Artefact, corpus: str | None = None) -> dict[str, Any]:
     """The manifest of an artefact; WorkspaceError with the cure if it is missing, damaged or out of date.
 
-    `source` is the source that the manifest must name; None means the one on disk now.
+    `corpus` is the hash of the corpus that it must be made from; None means the one on disk now.
     """
     manifest = _complete(item)
     try:
-        check_source(workspace, item, manifest, source)
+        if cause := stale(workspace, item, manifest, corpus):
+            raise WorkspaceError(cause)
         check_files(item, manifest)
     except WorkspaceError:
         if read_manifest(item.manifest) == manifest:
             raise
-        return open_artefact(workspace, item, source)  # it was replaced in between
+        return open_artefact(workspace, item, corpus)  # it was replaced in between
     return manifest
 
 
 def read_artefact(
-    workspace: Workspace, item: Artefact, source: Any, read: Callable[[dict[str, Any]], Content]
+    workspace: Workspace, item: Artefact, corpus: str | None, read: Callable[[dict[str, Any]], Content]
 ) -> Content:
     """What `read` makes of the manifest and the files beside it, which all belong to one state of the artefact."""
-    manifest = open_artefact(workspace, item, source)
+    manifest = open_artefact(workspace, item, corpus)
     try:
         content = read(manifest)
     except WorkspaceError:
@@ -198,11 +257,11 @@ def read_artefact(
     else:
         if read_manifest(item.manifest) == manifest:
             return content
-    return read_artefact(workspace, item, source, read)  # it was replaced in between
+    return read_artefact(workspace, item, corpus, read)  # it was replaced in between
 
 
 def is_current(item: Artefact, recipe: Mapping[str, Any]) -> bool:
-    """The one rule: whether an artefact is undamaged and its manifest says all that `recipe` says.
+    """Whether an artefact is undamaged and its manifest says all that `recipe` says.
 
     A recipe names what the artefact is made from, with which options, in which format.
     """
@@ -214,12 +273,68 @@ def is_current(item: Artefact, recipe: Mapping[str, Any]) -> bool:
 def making(item: Artefact, recipe: Mapping[str, Any]) -> Iterator[Path]:
     """A folder to fill, which takes the place of an artefact at the end, with the recipe in its manifest.
 
-    Until then the artefact before can be read, and a kill leaves it as it was.
+    Until then the artefact before can be read, and a kill leaves it as it was. What is known only after the making may
+    be added to the recipe meanwhile.
     """
     with writing(item.folder) as folder:
         folder.mkdir()
         yield folder
         seal(folder, recipe)
+
+
+def stale(workspace: Workspace, item: Artefact, manifest: Mapping[str, Any], corpus: str | None = None) -> str:
+    """Why an artefact is out of date, with the cure: the first source in its manifest that is another one by now.
+
+    Empty where it is not. `corpus` is the hash of the present corpus, by default of the one on disk.
+    """
+    try:
+        for key, source in item.sources.items():
+            if source == "sets":
+                cause = _changed_set(workspace, item.folder.name, manifest, set())
+            else:
+                is_same = manifest.get(key) == _present(workspace, item, source, manifest, corpus)
+                cause = "" if is_same else _CHANGED[source].format(item.name)
+            if cause:
+                return f"{cause}: {item.cure}"
+    except WorkspaceError as error:  # a damaged source
+        return str(error)
+    return ""
+
+
+def _present(workspace: Workspace, item: Artefact, source: str, manifest: Mapping[str, Any], corpus: str | None) -> Any:
+    """What the manifest of an artefact would say of a source if it were made now."""
+    if source == "vectors":
+        assert item.vectors is not None
+        return open_manifest(item.vectors, item.cure) or ""
+    if source == "graph":
+        graph = artefact(workspace, "graph")
+        return (open_manifest(graph.manifest, graph.cure) or {}).get("inputs", "")
+    if source == "split":  # sets of all passages need none
+        split = None if manifest.get("everything") else read_manifest(workspace.manifest(workspace.split_folder))
+        return split["digest"] if split else manifest.get("split")
+    return (read_corpus_manifest(workspace) or {}).get("inputs", "") if corpus is None else corpus
+
+
+def _changed_set(workspace: Workspace, name: str, manifest: Mapping[str, Any], seen: set[str]) -> str:
+    """Which of the sets that a training set was made from is another one by now, or is out of date itself."""
+    seen.add(name)
+    made_from: Mapping[str, str] = manifest.get("made_from", {})
+    for source, digest in made_from.items():
+        if source in seen:
+            continue
+        begin = f"the training set {name!r} was made from {source!r}, which"
+        if set_digest(workspace, source) not in (digest, ""):
+            return f"{begin} was mined again since"
+        if _changed_set(workspace, source, read_manifest(training_set(workspace, source).manifest) or {}, seen):
+            return f"{begin} is out of date itself"
+    return ""
+
+
+def set_digest(workspace: Workspace, name: str) -> str:
+    """The hash of the records of a training set; empty where there is none."""
+    manifest = read_manifest(workspace.manifest(workspace.training(name)))
+    files = (manifest or {}).get("files", {})
+    return str(files.get(workspace.training_file(name).name, {}).get("sha256", ""))
 
 
 def read_undamaged(item: Artefact) -> dict[str, Any] | None:
@@ -237,59 +352,6 @@ def _complete(item: Artefact) -> dict[str, Any]:
     if manifest is None:
         raise WorkspaceError(f"there is no {item.name} yet: run '{item.command}'")
     return manifest
-
-
-def check_source(workspace: Workspace, item: Artefact, manifest: Mapping[str, Any], source: Any = None) -> None:
-    """WorkspaceError if an artefact was not made from `source`; None means the one on disk now."""
-    if not item.source:
-        return
-    expected = _present(workspace, item) if source is None else source
-    if manifest.get(item.key) != expected:
-        verb = "changed since" if item.source == "corpus" else "was made again after"
-        raise WorkspaceError(f"the {item.source} {verb} the {item.name} was made: {item.cure}")
-    if item.folder.parent == workspace.training_folder:
-        _check_split(workspace, item, manifest)
-        if older := older_source(workspace, item.folder.name):
-            raise WorkspaceError(older)
-
-
-def _check_split(workspace: Workspace, item: Artefact, manifest: Mapping[str, Any]) -> None:
-    """WorkspaceError for a training set of another split."""
-    present = read_manifest(workspace.manifest(workspace.split_folder))
-    if present and not manifest["everything"] and manifest["split"] != present["digest"]:
-        raise WorkspaceError(f"the {item.name} was mined under another split: {item.cure}")
-
-
-def set_digest(workspace: Workspace, name: str) -> str:
-    """The hash of the records of a training set; empty where there is none."""
-    manifest = read_manifest(workspace.manifest(workspace.training(name)))
-    return str(manifest["files"][workspace.training_file(name).name]["sha256"]) if manifest else ""
-
-
-def older_source(workspace: Workspace, name: str, of: tuple[str, ...] = ()) -> str:
-    """Why a training set that was made from others is out of date, with the cure; empty where it is not.
-
-    `of` are the sets that lead to this one.
-    """
-    item = training_set(workspace, name)
-    sources: Mapping[str, str] = (read_manifest(item.manifest) or {}).get("made_from", {})
-    for source, digest in sources.items():
-        if source in (name, *of):
-            continue
-        cause = "was mined again since" if set_digest(workspace, source) not in (digest, "") else ""
-        if cause or older_source(workspace, source, (*of, name)):
-            return f"the {item.name} was made from {source!r}, which {cause or 'is out of date itself'}: {item.cure}"
-    return ""
-
-
-def _present(workspace: Workspace, item: Artefact) -> Any:
-    """The source that the manifest of an artefact would name if it were made now."""
-    if item.vectors is not None:
-        return open_manifest(item.vectors, item.cure) or ""
-    if item.source == "graph":
-        graph = artefact(workspace, "graph")
-        return (open_manifest(graph.manifest, graph.cure) or {}).get("inputs", "")
-    return (read_corpus_manifest(workspace) or {}).get("inputs", "")
 
 
 # ---------------------------------------------------------------- the files
@@ -329,15 +391,6 @@ def check_files(item: Artefact, manifest: Mapping[str, Any]) -> None:
             raise WorkspaceError(problem.sentence)
 
 
-def read_whole(item: Artefact) -> dict[str, Any]:
-    """The manifest of an artefact, after all its files were read; WorkspaceError if one has changed."""
-    manifest = _complete(item)
-    for problem in file_problems(item):
-        if problem.what != "foreign":
-            raise WorkspaceError(problem.sentence)
-    return manifest
-
-
 def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: None) -> Iterator[FileProblem]:
     """Every file of an artefact that is damaged, missing or foreign; reads all files and tells `read` their sizes.
 
@@ -356,7 +409,7 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
             continue
         if sha256_of([path]) != facts["sha256"]:
             # training reads all files of a model before it calls it up to date; other commands look at first bytes only
-            cure = f"delete the folder {item.folder} and run '{item.command}'" if item.source else item.repair
+            cure = f"delete the folder {item.folder} and run '{item.command}'" if item.sources else item.repair
             sentence = f"{path} is damaged (its checksum is wrong): {cure}"
             yield FileProblem(path, "damaged", sentence, item.command)
         read(facts["bytes"])

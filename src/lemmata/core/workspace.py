@@ -346,21 +346,6 @@ def _in_folder(folder: Path, encoder: str, default: str) -> VectorSet:
     return VectorSet(encoder, encoder == default, folder / "vectors", folder / "ann", folder / "fusion.json")
 
 
-def size_on_disk(vectors: VectorSet) -> int:
-    """Bytes of the vectors of an encoder, and of what is made from them: neighbour index, lengths, metric, map."""
-    return _bytes(vectors.vectors, vectors.ann, vectors.lengths, vectors.metric, vectors.map)
-
-
-def summaries_on_disk(vectors: VectorSet) -> int:
-    """Bytes of the summaries of an encoder, with their vectors and neighbour index."""
-    return _bytes(vectors.summaries, vectors.summaries_ann)
-
-
-def _bytes(*places: Path) -> int:
-    folders = (folder for folder in places if folder.is_dir())
-    return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
-
-
 def remove_vectors(workspace: Workspace, removed: VectorSet) -> None:
     """Delete a set with what was made from it; call it while holding the workspace."""
     if removed.is_default:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.artefacts import check_source, learned_metric, making, open_artefact, read_undamaged
-from lemmata.core.errors import WorkspaceError
+from lemmata.core.artefacts import learned_metric, making, open_artefact, read_undamaged, stale
 from lemmata.core.files import create_array, read_array
 from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set
@@ -192,11 +191,7 @@ def metric_report(workspace: Workspace, vectors: VectorSet) -> dict[str, Any] | 
     manifest = read_manifest(vectors.metric / "manifest.json")
     if manifest is None:
         return None
-    up_to_date = True
-    try:
-        check_source(workspace, learned_metric(vectors), manifest)
-    except WorkspaceError:
-        up_to_date = False
+    up_to_date = not stale(workspace, learned_metric(vectors), manifest)
     geodesic = up_to_date and manifest["report"]["kept"] and manifest["graph"] == graph_inputs(workspace)
     from_text = manifest.get("from_text", 0)
     return {**manifest["report"], "up_to_date": up_to_date, "geodesic": geodesic, "from_text": from_text}

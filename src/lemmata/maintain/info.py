@@ -14,23 +14,28 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from lemmata.core.artefacts import Artefact, artefact, artefacts, check_source, dense_index, problems, read_whole
+from lemmata.core.artefacts import (
+    all_problems,
+    artefact,
+    artefacts,
+    dense_index,
+    is_usable,
+    size_on_disk,
+    stale,
+)
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
-    default_encoder,
-    open_manifest,
     read_manifest,
     read_manifests,
-    size_on_disk,
-    summaries_on_disk,
     vector_sets,
 )
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import is_static_encoder
 from lemmata.graph.metric import metric_report
 from lemmata.graph.store import GraphRecordStore
+from lemmata.maintain.verify import verify
 from lemmata.search.fusion import Fusion, default_fusion
 from lemmata.vectors.milvus import count_vectors
 
@@ -84,7 +89,7 @@ def info(workspace: Workspace) -> dict[str, Any]:
         "models": sorted({*read_manifests(workspace.models_folder), *(manifest["made_by"] for manifest in manifests)}),
         "indexes": [name for name, folder in indexes if read_manifest(workspace.manifest(folder))],
         "vectors": [_describe_vectors(workspace, vectors) for vectors in sets],
-        "problems": [*_default_encoder_problems(workspace), *problems(workspace)],
+        "problems": all_problems(workspace),
     }
 
 
@@ -95,10 +100,10 @@ def _describe_vectors(workspace: Workspace, vectors: VectorSet) -> dict[str, Any
         "encoder": vectors.encoder,
         "made_by": manifest.get("made_by", ""),
         "dimension": manifest.get("dimension", 0),
-        "bytes": size_on_disk(vectors),
+        "bytes": size_on_disk(vectors, summaries=False),
         "milvus": (read_manifest(vectors.ann / "manifest.json") or {}).get("milvus", {}).get("uri", ""),
         "summaries": _describe_summaries(vectors),
-        "up_to_date": not list(problems(workspace, [dense_index(vectors)])) and bool(manifest),
+        "up_to_date": is_usable(workspace, dense_index(vectors)),
         "default": vectors.is_default,
         "fusion": _describe_fusion(workspace, vectors),
         "metric": metric_report(workspace, vectors),
@@ -109,7 +114,7 @@ def _describe_summaries(vectors: VectorSet) -> dict[str, Any]:
     """How many summaries an encoder has, of how many passages, by source and author, and their size on disk."""
     counts = (read_manifest(vectors.summaries / "manifest.json") or {}).get("counts", {})
     none = {"summaries": 0, "passages": 0, "sources": []}
-    return {**none, **counts, "bytes": summaries_on_disk(vectors)}
+    return {**none, **counts, "bytes": size_on_disk(vectors, summaries=True)}
 
 
 def _describe_fusion(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]:
@@ -119,15 +124,6 @@ def _describe_fusion(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]
     fusion = Fusion(**fitted["fusion"]) if fitted else default
     facts = {name: fitted[name] for name in ("task", "queries", "measure", "values")} if fitted else None
     return {"formula": fusion.formula, "weights": asdict(fusion), "fitted": facts}
-
-
-def _default_encoder_problems(workspace: Workspace) -> list[str]:
-    """What is wrong with the note on the default encoder."""
-    try:
-        default_encoder(workspace)
-    except WorkspaceError as error:
-        return [str(error)]
-    return []
 
 
 def document_statistics(workspace: Workspace) -> dict[str, Any]:
@@ -201,49 +197,35 @@ def _check_installation(workspace: Workspace) -> list[Check]:
 def _check_workspace(workspace: Workspace) -> list[Check]:
     """Whether everything in a workspace is as it was written, and made from the present corpus; reads all of it."""
     checks = [Check("workspace", True, str(workspace.root))]
-    corpus = ""  # its digest
+    damage = {problem.path: problem.sentence for problem in verify(workspace).damage}
+    corpus, passages = "", ""
     try:
         with contextlib.closing(Corpus(workspace)) as opened:
-            read_whole(artefact(workspace, "corpus"))
-            corpus = opened.digest
-            checks.append(Check("corpus", True, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"))
+            corpus, passages = opened.digest, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"
     except WorkspaceError as error:
-        unfinished = not workspace.manifest(workspace.corpus_folder).exists()  # it is written last
-        checks.append(Check("corpus", False, str(error), workspace.corpus_folder.is_dir() and not unfinished))
+        damage.setdefault(workspace.database, str(error))
+    for item in (artefact(workspace, "corpus"), *artefacts(workspace)):
+        sentences = [damage.pop(path) for path in list(damage) if item.folder in path.parents]
+        manifest = read_manifest(item.manifest)
+        cause = sentences[0] if sentences else f"there is none yet: run '{item.command}'" if manifest is None else ""
+        if manifest and corpus:
+            cause = cause or stale(workspace, item, manifest)
+        finding = cause or passages if item.kind == "corpus" else cause or _written(len((manifest or {})["files"]))
+        checks.append(Check(item.name, not cause, finding, damaged=bool(sentences) and item.manifest.exists()))
     if workspace.incoming.is_file():
         checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))
     if corpus and not workspace.lexical_folder.is_dir():
         checks.append(Check("lexical index", False, "there is none: run 'lemmata index'"))
     if workspace.graph_records.is_file() and not workspace.graph_folder.is_dir():
         checks.append(Check("graph", False, "there is none of its records: run 'lemmata graph build'"))
-    checks += [_check_artefact(workspace, item, corpus) for item in artefacts(workspace)]
     checks += _check_milvus(workspace)
-    if workspace.graph_records.is_file():
+    if workspace.graph_records not in damage and workspace.graph_records.is_file():
         checks += _check_records(workspace, corpus)
-    for vectors in vector_sets(workspace):
-        if vectors.fusion.is_file() and read_manifest(vectors.fusion) is None:
-            cure = "delete it, or fit it again with 'lemmata evaluate --tune'"
-            checks.append(Check("fusion", False, f"{vectors.fusion} is damaged: {cure}", damaged=True))
-    return checks + [
-        Check("default encoder", False, problem, damaged=True) for problem in _default_encoder_problems(workspace)
-    ]
+    return checks + [Check(path.stem, False, sentence, damaged=True) for path, sentence in damage.items()]
 
 
-def _check_artefact(workspace: Workspace, item: Artefact, corpus: str) -> Check:
-    try:
-        manifest = read_whole(item)
-    except WorkspaceError as error:
-        return Check(item.name, False, str(error), damaged=item.manifest.exists())
-    try:
-        if corpus:
-            check_source(workspace, item, manifest)
-    except WorkspaceError as error:
-        return Check(item.name, False, str(error))
-    return Check(
-        item.name,
-        True,
-        f"{len(manifest['files'])} {'file as it was' if len(manifest['files']) == 1 else 'files as they were'} written",
-    )
+def _written(files: int) -> str:
+    return "1 file as it was written" if files == 1 else f"{files} files as they were written"
 
 
 def _check_milvus(workspace: Workspace) -> list[Check]:
@@ -266,14 +248,10 @@ def _check_milvus(workspace: Workspace) -> list[Check]:
 
 
 def _check_records(workspace: Workspace, corpus: str) -> list[Check]:
-    try:
-        open_manifest(workspace.graph_records_note, "delete it and run 'lemmata graph build'")
-        with GraphRecordStore(workspace) as records:
-            records.verify()
-            stale = records.stale(corpus) if corpus else {}
-    except WorkspaceError as error:
-        return [Check("graph records", False, str(error), damaged=True)]
+    """Whether the records of the graph are of the present corpus."""
+    with GraphRecordStore(workspace) as records:
+        older = records.stale(corpus) if corpus else {}
     return [
         Check(f"graph records ({name})", False, f"made from another corpus: run '{command}' again")
-        for name, command in stale.items()
+        for name, command in older.items()
     ] or [Check("graph records", True, "whole")]

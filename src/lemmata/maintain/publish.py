@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from lemmata.core.artefacts import checksums, problems
+from lemmata.core.artefacts import all_problems, checksums
 from lemmata.core.database import settle
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import explain_failed_write, is_leftover, remove, replace_folder, sync
@@ -161,7 +161,7 @@ def push(workspace: Workspace, url: str, *, replace: bool = False, kept_for: flo
         known = note.generations.get(store.url, [])
         if newest and newest[0] not in known and not replace:
             raise WorkspaceError(f"{store.url} holds a workspace that was not pushed from here: {_COMPARE}")
-        older = list(problems(workspace))
+        older = all_problems(workspace)
         files, states, sent = _send(workspace, note, store, entries)
         note.keep(files, states)
         if newest and newest[1].files == files:

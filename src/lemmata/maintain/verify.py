@@ -1,4 +1,4 @@
-"""Keeping a workspace whole: read every file (`verify`), remove what is damaged (`repair`) or of no more use (`gc`)."""
+"""Keeping a workspace whole: read every file (`verify`), remove what is of no more use (`gc`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from lemmata.core.artefacts import FileProblem, artefact, artefacts, file_problems, learned_metric, model
+from lemmata.core.artefacts import (
+    FileProblem,
+    artefact,
+    artefacts,
+    file_problems,
+    learned_metric,
+    model,
+    note_problems,
+    notes,
+)
 from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.files import is_leftover, remove, retire, sync
+from lemmata.core.files import is_leftover, remove, sync
 from lemmata.core.workers import available_cores
 from lemmata.core.workspace import (
     FOLDERS,
     Workspace,
     default_encoder,
-    open_manifest,
     read_corpus_manifest,
     read_manifest,
     vector_sets,
@@ -26,19 +34,6 @@ from lemmata.core.workspace import (
 from lemmata.encode.load import encoder_kind
 from lemmata.graph.metric import metric_checkpoint
 from lemmata.graph.store import GraphRecordStore
-
-_IN_ORDER = (  # commands that make artefacts, each after those whose results it reads
-    "lemmata graph build",
-    "lemmata graph embed",
-    "lemmata split",
-    "lemmata mine",
-    "lemmata train",
-    "lemmata index",
-    "lemmata train metric",
-    "lemmata map",
-    "lemmata evaluate",
-    "lemmata run",
-)
 
 
 class Verification(NamedTuple):
@@ -57,15 +52,6 @@ class Verification(NamedTuple):
     @property
     def is_whole(self) -> bool:
         return not self.damage
-
-
-class Repair(NamedTuple):
-    """A damaged artefact, and the command that makes it again."""
-
-    name: str
-    path: str
-    command: str
-    removed: bool  # a model stays: hours of training, and perhaps only its report is damaged
 
 
 class Garbage(NamedTuple):
@@ -87,7 +73,7 @@ def verify(workspace: Workspace) -> Verification:
     with ThreadPoolExecutor(available_cores()) as pool:  # hashing leaves the interpreter to other threads
         for found in pool.map(lambda item: list(file_problems(item, reader.read)), artefacts(workspace)):
             problems += found
-    problems += _note_problems(workspace)
+    problems += note_problems(workspace)
     problems += _foreign(workspace)
     return Verification(reader.files, reader.bytes, time.perf_counter() - begin, problems)
 
@@ -136,31 +122,10 @@ def _record_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProb
     reader.read(workspace.graph_records.stat().st_size)
 
 
-def _notes(workspace: Workspace) -> Iterator[tuple[Path, str]]:
-    """Small files with a checksum of their own, and the cure of each."""
-    yield workspace.default_encoder_file, "lemmata index --encoder NAME"
-    yield workspace.rerank, "lemmata evaluate --tune"
-    yield from ((vectors.fusion, "lemmata evaluate --tune") for vectors in vector_sets(workspace))
-    yield workspace.indexing, "lemmata index"
-    yield workspace.milvus, "lemmata index -o milvus=URI"
-    yield workspace.graph_records_note, "lemmata graph build"
-    for path in sorted((workspace.root / "run").rglob("*.json")):
-        if path.name != "report.json":
-            yield path, "lemmata run"
-
-
-def _note_problems(workspace: Workspace) -> Iterator[FileProblem]:
-    for path, command in _notes(workspace):
-        try:
-            open_manifest(path, f"delete it and run '{command}'")
-        except WorkspaceError as error:
-            yield FileProblem(path, "damaged", str(error), command)
-
-
 def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
     """Files that no manifest names and that lemmata did not leave for a reason."""
     sealed = {item.folder for item in artefacts(workspace)}
-    expected = {path for path, _ in _notes(workspace)}
+    expected = {path for path, _ in notes(workspace)}
     expected |= {
         workspace.database,
         workspace.incoming,
@@ -179,33 +144,6 @@ def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
         if parts[0] == "run" or path.name.endswith(("-wal", "-shm", "-journal")):
             continue
         yield FileProblem(path, "foreign", f"{path} was not written by lemmata")
-
-
-# ---------------------------------------------------------------- repair
-
-
-def repair(workspace: Workspace) -> list[Repair]:
-    """Remove every damaged artefact; returns them with the commands that make them again, in the order to run them.
-
-    Models stay, and so do the corpus and the records of the graph, which no command can make again by itself.
-    """
-    repairs: list[Repair] = []
-    with workspace.hold():
-        for item in artefacts(workspace):
-            workspace.progress(f"reading the {item.name}", 0, None)
-            if any(problem.what != "foreign" for problem in file_problems(item)):
-                repairs.append(Repair(item.name, str(item.folder), item.command, removed=bool(item.source)))
-                if item.source:
-                    retire(item.folder)
-        for problem in _note_problems(workspace):
-            problem.path.unlink()
-            repairs.append(Repair(problem.path.name, str(problem.path), problem.command, removed=True))
-    return sorted(repairs, key=lambda each: _turn(each.command))
-
-
-def _turn(command: str) -> int:
-    """When a command has to run: what it reads is made before it."""
-    return max((turn for turn, start in enumerate(_IN_ORDER) if command.startswith(start)), default=0)
 
 
 # ---------------------------------------------------------------- gc

@@ -14,12 +14,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from lemmata.core.errors import ConfigError, LemmataError
+from lemmata.core.config import build
+from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.files import write_atomically
 from lemmata.core.types import Integers, Mask, Pair, Triplet
-from lemmata.core.workspace import Settings, Workspace
+from lemmata.core.workspace import Settings, Workspace, read_manifest, read_manifests
 from lemmata.corpus.split import LEFT_OUT, PARTS
-from lemmata.corpus.training_files import set_file, text_columns
+from lemmata.corpus.training_files import set_file, sets, text_columns
 from lemmata.ingest.beir import read_qrels, read_queries
 from lemmata.ingest.queries import judged_queries, read_imported
 from lemmata.llm.chat import Chat, Preview
@@ -32,7 +33,7 @@ from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_prompt, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
-from lemmata.mine.training_sets import TrainingPart, open_training_part, trainable_sets, write_set
+from lemmata.mine.training_sets import Mined, TrainingPart, open_training_part, trainable_sets, write_set
 from lemmata.mine.triplets import (
     CITED,
     SCINCL,
@@ -88,18 +89,39 @@ def mine(
         raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
     name, gate = name or what, _gate(options.gate)
     if what == "triplets":
-        return _mine_triplets(workspace, name, gate, options, kind, of)
+        return _mine_triplets(workspace, name, gate, options, Mined(what, of, kind))
     if what == "negatives":
-        return _mine_negatives(workspace, name, gate, options.negatives, of or "pairs")
+        return _mine_negatives(workspace, name, gate, options.negatives, Mined(what, of or "pairs"))
     if what not in ("pairs", "queries"):
         raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")
     with open_training_part(workspace, includes_held_out=_includes_held_out(part)) as opened:
         if what == "pairs":
-            pairs, command = mine_pairs(opened.view, options.pairs), ["pairs", "--name", name]
-            return write_set(opened, name, pairs, asdict(options.pairs), command=command, gate=gate)
-        queries, command = rule_queries(opened.view, options.queries), ["queries", "--name", name]
-        command += ["--part", "all"] * opened.includes_held_out
-        return _write_queries(opened, name, gate, queries, asdict(options.queries), found_within, command)
+            pairs = mine_pairs(opened.view, options.pairs)
+            return write_set(opened, name, pairs, asdict(options.pairs), mined=Mined(what), gate=gate)
+        queries, mined = rule_queries(opened.view, options.queries), Mined(what, "", "", found_within, part)
+        return _write_queries(opened, name, gate, queries, asdict(options.queries), found_within, mined=mined)
+
+
+def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
+    """Mine or mix a set as its manifest says, with the options that it was made with.
+
+    The manifest may come from anybody: what it says is checked as the words of a user are, and ConfigError is raised
+    for sets that are made from files or by a language model, and for a gate that is no model of the workspace.
+    """
+    manifest = read_manifest(workspace.manifest(workspace.training(name))) or {}
+    mined = build(Mined, manifest.get("mined", {}), f"training set {name!r}")
+    options: Any = manifest.get("options")
+    options = dict(options) if isinstance(options, dict) else {}
+    gate = options.pop("gate", "none")
+    if not (mined.what and options) or (gate != "none" and gate not in read_manifests(workspace.models_folder)):
+        raise ConfigError(f"the training set {name!r} is not made from the workspace alone")
+    if mined.what == "mix":
+        return mix(workspace, name)
+    if mined.of and mined.of not in sets(workspace):
+        raise WorkspaceError(f"there is no training set {mined.of!r}")
+    options.pop("of", None)
+    table = "citations" if mined.kind == "citations" else mined.what
+    return mine(workspace, name=name, settings={"gate": gate, table: options}, **asdict(mined))
 
 
 def _gate(name: str) -> str:
@@ -129,13 +151,15 @@ def _write_queries(
     pairs: Iterable[Pair],
     options: Mapping[str, Any],
     found_within: int,
-    command: Sequence[str],
     details: Callable[[], Mapping[str, Any]] = dict,
+    mined: Mined | None = None,
+    command: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
+    within = ["--found-within", str(found_within)] if command and found_within else []
+    write = partial(write_set, command=[*command, *within], mined=mined, gate=gate)
     if not found_within:
-        return write_set(part, name, pairs, options, command=command, gate=gate, details=details)
-    command = [*command, "--found-within", str(found_within)]
+        return write(part, name, pairs, options, details=details)
     tried: Counter[str] = Counter()
     kept: Counter[str] = Counter()
 
@@ -146,7 +170,7 @@ def _write_queries(
     with Retriever(part.workspace) as retriever:
         search = partial(interleaved_search, retriever, part.view.allowed)
         queries = round_trip(pairs, search, found_within, tried, kept)
-        return write_set(part, name, queries, options, command=command, gate=gate, details=with_shares)
+        return write(part, name, queries, options, details=with_shares)
 
 
 def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str], k: int) -> Integers:
@@ -234,7 +258,7 @@ def write_queries(
         command = ["queries", *_model_arguments(endpoint, limits), "--name", name]
         command += ["--part", "all"] * opened.includes_held_out
         gate = _gate(gate or options.gate)
-        report = _write_queries(opened, name, gate, pairs(), used, found_within, command, details)
+        report = _write_queries(opened, name, gate, pairs(), used, found_within, details, command=command)
         if not unanswered:
             start_file.unlink()
         return report
@@ -291,19 +315,18 @@ def import_queries(
         used = {"file": file, "complete": complete, "found_within": found_within}
         command += ["--name", name, *["--complete"] * complete]
         gate = _gate(gate or mine_options(workspace).gate)
-        return _write_queries(part, name, gate, pairs, used, found_within, command, details)
+        return _write_queries(part, name, gate, pairs, used, found_within, details, command=command)
 
 
 # ---------------------------------------------------------------- triplets and negatives
 
 
-def _mine_triplets(
-    workspace: Workspace, name: str, gate: str, options: MineOptions, kind: str, of: str
-) -> dict[str, Any]:
-    """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of the set `of`."""
+def _mine_triplets(workspace: Workspace, name: str, gate: str, options: MineOptions, mined: Mined) -> dict[str, Any]:
+    """Triplets from a graph embedding (`embedding`, `scincl`), from citations, or for the queries of a set."""
+    kind = mined.kind
     if kind not in TRIPLETS:
         raise ConfigError(f"triplets come from {', '.join(TRIPLETS)}, not {kind!r}")
-    sources = [of or "queries"] if kind == "queries" else []
+    sources = [mined.of or "queries"] if kind == "queries" else []
     for source in sources:
         set_file(workspace, source)
     with open_training_part(workspace) as part:
@@ -320,12 +343,15 @@ def _mine_triplets(
             if kind == "queries":
                 pairs = (record for record in part.records(*sources) if isinstance(record, Pair))
                 triplets, negatives = query_triplets(pairs, triplets, part.view), 10
-        command = ["triplets", "--from", kind, "--name", name, *(["--of", of] if of else []), *changed]
-        return write_set(part, name, triplets, used, command=command, gate=gate, sources=sources, negatives=negatives)
+        write = partial(write_set, mined=mined, command=changed, gate=gate, sources=sources, negatives=negatives)
+        return write(part, name, triplets, used)
 
 
-def _mine_negatives(workspace: Workspace, name: str, gate: str, options: NegativeOptions, of: str) -> dict[str, Any]:
-    """The pairs of the set `of`, each with hard negatives."""
+def _mine_negatives(
+    workspace: Workspace, name: str, gate: str, options: NegativeOptions, made: Mined
+) -> dict[str, Any]:
+    """The pairs of a set, each with hard negatives."""
+    of = made.of
     set_file(workspace, of)
     with open_training_part(workspace) as part, Retriever(workspace) as retriever:
         mined = NegativeReport()
@@ -359,7 +385,8 @@ def _mine_negatives(workspace: Workspace, name: str, gate: str, options: Negativ
             name,
             triplets,
             {"of": of, **asdict(options)},
-            command=["negatives", of, "--name", name, *_changed(options, "negatives", "number")],
+            mined=made,
+            command=_changed(options, "negatives", "number"),
             gate=gate,
             sources=[of],
             negatives=options.number,
@@ -379,10 +406,8 @@ def mix(workspace: Workspace, name: str) -> dict[str, Any]:
     with open_training_part(workspace) as part:
         streams = {source: part.records(source) for source in names}
         with mix_records(streams, options, part.view) as (records, table):
-            command = ["mix", name]
-            report = write_set(
-                part, name, records, asdict(options), command=command, sources=names, negatives=negatives
-            )
+            mined, used = Mined("mix"), asdict(options)
+            report = write_set(part, name, records, used, mined=mined, sources=names, negatives=negatives)
     return {**report, "table": [row._asdict() for row in table]}
 
 

@@ -11,15 +11,14 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lemmata.core.artefacts import older_source, seal, set_digest, training_set
+from lemmata.core.artefacts import making, set_digest, stale, training_set
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
-from lemmata.core.files import writing
 from lemmata.core.types import Edge, Negative, Pair, Triplet
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
@@ -46,6 +45,28 @@ class AuditOptions:
     queries: str = ""  # a file of test queries; with their judgments they may not occur in training either
     qrels: str = ""  # their judgments
     hops: int = 0  # also refuse neighbours of test passages within so many links; 0: allow them
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """How a training set was made, as its manifest keeps it: the arguments of `mine`, or `mix`."""
+
+    CHOICES: ClassVar = {"what": ("pairs", "queries", "triplets", "negatives", "mix"), "part": ("train", "all")}
+    SMALLEST: ClassVar = {"found_within": 0}
+    what: str = ""
+    of: str = ""  # the set that negatives are added to, or whose queries get triplets
+    kind: str = ""  # where triplets come from
+    found_within: int = 0
+    part: str = "train"
+
+    def command(self, name: str) -> list[str]:
+        """The words that make the set again, after `lemmata mine`."""
+        if self.what == "mix":
+            return ["mix", name]
+        words = [self.what, *[self.of] * (self.what == "negatives"), *["--from", self.kind] * bool(self.kind)]
+        words += ["--name", name, *["--of", self.of] * bool(self.what == "triplets" and self.of)]
+        words += ["--part", "all"] * (self.part == "all")
+        return [*words, *["--found-within", str(self.found_within)] * bool(self.found_within)]
 
 
 class TrainingPart(NamedTuple):
@@ -108,7 +129,8 @@ def _edges_with_evidence(workspace: Workspace, stored: StoredGraph) -> Iterator[
 def training_sets(workspace: Workspace) -> dict[str, dict[str, Any]]:
     """Every mined set with its manifest; `out_of_date` says why it should be mined again, or is empty."""
     return {
-        name: {**manifest, "out_of_date": older_source(workspace, name)} for name, manifest in sets(workspace).items()
+        name: {**manifest, "out_of_date": stale(workspace, training_set(workspace, name), manifest)}
+        for name, manifest in sets(workspace).items()
     }
 
 
@@ -126,8 +148,9 @@ def _refuse_held_out(name: str, manifest: Mapping[str, Any]) -> None:
 
 
 def older_sources(workspace: Workspace, names: Iterable[str]) -> list[str]:
-    """One sentence for each of these sets that was made from another one which was mined again since."""
-    return [sentence for name in dict.fromkeys(names) if (sentence := older_source(workspace, name))]
+    """One sentence for each of these sets that is out of date."""
+    items = [training_set(workspace, name) for name in dict.fromkeys(names)]
+    return [cause for item in items if (cause := stale(workspace, item, read_manifest(item.manifest) or {}))]
 
 
 def check_sets(workspace: Workspace, names: Iterable[str]) -> None:
@@ -199,7 +222,8 @@ def write_set(
     records: Iterable[Record],
     options: Mapping[str, Any],
     *,
-    command: Sequence[str],
+    mined: Mined | None = None,
+    command: Sequence[str] = (),
     gate: str = "",
     sources: Iterable[str] = (),
     negatives: int = 0,
@@ -209,9 +233,9 @@ def write_set(
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
     The cross-encoder `gate` drops records that it doubts. `details` are added to the report, `why_none` explains a set
-    without any record; both are asked for after the last record. The words of `command` make the set again, after
-    `lemmata mine`; `sources` are the sets that it is made from. The report says whether a set of that name is
-    `replaced`, and which sources are out of date in its `notes`.
+    without any record; both are asked for after the last record. `mined` says how to make the set again,
+    the words of `command` what people have to type as well; `sources` are the sets that it is made from.
+    The report says whether a set of that name is `replaced`, and which sources are out of date in its `notes`.
     """
     workspace, progress = part.workspace, part.workspace.progress
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
@@ -242,10 +266,20 @@ def write_set(
                 progress(f"mining {name}", number, None)
             yield record
 
-    with writing(workspace.training(name)) as folder:
+    content: dict[str, Any] = {
+        "verb": "mine",
+        "inputs": part.corpus.digest,
+        "split": split_key(workspace),
+        "command": shlex.join(["lemmata", "mine", *(mined.command(name) if mined else []), *command]),
+        "mined": asdict(mined) if mined else {},
+        "options": options,
+        "made_from": made_from,
+        "everything": part.includes_held_out,
+    }
+    with making(training_set(workspace, name), content) as folder:
         temporary = folder.name
         number = write_training(allowed_records(), part.view, workspace.training_file(temporary), negatives=negatives)
-        mined = time.perf_counter() - begin
+        seconds = {"mining": time.perf_counter() - begin}
         if not number and gate_report is not None and gate_report.by_kind:
             raise LemmataError(f"the gate {gate!r} let none of the records of {name!r} pass: mine them without it")
         if not number:
@@ -266,18 +300,8 @@ def write_set(
             **details(),
             **({"gate": gate_report.as_json()} if gate_report is not None else {}),
         }
-        content = {
-            "verb": "mine",
-            "inputs": part.corpus.digest,
-            "split": split_key(workspace),
-            "command": shlex.join(["lemmata", "mine", *command]),
-            "options": options,
-            "made_from": made_from,
-            "everything": part.includes_held_out,
-            "report": report,
-        }
-        seal(folder, content)
-    seconds = {"mining": mined, "all": time.perf_counter() - begin}
+        content["report"] = report
+    seconds["all"] = time.perf_counter() - begin
     return {**report, "replaced": replaced, "notes": notes, "seconds": seconds}
 
 

@@ -18,7 +18,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.core.artefacts import artefact, dense_index, is_current, neighbour_index, read_undamaged, seal
+from lemmata.core.artefacts import (
+    artefact,
+    dense_index,
+    is_current,
+    neighbour_index,
+    read_undamaged,
+    seal,
+    size_on_disk,
+)
 from lemmata.core.errors import LemmataError, WorkspaceError, suggest
 from lemmata.core.files import is_writable, link_folder, read_array, writing
 from lemmata.core.types import Encoder, Integers, Progress
@@ -31,8 +39,6 @@ from lemmata.core.workspace import (
     read_manifests,
     remove_vectors,
     set_default_encoder,
-    size_on_disk,
-    summaries_on_disk,
     vector_set,
     vector_sets,
     vectors_of,
@@ -262,7 +268,7 @@ def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:
         removed = next((each for each in sets if name == each.encoder or folder == each.vectors.parent), None)
         if removed is None:
             raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [each.encoder for each in sets])}")
-        freed = size_on_disk(removed) + summaries_on_disk(removed)
+        freed = sum(size_on_disk(removed, summaries=each) for each in (False, True))
         if (read_manifest(workspace.indexing) or {}).get("encoder") == removed.encoder:
             workspace.indexing.unlink()
         drop_unused(workspace, removed.encoder)  # first: where Milvus does not answer, nothing is removed
@@ -272,9 +278,16 @@ def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:
 
 
 def update_vectors(
-    workspace: Workspace, encoders: Iterable[str], *, queries: Sequence[str] = (), allowance: Allowance | None = None
+    workspace: Workspace,
+    encoders: Iterable[str],
+    *,
+    queries: Sequence[str] = (),
+    allowance: Allowance | None = None,
+    whole: bool = False,
 ) -> dict[str, int]:
     """Make the vectors of encoders, or bring them up to date; returns how many passages each had to encode.
+
+    With `whole` also what is made from them, where the vectors themselves are up to date.
 
     Which encoder search uses by default stays. Sets that exist keep their length and expansion, and [index] is for new
     ones; all get the summaries of the encoder that search uses, so that encoders are compared fairly. What remote
@@ -291,7 +304,7 @@ def update_vectors(
     estimates = [_estimate(workspace, each, queries=queries) for each in wanted]
     allowance.check(_total(each for each in estimates if each is not None))
     with contextlib.closing(Corpus(workspace)) as corpus:
-        stale = [each for each in wanted if not _is_up_to_date(workspace, corpus, each)]
+        stale = [each for each in wanted if whole or not _is_up_to_date(workspace, corpus, each)]
         if not stale:
             return {}  # a read-only workspace can be evaluated
         encoded = {}

@@ -1,0 +1,200 @@
+"""One table of artefacts: what is out of date, repaired, listed, collected and pushed follows from it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.make import run_command
+
+from lemmata.core import artefacts
+from lemmata.core.artefacts import Row, edge_lengths, is_current, making, of_encoder, set_digest, stale
+from lemmata.core.errors import WorkspaceError
+from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vector_set, vectors_of, write_manifest
+from lemmata.graph.lengths import open_lengths
+from lemmata.graph.store import open_graph
+from lemmata.maintain.info import doctor
+from lemmata.maintain.publish import pull
+from lemmata.project import Project
+
+
+def damage(path: Path) -> None:
+    """Flip a bit in the middle, which only a checksum tells."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def rewrite(project: Project, name: str, **changes: Any) -> None:
+    """Change what the manifest of a training set says, as somebody else may who gives a workspace away."""
+    path = project.manifest(project.training(name))
+    write_manifest(path, {**(read_manifest(path) or {}), **changes})
+
+
+# ---------------------------------------------------------------- what is out of date
+
+
+def test_lengths_of_another_graph_are_out_of_date_for_everybody(project: Project) -> None:
+    vectors = vector_set(project)
+    assert vectors is not None
+    item, before = edge_lengths(vectors), project.root / "before"
+    shutil.copytree(item.folder, before)
+    first, second, *_ = open_graph(project).concepts
+    project.decide_merge(first, second, "accept")  # measures the edges of the new graph
+    assert project.info()["problems"] == []
+    shutil.rmtree(item.folder)
+    before.rename(item.folder)
+    assert "graph" in stale(project, item, read_manifest(item.manifest) or {})
+    with pytest.raises(WorkspaceError, match="lemmata index"):
+        open_lengths(project)
+    [problem] = project.info()["problems"]
+    [check] = [check for check in doctor(project.root) if check.name == item.name]
+    assert (check.fine, check.damaged, check.finding) == (False, False, problem)
+    project.index()
+    assert project.info()["problems"] == []
+
+
+def test_sets_that_were_made_from_each_other_are_looked_at_once(project: Project) -> None:
+    names = [f"set{number}" for number in range(30)]
+    for name in names:
+        shutil.copytree(project.training("pairs"), project.training(name))
+    digest = set_digest(project, "pairs")
+    for name in names:
+        rewrite(project, name, made_from=dict.fromkeys(names, digest))
+    assert not any(manifest["out_of_date"] for manifest in project.training_sets().values())
+    rewrite(project, "set0", made_from={"set1": "another"})
+    assert "set1" in project.training_sets()["set0"]["out_of_date"]
+
+
+# ---------------------------------------------------------------- repair
+
+
+def test_a_command_in_a_manifest_is_never_run(project: Project, tmp_path: Path) -> None:
+    victim = tmp_path / "victim.json"
+    victim.write_text("precious")
+    rewrite(project, "pairs", command=f"lemmata graph export {victim}")
+    damage(project.training_file("pairs"))
+    done = run_command("doctor", "--repair", "-w", project.root)
+    assert done.returncode == 0, done.stderr
+    assert victim.read_text() == "precious"
+    assert project.verify().problems == []  # mined again by what the table and the checked fields say
+    assert project.training_sets()["pairs"]["command"] == "lemmata mine pairs --name pairs"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mined": {}},
+        {"mined": {"what": "export"}},
+        {"mined": {"what": "pairs", "shell": "rm"}},
+        {"mined": ["pairs"]},
+        {"mined": {"what": "negatives", "of": "../../papers"}},
+        {"mined": {"what": "mix", "of": "nowhere"}},
+        {"options": {"shell": "rm"}},
+        {"options": {"gate": "somebody/model"}},
+        {"options": ["styles"]},
+    ],
+)
+def test_what_a_manifest_says_is_checked_before_a_set_is_made_again(project: Project, changes: dict[str, Any]) -> None:
+    rewrite(project, "pairs", command="lemmata graph export X", **changes)
+    damage(project.training_file("pairs"))
+    [repair] = project.repair()
+    assert (repair.done, repair.removed) == (False, True)
+    assert repair.cause
+    assert not project.training_file("pairs").exists()
+
+
+def test_a_set_is_made_again_with_the_options_that_it_was_made_with(project: Project) -> None:
+    project.mine("queries", settings={"queries": {"styles": "keyword"}}, part="all")
+    project.mine("queries", name="asked", settings={"queries": {"styles": "keyword"}}, found_within=5)
+    project.mine("negatives", name="a-hard", of="asked", settings={"negatives": {"number": 2}})
+    names = ("queries", "asked", "a-hard")  # a-hard is tried before the set that it is made from
+    before = {name: project.training_file(name).read_bytes() for name in names}
+    manifests = {name: read_manifest(project.manifest(project.training(name))) for name in names}
+    for name in names:
+        damage(project.training_file(name))
+    repairs = project.repair()
+    assert [each.cause for each in repairs if not each.done] == []
+    assert {name: project.training_file(name).read_bytes() for name in names} == before
+    assert {name: read_manifest(project.manifest(project.training(name))) for name in names} == manifests
+
+
+def test_a_repair_keeps_the_encoder_that_search_uses(project: Project) -> None:
+    project.index(settings={"encoder": "lemmata-nano", "dimension": 64})
+    project.index(settings={"encoder": "hashing"})
+    project.config_file.write_text('[index]\nencoder = "lemmata-nano"\n')
+    project = Project(project.root)
+    other = vectors_of(project, "lemmata-nano")
+    damage(next(other.vectors.glob("*.npy")))
+    damage(edge_lengths(other).folder / "targets.npy")
+    damage(project.lexical_folder / "hashes.npy")
+    assert all(repair.done for repair in project.repair())
+    assert default_encoder(project) == "hashing"
+    assert project.verify().problems == []
+    assert project.info()["problems"] == []
+    assert (read_manifest(other.manifest) or {})["cut"] == 64
+
+
+def test_a_repair_asks_no_server(project: Project) -> None:
+    vectors = vectors_of(project, "hashing")
+    address = "http://127.0.0.1:9/v1#model"
+    folder = project.encoder_folder(address)
+    shutil.copytree(vectors.vectors.parent, folder)
+    made = read_manifest(folder / "vectors" / "manifest.json") or {}
+    write_manifest(folder / "vectors" / "manifest.json", {**made, "encoder": address})
+    damage(next((folder / "vectors").glob("*.npy")))
+    [repair] = [repair for repair in project.repair() if address in repair.name]
+    assert not repair.done
+    assert address in repair.cause
+
+
+def test_a_split_is_made_again_with_its_own_options(project: Project) -> None:
+    project.split(settings={"seed": 7})
+    digest = (read_manifest(project.manifest(project.split_folder)) or {})["digest"]
+    damage(project.split_folder / "part.npy")
+    assert [(repair.name, repair.done) for repair in project.repair()] == [("split", True)]
+    assert (read_manifest(project.manifest(project.split_folder)) or {})["digest"] == digest
+    project.manifest(project.split_folder).write_text("{}")
+    [repair] = project.repair()
+    assert not repair.done
+
+
+# ---------------------------------------------------------------- a new artefact
+
+
+def test_a_row_of_the_table_is_all_that_a_new_artefact_needs(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(artefacts.OF_ENCODER, "halves", Row("set of halves", "lemmata halve", {"vectors": "vectors"}))
+    vectors = vector_set(project)
+    assert vectors is not None
+    [described] = project.info()["vectors"]
+    item, recipe = of_encoder(vectors, "halves"), {"verb": "halve", "vectors": read_manifest(vectors.manifest)}
+    with making(item, recipe) as folder:
+        np.save(folder / "halves.npy", np.arange(9))
+    assert is_current(item, recipe)
+    assert project.info()["vectors"][0]["bytes"] > described["bytes"]
+    assert project.info()["problems"] == project.verify().problems == []
+    assert any(check.name == "set of halves" and check.fine for check in doctor(project.root))
+    project.push(str(tmp_path / "store"))
+    pull(Workspace(tmp_path / "copy"), str(tmp_path / "store"))
+    copied = vector_set(Workspace(tmp_path / "copy"))
+    assert copied is not None
+    assert is_current(of_encoder(copied, "halves"), recipe)
+    (item.folder.with_name(".halves.old")).mkdir()
+    assert [Path(garbage.path).name for garbage in project.collect_garbage()] == [".halves.old"]
+    damage(item.folder / "halves.npy")
+    assert [problem.command for problem in project.verify().problems] == ["lemmata halve"]
+    with pytest.raises(WorkspaceError, match="damaged"):
+        project.push(str(tmp_path / "store"))
+    assert [(repair.name, repair.done) for repair in project.repair()] == [("set of halves", False)]
+    assert not item.folder.exists()
+    with making(item, {**recipe, "vectors": "of another encoder"}) as folder:
+        np.save(folder / "halves.npy", np.arange(9))
+    assert not is_current(item, recipe)
+    [problem] = project.info()["problems"]
+    assert "lemmata halve" in problem
+    assert project.push(str(tmp_path / "store")).out_of_date == [problem]
