@@ -7,6 +7,9 @@ DEMO   := $(VENV)/.ready-demo
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# compiled modules are kept, whatever the environment says: the tests start many interpreters
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo demo-hashes wheel test coverage fuzz soak lint docs bench clean
 .DELETE_ON_ERROR:
 

@@ -17,6 +17,9 @@ from tests.make import complete, make_workspace
 
 from lemmata.project import Project
 
+# a process of the tests has one core, and so have those that it starts
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("searching", derandomize=False, deadline=None)
 settings.load_profile("fixed")
@@ -25,11 +28,17 @@ settings.load_profile("fixed")
 # what the modules test that train, or start browsers, clusters and processes to be killed
 SLOW = frozenset(
     (
-        "disk docs finetune fuzz_server fuzz_workspace kills losses maintain mcp metric milvus page pretrain "
-        "ranks ray reranker restore run run_plant run_static stage_metric stage_train static supply_chain update "
-        "updates"
+        "cross disk docs embed finetune fuzz_server fuzz_workspace kills losses maintain mcp metric milvus "
+        "mteb page pretrain quantized ranks ray reranker restore run run_plant run_static significance "
+        "stage_metric stage_train static supply_chain update updates"
     ).split()
 )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without the slow tests, nothing is imported for them: torch alone takes seconds in each process."""
+    is_slow = collection_path.stem.removeprefix("test_") in SLOW
+    return True if is_slow and config.getoption("markexpr") == "not slow" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

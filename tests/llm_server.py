@@ -109,6 +109,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         time.sleep(script.get("seconds", 0))
         reply = self.server.next_reply(question)
+        while reply.get("after", 0) > self.server.journal.read_text(encoding="utf-8").count("\n"):  # lines
+            time.sleep(0.01)
         time.sleep(reply.get("hang", 0))
         if "status" in reply:
             self.refuse(reply["status"], reply.get("message", "scripted failure"), reply.get("headers", {}))

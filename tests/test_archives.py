@@ -366,6 +366,7 @@ def test_too_many_members_are_an_error_also_inside_an_inner_archive(tmp_path: Pa
             read(tmp_path, content, tex, Limits(files=50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COMPRESSIONS)
 def test_a_bomb_stops_at_the_limit_without_using_its_memory(tmp_path: Path, kind: str) -> None:
     compress = COMPRESSIONS[kind]
@@ -481,6 +482,7 @@ def test_an_xz_that_asks_for_gigabytes_of_memory_is_refused(tmp_path: Path) -> N
 # ---------------------------------------------------------------- damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["", *COMPRESSIONS])
 def test_a_truncated_tar_keeps_its_complete_members(tmp_path: Path, compression: str) -> None:
     noise = random.Random(1).randbytes

@@ -152,6 +152,7 @@ def test_chunks_hold_every_text_once_and_no_more_than_their_tokens(
     assert (np.diff(longest_of) <= 7).all()  # like lengths together, by eights
 
 
+@pytest.mark.slow
 @given(texts=tokenized(), longest=st.integers(2, 40), budget=st.integers(1, 400), seed=SEEDS)
 def test_a_batch_gives_back_the_tokens_of_every_record(
     texts: TokenizedTexts, longest: int, budget: int, seed: int

@@ -98,6 +98,7 @@ def test_long_files_come_in_batches() -> None:
     assert [len(reading.passages) for reading in read(*rows, batch=2)] == [2, 2, 1]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.dictionaries(

@@ -519,4 +519,4 @@ def test_time_is_linear_in_hostile_text(text: str) -> None:
         read_bib("@a{b," + text * (size // len(text)))
         return time.process_time() - begin
 
-    assert seconds(200_000) < 20  # quadratic time would be minutes
+    assert seconds(50_000) < 5  # quadratic time would be minutes

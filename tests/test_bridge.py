@@ -60,6 +60,7 @@ def oracle(graph: MeasuredGraph, first: End, last: End) -> networkx.Graph:
     return whole
 
 
+@pytest.mark.slow
 @given(cases())
 def test_the_first_path_is_the_shortest(case: Case) -> None:
     routes, whole = diverse_routes(*case, 1), oracle(*case)

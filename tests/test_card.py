@@ -258,6 +258,7 @@ def read_card(folder: Path) -> ModelFacts:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(PACKAGED))
 def test_the_packaged_card_shows_code_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str

@@ -245,10 +245,10 @@ def test_deep_nesting_neither_raises_nor_takes_long() -> None:
      "(see ", "\\ref{a} and ", "\\'", "\\begin{alignat}{", "\\\\["],
 )  # fmt: skip
 def test_hostile_repetition_is_cleaned_in_linear_time(fragment: str) -> None:
-    source = fragment * (100_000 // len(fragment))
+    source = fragment * (40_000 // len(fragment))
     start = time.process_time()
     clean(source)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 2
 
 
 # ---------------------------------------------------------------- the names of references

@@ -152,6 +152,8 @@ def test_notes_of_one_kind_are_shown_once_with_their_number_and_some_places(tmp_
 
 @pytest.mark.slow
 def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
+    Project.init(tmp_path / "demo")
+    (tmp_path / "demo" / "lemmata.toml").write_text('[index]\nencoder = "lemmata-nano"\n')  # the quickest
     text = lemmata("demo", tmp_path / "demo", "--no-training")
     assert "44 documents" in text
     assert "Proof." in text

@@ -490,11 +490,8 @@ def test_the_time_is_linear_in_the_length_of_a_text(piece: str) -> None:
         build_concepts([passage, prose], [Document("a", text[:300])])
         return time.thread_time() - start
 
-    def best(repeats: int) -> float:
-        return min(seconds(repeats) for _ in range(3))
-
     seconds(100)
-    assert best(1600) < 0.2 + 24 * best(200)  # squared it would be 64
+    assert seconds(800) < 0.2 + 24 * min(seconds(100) for _ in range(3))  # squared it would be 64
 
 
 def test_the_names_of_references_are_no_mentions() -> None:

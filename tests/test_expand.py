@@ -202,8 +202,8 @@ def test_arbitrary_text_never_raises_and_without_macros_stays_the_same(text: str
      "\\def\\a#1.{#1}\\a ", "\\newcommand\\a[1][", "\\let\\a\\b\\a", "\\a{", "\\def\\a#1{\\a{#1}}\\a{"],
 )  # fmt: skip
 def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
-    text = fragment * (100_000 // len(fragment))
+    text = fragment * (40_000 // len(fragment))
     start = time.process_time()
     expanded(text, text)
     read_environments(text)
-    assert time.process_time() - start < 4
+    assert time.process_time() - start < 2

@@ -82,6 +82,7 @@ def test_every_format_is_tested() -> None:
     assert {name.removesuffix(".gz") for name in TARGETS} == set(FORMATS)
 
 
+@pytest.mark.slow
 @all_formats
 def test_what_is_written_is_read_back(name: str) -> None:
     @settings(max_examples=40)
@@ -130,6 +131,7 @@ def test_a_cell_may_be_longer_than_tables_usually_allow(name: str, tmp_path: Pat
     assert read_graph([tmp_path / TARGETS[name]])[0] == records
 
 
+@pytest.mark.slow
 @all_formats
 def test_damage_gives_sound_records_or_an_input_error(name: str) -> None:
     @settings(max_examples=40)

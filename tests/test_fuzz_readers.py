@@ -144,6 +144,7 @@ def test_the_unchanged_file_is_read(name: str, tmp_path: Path) -> None:
     assert check(name, tmp_path) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_damaged_file_is_read_or_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
     data = READERS[name][1]()

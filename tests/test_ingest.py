@@ -212,6 +212,7 @@ def test_a_source_whose_every_file_fails_says_so(project: Project, tmp_path: Pat
     assert project.info()["documents"] == report["documents"] == 0
 
 
+@pytest.mark.slow
 def test_a_table_that_breaks_in_the_middle_is_not_marked_as_read(project: Project, tmp_path: Path) -> None:
     rows = "".join(f"{number},text of row {number}\n" for number in range(12_000))
     whole = gzip.compress(f"id,text\n{rows}".encode(), mtime=0)
@@ -441,6 +442,7 @@ def test_sources_are_listed_with_what_came_from_them(project: Project, tmp_path:
 # ---------------------------------------------------------------- progress
 
 
+@pytest.mark.slow
 def test_an_archive_reports_its_documents_while_it_is_read(project: Project, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     filler = "\n\n".join(f"Sentence {n} says that $x_{n}$ is {n}." for n in range(3000))

@@ -175,6 +175,7 @@ def test_without_links_there_is_no_alignment() -> None:
     assert -1 < space.mean_cosine < 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_maps_keep_clusters_together_and_the_next_map_starts_from_the_last() -> None:
     pytest.importorskip("sklearn")
@@ -255,6 +256,7 @@ def test_tokens_of_a_static_encoder_agree_where_they_point_the_same_way() -> Non
     assert pooled.pooled_norms.tolist() == pytest.approx([3, np.hypot(1, 1.5)])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch and transformers
 def test_attention_is_that_of_the_weights(tmp_path: Path) -> None:
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
@@ -360,6 +362,7 @@ def check_report(folder: Path) -> str:
     return html
 
 
+@pytest.mark.slow
 @needs_nano
 @pytest.mark.filterwarnings("ignore")
 def test_a_report_escapes_hostile_text_and_is_the_same_again(project: Project, tmp_path: Path) -> None:
@@ -398,6 +401,7 @@ def places(report: dict[str, Any]) -> dict[str, Any]:
     return {name: report[name] for name in ("report", "figures")}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_transformer_shows_its_attention(project: Project, tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -425,6 +429,7 @@ def test_only_what_is_drawn_is_read(project: Project) -> None:
     assert chosen.groups == ["algebra", "topology", "hostile"] or len(chosen.groups) >= 2
 
 
+@pytest.mark.slow
 @needs_nano
 @pytest.mark.filterwarnings("ignore")
 def test_without_names_a_trained_model_is_compared_with_its_base(project: Project, tmp_path: Path) -> None:
@@ -458,6 +463,7 @@ def test_what_cannot_be_inspected_is_said_in_one_sentence(project: Project, comm
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_command_prints_numbers_and_never_replaces_a_foreign_folder(project: Project, tmp_path: Path) -> None:
     out = tmp_path / "out"
     table = lemmata("inspect", "hashing", "-w", project.root, "--out", out, "--sample", "20")

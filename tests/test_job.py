@@ -135,6 +135,7 @@ WORDS = st.sampled_from([*VOCABULARY[:6], "unheard", "[SEP]", "\u00e9", "\ud800"
 TEXTS = st.lists(st.tuples(st.sampled_from(["", " ", "\n\t"]), st.lists(WORDS, max_size=20)), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(pieces=TEXTS, longest=st.integers(3, 16), role=st.sampled_from(["query", "passage"]))
 def test_tokens_are_those_of_sentence_transformers(
     bert: Path,

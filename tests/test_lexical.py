@@ -103,6 +103,7 @@ def _oracle(texts: list[str], headings: list[str], query: str, weight: float) ->
 names = st.lists(st.sampled_from(NAMES), max_size=8).map(" ".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, phases=[Phase.reuse, Phase.generate])
 @given(
     st.lists(st.tuples(names, names), min_size=1, max_size=10),
@@ -277,6 +278,7 @@ words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 corpora = st.lists(st.tuples(words, words), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
 @given(st.lists(corpora, min_size=2, max_size=5), st.data())
 def test_an_index_that_grew_and_shrank_equals_a_new_one(

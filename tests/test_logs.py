@@ -379,6 +379,7 @@ json_lines = st.lists(
 ).map(b"\n".join)
 
 
+@pytest.mark.slow
 @given(tables | json_lines)
 def test_any_bytes_become_objects_or_reports(data: bytes) -> None:
     bad: dict[int, str] = {}

@@ -51,6 +51,7 @@ def principal_plane(matrix: Floats) -> Floats:
     return plane.place(matrix, "pca", np.random.default_rng(0), silent)
 
 
+@pytest.mark.slow
 def test_clusters_stay_together_and_the_same_seed_gives_the_same_map() -> None:
     matrix, labels = clusters(80, 12)
     places = plane.place(matrix, "umap", np.random.default_rng(1), silent)

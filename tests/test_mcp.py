@@ -72,17 +72,8 @@ def url(workspace: Path) -> Iterator[str]:
     process.stderr.close()
 
 
-@pytest.fixture(scope="module", params=["stdio", "http"])
-def server(request: pytest.FixtureRequest, workspace: Path) -> StdioServerParameters | str:
-    if request.param == "http":
-        address: str = request.getfixturevalue("url")
-        return address
-    arguments = ["-m", "lemmata", "mcp", "-w", str(workspace)]
-    return StdioServerParameters(command=sys.executable, args=arguments, env=environment())
-
-
-def call(server: StdioServerParameters | str, *calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
-    return asyncio.run(_call(server, list(calls)))[1]
+def call(url: str, *calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
+    return asyncio.run(_call(url, list(calls)))[1]
 
 
 def text_of(result: CallToolResult) -> str:
@@ -97,22 +88,24 @@ def record_of(result: CallToolResult) -> dict[str, Any]:
     return result.structured_content
 
 
-def test_there_are_five_tools_that_only_read(server: StdioServerParameters | str) -> None:
-    tools, _ = asyncio.run(_call(server, []))
-    assert sorted(tool.name for tool in tools) == ["bridge", "outline", "passage", "search", "similar"]
-    assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
-
-
-def test_every_tool_answers_with_text_and_with_the_same_as_json(server: StdioServerParameters | str) -> None:
-    search, passage, similar, bridge, outline, inside = call(
-        server,
+@pytest.mark.parametrize("over", ["stdio", "http"])
+def test_five_tools_that_only_read_answer_with_text_and_with_the_same_as_json(
+    workspace: Path, url: str, over: str
+) -> None:
+    arguments = ["-m", "lemmata", "mcp", "-w", str(workspace)]
+    stdio = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
+    calls: Calls = [
         ("search", {"query": "how many handles has a blue widget", "k": 2}),
         ("passage", {"id": "widgets#even"}),
         ("similar", {"id": "widgets#even", "k": 1, "kinds": ["theorem"], "retriever": "lexical"}),
         ("bridge", {"source": "widgets#odd", "target": "widgets#long"}),
         ("outline", {}),
         ("outline", {"document": "widgets", "k": 3}),
-    )
+    ]
+    tools, answers = asyncio.run(_call(stdio if over == "stdio" else url, calls))
+    assert sorted(tool.name for tool in tools) == ["bridge", "outline", "passage", "search", "similar"]
+    assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
+    search, passage, similar, bridge, outline, inside = answers
     record = record_of(search)
     assert record["hits"][0]["id"] == "widgets#even"
     assert record["hits"][0]["file"] == "widgets.tex"
@@ -138,16 +131,16 @@ def test_every_tool_answers_with_text_and_with_the_same_as_json(server: StdioSer
     assert record_of(inside)["next_offset"] == 3
 
 
-def test_pages_are_bounded_and_together_they_are_everything(server: StdioServerParameters | str) -> None:
+def test_pages_are_bounded_and_together_they_are_everything(url: str) -> None:
     query = {"query": "widget handles", "k": 2}
-    first, second = call(server, ("search", query), ("search", {**query, "offset": 2}))
+    first, second = call(url, ("search", query), ("search", {**query, "offset": 2}))
     ids = [hit["id"] for result in (first, second) for hit in record_of(result)["hits"]]
     assert len(ids) == len(set(ids)) == 4
 
     pages: list[str] = []
     offset: int | None = 0
     while offset is not None:
-        [result] = call(server, ("passage", {"id": "widgets#long", "offset": offset}))
+        [result] = call(url, ("passage", {"id": "widgets#long", "offset": offset}))
         record = record_of(result)
         assert len(record["text"]) <= 8000
         assert len(text_of(result)) < 10_000
@@ -157,8 +150,8 @@ def test_pages_are_bounded_and_together_they_are_everything(server: StdioServerP
     assert "".join(pages).count(SENTENCE) == 300
 
 
-def test_what_a_passage_says_is_marked_as_data_that_it_cannot_leave(server: StdioServerParameters | str) -> None:
-    [result] = call(server, ("search", {"query": "purple widgets HACKED", "k": 1}))
+def test_what_a_passage_says_is_marked_as_data_that_it_cannot_leave(url: str) -> None:
+    [result] = call(url, ("search", {"query": "purple widgets HACKED", "k": 1}))
     text = text_of(result)
     [mark] = set(re.findall(r"<passage-([0-9a-f]{8})>", text))
     outside = re.sub(rf"<passage-{mark} .*?</passage-{mark}>\n?", "", text, flags=re.DOTALL)
@@ -166,13 +159,13 @@ def test_what_a_passage_says_is_marked_as_data_that_it_cannot_leave(server: Stdi
     assert "HACKED" not in outside
     assert "untrusted data" in outside
     assert "<|im_end|>" not in text
-    [again] = call(server, ("search", {"query": "purple widgets HACKED", "k": 1}))
+    [again] = call(url, ("search", {"query": "purple widgets HACKED", "k": 1}))
     assert mark not in text_of(again)
 
 
-def test_mistakes_are_told_to_the_agent_in_one_sentence(server: StdioServerParameters | str) -> None:
+def test_mistakes_are_told_to_the_agent_in_one_sentence(url: str) -> None:
     unknown, beyond, too_many, same, kind, empty, missing = call(
-        server,
+        url,
         ("passage", {"id": "widgets#evn"}),
         ("passage", {"id": "widgets#even", "offset": 5000}),
         ("search", {"query": "x", "k": 1000}),

@@ -478,6 +478,7 @@ def decided(draw: st.DrawFn) -> tuple[list[Concept], list[Edge], list[Merge]]:
     return concepts, edges, merges + propose(concepts, edges, least_context=2)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(decided(), st.randoms(use_true_random=False))
 def test_the_order_of_the_arguments_does_not_matter(

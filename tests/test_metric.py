@@ -6,7 +6,9 @@ import itertools
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -247,46 +249,46 @@ def test_the_same_seed_trains_the_same_network() -> None:
     assert torch.allclose(one.nodes.h, other.nodes.h)
 
 
-TRAINING = """
+def train_briefly(checkpoint: Path, fan_out: int, progress: Callable[[str, int, int | None], None]) -> Any:
+    import torch
+
+    from lemmata.train.metric import MetricOptions, train_metric
+
+    torch.set_num_threads(1)
+    vectors, links, rows, answers = small_world()
+    shape = {"dimension": 8, "rank": 2, "heads": 2, "layers": 1, "batch": 64, "random": 16, "fan_out": fan_out}
+    options = MetricOptions(epochs=9, rate=1e-2, **shape)
+    return train_metric(vectors, links, options, (rows, answers), patience=5, checkpoint=checkpoint, progress=progress)
+
+
+KILLED = """
 import os, signal, sys
 from pathlib import Path
-import numpy as np
-from tests.test_metric import small_world
-from lemmata.train.metric import MetricOptions, train_metric
+from tests.test_metric import train_briefly
 
 def kill(_what, step, steps):
     if step == int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-vectors, links, rows, answers = small_world()
-shape = {"dimension": 8, "rank": 2, "heads": 2, "layers": 1, "batch": 64, "random": 16, "fan_out": int(sys.argv[4])}
-options = MetricOptions(epochs=9, rate=1e-2, **shape)
-file = Path(sys.argv[1])
-trained = train_metric(vectors, links, options, (rows, answers), patience=5, checkpoint=file, progress=kill)
-np.savez(sys.argv[2], h=trained.nodes.h, values=[record["R@20"] for record in trained.history])
+train_briefly(Path(sys.argv[1]), int(sys.argv[2]), kill)
 """
 
 
-@pytest.mark.parametrize("fan_out", [0, 4])
+@pytest.mark.parametrize(("fan_out", "epochs", "steps"), [(0, 2, 1), (4, 4, 0)])  # in an epoch, and at its last step
 def test_a_killed_training_resumes_from_its_last_epoch_and_ends_as_an_undisturbed_one(
-    tmp_path: Path, fan_out: int
+    tmp_path: Path, fan_out: int, epochs: int, steps: int
 ) -> None:
     pytest.importorskip("torch")
-
-    def train(name: str, kill_at: int) -> int:
-        arguments = [str(tmp_path / f"{name}.pt"), str(tmp_path / f"{name}.npz"), str(kill_at), str(fan_out)]
-        command = [sys.executable, "-c", TRAINING, *arguments]
-        return subprocess.run(command, cwd=Path(__file__).parents[1], check=False).returncode
-
-    per_epoch = -(-len(small_world()[1]) // 64)
-    assert train("whole", -1) == 0
-    for kill_at in (2 * per_epoch + 1, 4 * per_epoch):  # within an epoch, and at its last step
-        assert train("killed", kill_at) == -signal.SIGKILL
-        assert (tmp_path / "killed.pt").exists()
-    assert train("killed", 1) == 0  # the first steps are not done again
-    with np.load(tmp_path / "whole.npz") as whole, np.load(tmp_path / "killed.npz") as killed:
-        assert np.array_equal(whole["values"], killed["values"])
-        assert np.array_equal(whole["h"], killed["h"])
+    kill_at = epochs * -(-len(small_world()[1]) // 64) + steps
+    arguments = [str(tmp_path / "killed.pt"), str(fan_out), str(kill_at)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], cwd=Path(__file__).parents[1], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    done: list[int] = []
+    whole = train_briefly(tmp_path / "whole.pt", fan_out, lambda *_: None)
+    resumed = train_briefly(tmp_path / "killed.pt", fan_out, lambda _what, step, _steps: done.append(step))
+    assert 1 not in done  # the first steps are not done again
+    assert [record["R@20"] for record in resumed.history] == [record["R@20"] for record in whole.history]
+    assert np.array_equal(resumed.nodes.h, whole.nodes.h)
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch's exporter

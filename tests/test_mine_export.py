@@ -211,6 +211,7 @@ def test_numpy_numbers_are_accepted() -> None:
         assert list(mixed) == [triplet]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
     def peak(number: int) -> int:
         tracemalloc.start()

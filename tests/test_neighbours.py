@@ -117,6 +117,7 @@ def network() -> tuple[Any, Floats, Integers]:
     return model, vectors, links[links[:, 0] != links[:, 1]]
 
 
+@pytest.mark.slow
 def test_all_nodes_are_located_as_by_torch() -> None:
     torch = pytest.importorskip("torch")
     from lemmata.train.metric import messages
@@ -131,6 +132,7 @@ def test_all_nodes_are_located_as_by_torch() -> None:
     assert torch.allclose(found.hidden, expected.hidden, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [1.0, 0.6])
 def test_a_fan_out_above_all_degrees_gives_what_the_whole_graph_gives(
     share: float, monkeypatch: pytest.MonkeyPatch

@@ -708,10 +708,10 @@ def test_reading_never_raises_on_bytes(data: bytes) -> None:
      r"\emph{ab} ", r"\emph{", r"{\it ", r"\emph{a{b}", r"\label{\emph{ab}}x "],
 )  # fmt: skip
 def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
-    source = "\\begin{document}" + fragment * (100_000 // len(fragment))
+    source = "\\begin{document}" + fragment * (40_000 // len(fragment))
     start = time.process_time()
     read(source, {"a.tex": "x"})
-    assert time.process_time() - start < 4
+    assert time.process_time() - start < 2
 
 
 def test_a_citation_in_the_note_of_a_proof_counts() -> None:

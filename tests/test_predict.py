@@ -318,6 +318,7 @@ def test_the_nearest_log_is_another_one() -> None:
 # ---------------------------------------------------------------- the scorer and the measures
 
 
+@pytest.mark.slow
 def test_the_scorer_agrees_with_scikit_learn() -> None:
     linear_model = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(0)
@@ -519,6 +520,7 @@ def predicted_for(logs: Sequence[Passage], held_out: frozenset[str], relation: s
     return [edge for edge in edges if edge.relation == relation and edge.source not in held_out]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["reports_about", "related_to"])
 def test_links_of_held_out_logs_teach_nothing(relation: str) -> None:
     logs = shift_logs()

@@ -140,6 +140,7 @@ def offered(*arguments: str) -> dict[str, list[str]]:
     return names
 
 
+@pytest.mark.slow
 def test_a_filter_is_one_field_and_offered_everywhere() -> None:
     """Adding one takes three places: the field, the rows that it selects, and a line of the documentation."""
     names = [member.name for member in fields(Filter)]

@@ -143,8 +143,8 @@ def test_chunks_cover_all_and_never_cut_formulas(text: str, size: int) -> None:
     "fragment", ["$", "{", "a. A ", "$a{$", "$\\text{$a$", "a ", "x", ".", "\n\n", "e.g. A", "$a$ ", "\\", "(", "• "]
 )
 def test_hostile_repetition_is_split_in_linear_time(fragment: str) -> None:
-    text = fragment * (100_000 // len(fragment))
+    text = fragment * (40_000 // len(fragment))
     start = time.process_time()
     chunks(text)
     cut(text, 1000)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 2

@@ -21,7 +21,6 @@ from urllib.parse import quote
 import httpx
 import jsonschema_rs
 import numpy as np
-import openai
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
@@ -799,6 +798,8 @@ def served_by_command(folder: Path, *options: str) -> Iterator[tuple[subprocess.
 
 
 def test_the_official_openai_client_gets_vectors_from_the_command(project: Project) -> None:
+    import openai
+
     with served_by_command(project.root, "--token", "correct-horse-battery") as (process, address):
         with openai.OpenAI(base_url=f"{address}/v1", api_key="correct-horse-battery", max_retries=0) as client:
             assert [model.id for model in client.models.list()] == ["hashing"]
@@ -890,6 +891,7 @@ def test_the_document_has_every_endpoint_once(client: httpx.Client) -> None:
 described = schemathesis.openapi.from_dict(document())
 
 
+@pytest.mark.slow
 @described.parametrize()
 @settings(
     max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate]

@@ -286,6 +286,7 @@ def outside(project: Project) -> set[str]:
     return set(ids[~split.rows("train")])
 
 
+@pytest.mark.slow
 def test_the_command_has_the_option_and_the_parts_stay_the_same(built: Project) -> None:
     before = outside(built)
     for more in ([], ["-o", "answers=true"]):
@@ -325,6 +326,7 @@ def test_a_mined_set_gains_answers_and_loses_nothing(built: Project) -> None:
     assert built.audit(["pairs"]).clean
 
 
+@pytest.mark.slow
 def test_sets_with_answers_get_negatives_of_training_are_mixed_and_exported(built: Project, tmp_path: Path) -> None:
     held = outside(built)
     built.mine("negatives", of="pairs", name="hard", settings={"negatives": {"number": 2}})

@@ -135,6 +135,7 @@ def growing(draw: st.DrawFn) -> list[Outline]:
     ]
 
 
+@pytest.mark.slow
 @given(growing(), st.sampled_from(["document", "stratified", "concept", "time"]), st.integers(0, 3))
 def test_whatever_a_corpus_grows_by_nobody_changes_sides(corpora: list[Outline], method: str, seed: int) -> None:
     options = SplitOptions(

@@ -167,6 +167,7 @@ def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> No
     assert asked(server) == []
 
 
+@pytest.mark.slow
 def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, server: Server) -> None:
     # one answer never comes, so that the run cannot come to its end
     server.script(answer=json.dumps(ANSWER), replies={"note 9": [{"hang": 60}]})
@@ -194,6 +195,7 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     assert len(asked(server)) == calls
 
 
+@pytest.mark.slow
 def test_limits_count_over_all_runs(project: Project, server: Server) -> None:
     server.script(answer=json.dumps(ANSWER))
     report = json.loads(start(project, server, "--budget", "calls=5").communicate()[0])
@@ -253,6 +255,7 @@ def test_the_error_names_the_real_cause_where_the_limit_came_too(project: Projec
 # ---------------------------------------------------------------- import and export
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["graph.graphml", "graph.tsv", "graph.json", "neo4j", "ogb"])
 def test_an_exported_graph_can_be_imported_unchanged(project: Project, tmp_path: Path, name: str) -> None:
     kind = {"graph.graphml": "graphml", "graph.tsv": "triples", "graph.json": "json"}.get(name, name)

@@ -55,6 +55,7 @@ def test_nothing_is_mined_before_the_split(tmp_path: Path) -> None:
         project.mine("pairs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "more"),
     [
@@ -74,12 +75,14 @@ def test_what_is_mined_stays_in_the_training_part(built: Project, what: str, mor
     assert "no leakage found" in report["audit"]
 
 
+@pytest.mark.slow
 def test_hard_negatives_are_added_to_a_set(built: Project) -> None:
     built.mine("pairs", name="without")
     report = built.mine("negatives", of="without", name="hard", settings={"negatives": {"number": 2}})
     made = records(built, "hard")
     assert all(1 <= len(record["negative_ids"]) <= 2 for record in made)
-    assert not [record for record in made if passage_ids(record) & held_out(built)]
+    outside = held_out(built)
+    assert not [record for record in made if passage_ids(record) & outside]
     assert sum(report["kept"].values()) == sum(len(record["negative_ids"]) for record in made)
     corpus = built.corpus
     home = dict(corpus.table("id", "document"))
@@ -106,6 +109,7 @@ def test_the_same_options_give_the_same_file(built: Project) -> None:
     assert records(built, "once") == records(built, "again")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -177,6 +181,7 @@ def test_a_changed_corpus_needs_a_new_split(tmp_path: Path) -> None:
         project.mine("queries")
 
 
+@pytest.mark.slow
 def test_a_set_made_from_one_that_was_replaced_is_out_of_date(built: Project, tmp_path: Path) -> None:
     built.mine("queries", name="asked")
     built.mine("negatives", of="asked", name="asked-hard")
@@ -255,6 +260,7 @@ def test_the_audit_names_the_set_and_mining_says_what_it_replaces(built: Project
     assert json.loads(said("audit", "twice", "--json"))["sets"] == ["twice"]
 
 
+@pytest.mark.slow
 def test_neighbours_of_test_passages_are_refused_where_the_settings_say_so(built: Project) -> None:
     assert built.mine("pairs", name="near")["records"]
     text = built.config_file.read_text(encoding="utf-8")
@@ -269,6 +275,7 @@ def test_neighbours_of_test_passages_are_refused_where_the_settings_say_so(built
         built.config_file.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_is_held_out_does_not_change_which_triplets_are_mined(tmp_path: Path) -> None:
     """Two corpora whose held-out passages refer to others differently, with the same training part."""
     files = []

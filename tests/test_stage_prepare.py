@@ -117,6 +117,7 @@ def plain(texts: Any) -> list[str | None]:
 # ---------------------------------------------------------------- sets
 
 
+@pytest.mark.slow
 def test_sets_come_from_this_and_other_workspaces_whole_or_restricted(
     built: Project, other: Project, base: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_workspace_without_sets_says_so(tmp_path: Path, base: Path) -> None:
         prepared(Project.init(tmp_path / "w"), base, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
@@ -374,6 +376,7 @@ def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path
 # ---------------------------------------------------------------- without the workspace
 
 
+@pytest.mark.slow
 def test_a_job_trains_where_no_workspace_is(other: Project, tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     root = Path(shutil.copytree(other.root, tmp_path / "workspace"))

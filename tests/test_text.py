@@ -194,8 +194,8 @@ def test_blocks_are_in_order_and_no_word_is_lost(text: str, suffix: str) -> None
 @pytest.mark.parametrize("suffix", ["md", "rst"])
 def test_hostile_repetition_is_read_in_linear_time(fragment: str, suffix: str) -> None:
     started = time.process_time()
-    read_text((fragment * (200_000 // len(fragment))).encode(), "t", f"t.{suffix}")
-    assert time.process_time() - started < 10
+    read_text((fragment * (50_000 // len(fragment))).encode(), "t", f"t.{suffix}")
+    assert time.process_time() - started < 3
 
 
 def test_a_text_file_has_no_headings() -> None:

@@ -34,6 +34,7 @@ def test_no_items_give_no_results() -> None:
     assert list(parallel_map(square, [], workers=2)) == []
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_only_its_own_item() -> None:
     results = dict(parallel_map(fragile, range(30), workers=2))
     assert isinstance(results.pop(7), WorkerDied)
