@@ -218,9 +218,7 @@ def test_a_missing_model_name_is_an_error(cache: Path) -> None:
         Chat(EndpointOptions(), cache)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("json_mode", "xml"), ("concurrency", 0), ("timeout", 0.0), ("answer_tokens", 0)]
-)
+@pytest.mark.parametrize(("key", "value"), [("concurrency", 0), ("timeout", 0.0), ("answer_tokens", 0)])
 def test_options_that_make_no_sense_are_refused(key: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=key):
         build(EndpointOptions, {key: value}, "[llm]")
@@ -474,8 +472,7 @@ def test_one_call_finds_out_the_format_for_all_threads_and_for_later_runs(server
     assert (answer.error, [call["format"] for call in server.calls()]) == ("", ["text"])
     server.script()
     list(open_chat(server, cache, model="other").run(questions("i")))
-    list(open_chat(server, cache, json_mode="json_object").run(questions("j")))
-    assert [call["format"] for call in server.calls()] == ["json_schema", "json_object"]
+    assert [call["format"] for call in server.calls()] == ["json_schema"]
 
 
 def test_a_refused_format_uses_up_no_limit(server: Server, cache: Path) -> None:
@@ -528,13 +525,6 @@ def test_a_server_with_plain_text_only_may_fence_its_json_and_cut_it(server: Ser
     assert answer.truncated
     assert answer.value["items"] == long["items"][: len(answer.value["items"])]
     assert len(answer.value["items"]) >= 6
-
-
-def test_a_configured_json_mode_is_kept(server: Server, cache: Path) -> None:
-    server.script(formats=["text"])
-    [answer] = open_chat(server, cache, json_mode="json_object").run(questions("a"))
-    assert "response_format" in answer.error
-    assert len(server.calls()) == 1
 
 
 def test_a_wrong_answer_is_corrected_in_a_second_turn(server: Server, cache: Path) -> None:

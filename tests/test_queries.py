@@ -428,7 +428,7 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
             "flat": [{"text": other}],
         }
     )
-    chat = Chat(EndpointOptions(server.url, "tiny", json_mode="text"), tmp_path / "cache.sqlite", back_off=0.01)
+    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
     library, options = shelved(LIBRARY[:2]), WrittenOptions(passages=1)
     assert chat.preview(query_requests(library, options)).calls == 2
     first = list(model_queries(library, partial(chat.run, budget=Budget(calls=5)), options))

@@ -42,6 +42,9 @@ number = 1
 
 [finetune.tuned]{quick}
 
+[evaluate]
+measures = "MRR@10,R@20"
+
 [run]
 sources = ["../notes.jsonl"]
 mine = ["pairs"]
@@ -49,7 +52,6 @@ imports = {{ asked = "../asked.jsonl" }}
 negatives = ["pairs"]
 base = "hashing"
 tasks = ["references", "../riddles"]
-measures = "MRR@10,R@20"
 """
 STAGES = [
     "ingest",

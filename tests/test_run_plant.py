@@ -59,17 +59,17 @@ validation = {{ references = "MRR@10" }}
 epochs = 0.2
 batch = 16
 
+[evaluate]
+measures = "MRR@10"
+
 [run]
 sources = ["../plant/logs.csv", "../plant/hierarchy.csv"]
-extract = true
-link = true
-embed = true
+also = ["extract", "link", "embed"]
 mine = ["pairs", "triplets", "written"]
 limits = {{ calls = 30 }}
 negatives = ["pairs"]
 base = "hashing"
 tasks = ["references", "../plant"]
-measures = "MRR@10"
 """
 STAGES = [
     "ingest",

@@ -32,11 +32,13 @@ test = 0.2
 base = "{base}"
 validation = {{ "../asked.tsv" = "MRR@10" }}
 
+[evaluate]
+measures = "MRR@10,nDCG@10,R@20"
+
 [run]
 sources = ["../notes.jsonl"]
 static = ["fast"]
 base = "hashing"
-measures = "MRR@10,nDCG@10,R@20"
 """
 
 

@@ -94,10 +94,10 @@ def test_the_command_line_overrides_the_configured_use_of_metadata(project: Proj
             return bool(records.sources()["text"]["options"]["metadata"])
 
     assert uses_metadata()
-    assert not uses_metadata("-o", "concepts.metadata=false")
-    (project.root / "lemmata.toml").write_text("[graph.concepts]\nmetadata = false\n", "utf-8")
+    assert not uses_metadata("-o", "concepts=['titles']")
+    (project.root / "lemmata.toml").write_text('[graph]\nconcepts = ["titles", "phrases"]\n', "utf-8")
     assert not uses_metadata()
-    assert uses_metadata("-o", "concepts.metadata=true")
+    assert uses_metadata("-o", "concepts=['metadata']")
 
 
 def test_a_missing_graph_is_reported_with_the_command_that_builds_it(project: Project) -> None:

@@ -36,10 +36,12 @@ test = 0.2
 
 [finetune.tuned]{quick}forget = 0.1
 
+[evaluate]
+measures = "MRR@10"
+
 [run]
 sources = ["../notes.jsonl"]
 base = "hashing"
-measures = "MRR@10"
 """
 
 

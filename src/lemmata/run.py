@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,6 +58,8 @@ from lemmata.train.train import (
 from lemmata.train.update import TrainingState, gain_lost, read_state, tasks_to_compare, write_state
 from lemmata.vectors.store import vectors_manifest
 
+MEASURES = "MRR@10,nDCG@10,R@20"  # unless [evaluate] names others
+ALSO = ("extract", "link", "embed")
 MINED = ("pairs", "queries", "triplets", "written")
 UPDATES = ("auto", "always", "anew")
 
@@ -66,13 +68,9 @@ UPDATES = ("auto", "always", "anew")
 class RunOptions:
     """What `lemmata run` does, in the order of the keys; each stage takes its options from its own table."""
 
-    CHOICES: ClassVar = {"mine": MINED, "limits": Limits._fields, "update": UPDATES}
+    CHOICES: ClassVar = {"also": ALSO, "mine": MINED, "limits": Limits._fields, "update": UPDATES}
     sources: list[str] = field(default_factory=list)  # files, folders and URLs to ingest; empty: the corpus as it is
-    graph: bool = True  # build the graph
-    extract: bool = False  # concepts and relations by the language model of [llm]
-    split: bool = True  # split the corpus
-    link: bool = False  # predict links of plant logs, learned from the training part
-    embed: bool = False  # graph embedding of the training part
+    also: list[str] = field(default_factory=list)  # extract: concepts by [llm]; link: logs of a plant; embed: the graph
     mine: list[str] = field(default_factory=lambda: ["pairs"])  # pairs, queries, triplets; written: by [llm]
     limits: dict[str, float] = field(default_factory=dict)  # calls, tokens, cost, seconds of extract and of written
     imports: dict[str, str] = field(default_factory=dict)  # training set: file of existing queries
@@ -83,17 +81,11 @@ class RunOptions:
     update: str = "auto"  # new passages: auto trains the last model further if worth it; always; anew: from its base
     base: str = AUTO  # encoder that the tuned model is compared with; auto: packaged, by language
     tasks: list[str] = field(default_factory=lambda: ["references"])  # tasks of the test part, or BEIR folders
-    measures: str = "MRR@10,nDCG@10,R@20"  # comma-separated
 
     @property
     def trained(self) -> list[tuple[str, str]]:
         """Verb and name of the encoders that are trained, in order; the last one is compared."""
         return [*(("finetune", name) for name in self.finetune), *(("static", name) for name in self.static)]
-
-    @property
-    def measure_names(self) -> list[str]:
-        """The measures as reports name them, in order."""
-        return [str(parse_measure(name)) for name in self.measures.split(",")]
 
     @property
     def last(self) -> str:
@@ -115,7 +107,14 @@ def run(workspace: Workspace, *, announce: Callable[[str, bool], None] = lambda 
     if options.static and "finetune" not in workspace.config["run"]:
         options = replace(options, finetune=[])  # its default is for runs that name no model at all
     _check(workspace, options)
-    return _Run(workspace, options, announce).all()
+    measures = workspace.config.get("evaluate", {}).get("measures", MEASURES)
+    asked = workspace.options(EvaluateOptions, "evaluate", {"measures": measures})
+    return _Run(workspace, options, asked, announce).all()
+
+
+def _names(asked: EvaluateOptions) -> list[str]:
+    """The measures as reports name them, in order; refuses those that there are not."""
+    return [str(parse_measure(name)) for name in asked.measures.split(",")]
 
 
 def stage_table(workspace: Workspace) -> dict[str, str]:
@@ -184,7 +183,7 @@ def _check(workspace: Workspace, options: RunOptions) -> None:
         for name in names if choices else ():
             if name not in choices:
                 raise ConfigError(f"{where}: {key} = {name!r}{suggest(name, choices)}")
-    if options.extract or "written" in options.mine:
+    if "extract" in options.also or "written" in options.mine:
         if not any(options.limits.values()):
             raise ConfigError(f"{where}: extract and written ask a language model: set limits, as in {{ calls = 500 }}")
         if not workspace.config.get("llm", {}).get("model"):
@@ -195,7 +194,6 @@ def _check(workspace: Workspace, options: RunOptions) -> None:
     for name in options.tasks:
         if name not in TASKS:
             read_judged(_task_folder(workspace, name))  # there may be no corpus yet
-    _ = options.measure_names  # refuses measures that there are not
     if options.base != AUTO:
         encoder_kind(options.base, workspace.models_folder)
     _check_models(workspace, options)
@@ -231,8 +229,15 @@ class _Update:
 class _Run:
     """The stages of one run; knows which are done, and a key of the inputs of all stages so far."""
 
-    def __init__(self, workspace: Workspace, options: RunOptions, announce: Callable[[str, bool], None]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        options: RunOptions,
+        asked: EvaluateOptions,
+        announce: Callable[[str, bool], None],
+    ) -> None:
         self.workspace, self.options, self.announce = workspace, options, announce
+        self.asked, self.measure = asked, _names(asked)[0]  # the first decides
         self.folder, self.config = workspace.run_folder, workspace.config
         self.folder.mkdir(exist_ok=True)
         self.limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
@@ -267,19 +272,17 @@ class _Run:
         if options.base == AUTO:
             options = self.options = replace(options, base=packaged_encoder(workspace, static=bool(options.static)))
         graph = workspace.manifest(workspace.graph_folder)
-        if options.graph:
-            self.stage("graph", self.table("graph"), build_graph, graph)
-        if options.extract:  # before the split, which the new concepts need as well
+        self.stage("graph", self.table("graph"), build_graph, graph)
+        if "extract" in options.also:  # before the split, which the new concepts need as well
             tables = [self.table("extract"), self.table("llm"), self.limits]
             self.stage("extract", tables, partial(extract_graph, limits=self.limits), graph)
-        if options.split:
-            self.stage("split", self.table("split"), split, workspace.manifest(workspace.split_folder))
-        if options.link:  # after the split: it learns from the links of training logs only
+        self.stage("split", self.table("split"), split, workspace.manifest(workspace.split_folder))
+        if "link" in options.also:  # after the split: it learns from the links of training logs only
             self.stage("link", self.table("link"), link_graph, graph)
         self.tasks = {name: _task(workspace, name) for name in options.tasks}
         base = self._index(options.base)
         baseline = self._measure(("lexical", "dense", "hybrid"), "before", (options.base, base, self.key))
-        if options.embed:
+        if "embed" in options.also:
 
             def embed(workspace: Workspace) -> Any:
                 self._search_with(options.base, base)
@@ -293,9 +296,7 @@ class _Run:
         compared = ("dense", "hybrid", "auto") if self._fit() else ("dense", "hybrid")
         tuned = self._measure(compared, "after", (options.last, last, self.key))
         self._search_with(options.last, last)  # the workspace searches with the tuned model from now on
-        reports = [
-            _report(name, task, baseline[name], tuned[name], options, update) for name, task in self.tasks.items()
-        ]
+        reports = [_report(name, task, baseline[name], tuned[name], self, update) for name, task in self.tasks.items()]
         _write(self.folder, reports)
         return reports
 
@@ -398,11 +399,13 @@ class _Run:
 
     def _settings(self) -> str:
         """A hash of the settings that decide what a model is, but for the texts."""
-        both = ["graph", "extract", "split", "link", "embed", "mine", "pretrain", "finetune"]
+        both = ["mine", "pretrain", "finetune"]
         if self.options.static:  # only then, so that the record of a run without it stays valid
             both.append("static")
-        tables = {name: self.table(name) for name in (*both, "audit", "llm")}
-        return fingerprint([tables, {key: getattr(self.options, key) for key in (*both, "imports", "negatives")}])
+        stages = {"graph": True, "split": True, **{name: name in self.options.also for name in ALSO}}
+        tables = {name: self.table(name) for name in (*stages, *both, "audit", "llm")}
+        values = {key: getattr(self.options, key) for key in (*both, "imports", "negatives")}
+        return fingerprint([tables, {**stages, **values}])
 
     def _train(self) -> None:
         workspace = self.workspace
@@ -419,7 +422,7 @@ class _Run:
     def _update(self, state: TrainingState, new: Keys) -> _Update:
         """Measure the last model on new passages, and train it further where that is worth it or asked for."""
         options, key = self.options, self.key
-        name, measure = options.last, options.measures.split(",")[0]
+        name, measure = options.last, self.measure
         inputs = [state.weights, fingerprint(state.passages.tolist()), measure, options.base, options.tasks]
         verdict = self.stage(f"compare {name}", inputs, lambda _: self._compare(new))
         sentence = verdict["sentence"]
@@ -444,14 +447,14 @@ class _Run:
                     sentence = f"{verdict['sentence']}; no training record is new, so it stays as it was"
         update = _Update(sentence, {each: new_queries(task, new) for each, task in self.tasks.items()}, before)
         record = {"key": key, "sentence": sentence, "new": update.new, "weights": state.weights if before else ""}
-        write_manifest(self.folder / "update.json", {"verb": "run", **record, "measures": options.measures})
+        write_manifest(self.folder / "update.json", {"verb": "run", **record, "measures": self.asked.measures})
         return update
 
     def _compare(self, new: Keys) -> dict[str, Any]:
         """The verdict on new passages."""
-        name, base, measure = self.options.last, self.options.base, self.options.measures.split(",")[0]
+        name, base, measure = self.options.last, self.options.base, self.measure
         roles = {f"dense:{name}": "model", f"dense:{base}": "base"}
-        asked = EvaluateOptions(measures=measure)
+        asked = replace(self.asked, measures=measure)
         values = []
         for group in tasks_to_compare(self.workspace, self.options.tasks, new):
             reports = [
@@ -469,7 +472,7 @@ class _Run:
     def _read_update(self) -> _Update | None:
         """What the run that made the present model said about it, if it trained it further for the same tasks."""
         record = read_manifest(self.folder / "update.json")
-        if record is None or (record["key"], record["measures"]) != (self.key, self.options.measures):
+        if record is None or (record["key"], record["measures"]) != (self.key, self.asked.measures):
             return None
         if not record["weights"] or list(record["new"]) != list(self.tasks):
             return None
@@ -480,7 +483,7 @@ class _Run:
 
     def _fit(self) -> bool:
         """Fit `auto` to the last model's validation queries that do not come from the corpus itself; False without."""
-        name, measure = self.options.last, self.options.measures.split(",")[0]
+        name, measure = self.options.last, self.measure
         last = finetune_options(self.workspace, name, static=bool(self.options.static))
         task = validation_queries(self.workspace, last.validation)
         if task is None:
@@ -495,15 +498,15 @@ class _Run:
         """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
         folder = self.folder / where
         folder.mkdir(exist_ok=True)
-        measures = self.options.measures
+        asked = self.asked.measures if self.asked.level == "passage" else asdict(self.asked)
         reports = {}
         for number, (name, task) in enumerate(self.tasks.items()):
             file = folder / f"{number}.json"
-            key = fingerprint([name, encoder, measures, task.queries, task.qrels])
+            key = fingerprint([name, encoder, asked, task.queries, task.qrels])
             record = read_manifest(file)
             if record is None or record.get("key") != key:
                 named = [each if each == "lexical" else f"{each}:{encoder[0]}" for each in retrievers]
-                measured = evaluate(self.workspace, task, retrievers=named, options=EvaluateOptions(measures=measures))
+                measured = evaluate(self.workspace, task, retrievers=named, options=self.asked)
                 record = {
                     "key": key,
                     "retrievers": {
@@ -521,7 +524,7 @@ class _Run:
                 queries=list(task.qrels),
                 texts={query: task.queries[query] for query in task.qrels},
                 retrievers={
-                    retriever: {measure: np.array(by_measure[measure]) for measure in self.options.measure_names}
+                    retriever: {measure: np.array(by_measure[measure]) for measure in _names(self.asked)}
                     for retriever, by_measure in record["retrievers"].items()
                 },
                 groups={group: np.array(members, bool) for group, members in record["groups"].items()},
@@ -549,10 +552,8 @@ def _task_folder(workspace: Workspace, name: str) -> Path:
 # ---------------------------------------------------------------- the table before and after
 
 
-def _report(
-    name: str, task: Task, before: Report, after: Report, options: RunOptions, update: _Update | None
-) -> Report:
-    tuned = options.last
+def _report(name: str, task: Task, before: Report, after: Report, made: _Run, update: _Update | None) -> Report:
+    options, tuned = made.options, made.options.last
     results = {
         "BM25": before.retrievers["lexical"],
         options.base: before.retrievers["dense"],
@@ -564,7 +565,7 @@ def _report(
     }
     generator = np.random.default_rng(0)
     comparisons = [
-        pair for measure in options.measure_names for pair in compare(results, measure, options.base, generator)
+        pair for measure in _names(made.asked) for pair in compare(results, measure, options.base, generator)
     ]
     report = replace(before, task=f"{task.name} ({name})", retrievers=results, comparisons=comparisons)
     if update is None:
@@ -575,7 +576,7 @@ def _report(
     present = {group: members for group, members in groups.items() if members.any()}
     notes = [*report.notes, update.sentence]
     if update.before:
-        first = options.measures.split(",")[0]
+        first = made.measure
         earlier, now = results[f"{tuned} before"][first], results[tuned][first]
         notes += [
             f"{group}, {int(members.sum())} test queries: {first} {_change(earlier[members], now[members])}"

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -36,20 +36,17 @@ SOURCE = "text"  # the name of the records made by rules
 _MOST_SHOWN = 5  # ids in a report
 
 
-@dataclass(frozen=True, slots=True)
-class ConceptOptions:
-    """Where concepts come from, besides definitions and named results."""
-
-    metadata: bool = True  # what authors declare: PlanetMath's fields, keywords
-    titles: bool = True  # of documents and sections, where the text confirms them
-    phrases: bool = True  # frequent noun phrases made of words that definitions use
+# where concepts come from, besides definitions and named results: what authors declare (PlanetMath's fields, keywords),
+# titles of documents and sections where the text confirms them, frequent noun phrases of words that definitions use
+CONCEPTS = ("metadata", "titles", "phrases")
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
     """How the graph of a corpus is built."""
 
-    concepts: ConceptOptions = field(default_factory=ConceptOptions)
+    CHOICES: ClassVar = {"concepts": CONCEPTS}
+    concepts: list[str] = field(default_factory=lambda: [*CONCEPTS])  # where they come from, besides definitions
 
 
 # ---------------------------------------------------------------- build
@@ -63,7 +60,10 @@ def build_graph(workspace: Workspace, *, settings: Settings | None = None) -> di
     begin = time.perf_counter()
     options = workspace.options(GraphOptions, "graph", settings)
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
-        source: dict[str, Any] = {"inputs": corpus.digest, "options": asdict(options.concepts)}
+        source: dict[str, Any] = {
+            "inputs": corpus.digest,
+            "options": {name: name in options.concepts for name in CONCEPTS},
+        }
         if records.sources().get(SOURCE) != source:
             _apply_rules(workspace, corpus, records, source)
         report = compress(workspace, corpus, records)

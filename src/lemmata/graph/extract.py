@@ -30,10 +30,8 @@ class ExtractOptions:
     """What a language model reads of a document."""
 
     CHOICES: ClassVar = {"chunks": ("ends", "all")}
-    SMALLEST: ClassVar = {"first": 0, "last": 0, "characters": 500}
-    chunks: str = "ends"  # the first and last passages of a document, or all
-    first: int = 2  # first passages that are shown
-    last: int = 2  # last passages that are shown
+    SMALLEST: ClassVar = {"characters": 500}
+    chunks: str = "ends"  # the first two and the last two passages of a document, or all
     characters: int = 2_000  # of one prompt, so that a small model can read it
 
 

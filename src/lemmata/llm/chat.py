@@ -418,7 +418,7 @@ class Chat:
                     self._dialect = replace(refused, temperature=False)
                 elif refused.format == "json_schema" and refused.bounds and _ABOUT_BOUNDS.search(cause):
                     self._dialect = replace(refused, bounds=False)
-                elif self._options.json_mode == "auto" and refused.format != "text" and _ABOUT_FORMAT.search(cause):
+                elif refused.format != "text" and _ABOUT_FORMAT.search(cause):
                     simpler = "json_object" if refused.format == "json_schema" else "text"
                     self._dialect = replace(refused, format=simpler)
                 if self._dialect != refused:
@@ -426,14 +426,12 @@ class Chat:
             return self._dialect != refused
 
     def _remembered(self) -> _Dialect:
-        """What the server accepted lately, else everything; a configured format is kept."""
-        first = _Dialect("json_schema" if self._options.json_mode == "auto" else self._options.json_mode)
+        """What the server accepted lately, else everything."""
         with contextlib.suppress(ValueError):  # nothing is remembered
             found_at, dialect = json.loads(self._cache.read(self._dialect_key()) or b"")
             if time.time() - found_at < _REMEMBERED:
-                kept = {} if self._options.json_mode == "auto" else {"format": first.format}
-                return _Dialect(**dialect | kept)
-        return first
+                return _Dialect(**dialect)
+        return _Dialect("json_schema")
 
     def _dialect_key(self) -> bytes:
         return cache_key("dialect", self._options.url, self._options.model)

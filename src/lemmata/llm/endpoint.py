@@ -13,7 +13,6 @@ from typing import ClassVar, NamedTuple
 class EndpointOptions:
     """Where a language model answers, and what it costs."""
 
-    CHOICES: ClassVar = {"json_mode": ("auto", "json_schema", "json_object", "text")}
     SMALLEST: ClassVar = {"concurrency": 1, "timeout": 0.001, "answer_tokens": 1}
     url: str = "http://localhost:11434/v1"  # Ollama's
     model: str = ""  # name of the model on the server
@@ -22,7 +21,6 @@ class EndpointOptions:
     answer_tokens: int = 2048  # at most, of one answer; this is what bounds the cost of a call
     price_in: float = 0.0  # per million tokens, in any currency
     price_out: float = 0.0  # of a million output tokens
-    json_mode: str = "auto"  # json_schema, json_object or text; auto: the first that the server accepts
 
 
 class Spent(NamedTuple):

@@ -38,6 +38,7 @@ WARM_UP = 0.05  # share of the encoder's steps
 HEAD_STEPS = 0.1  # share of steps in which a new head is trained alone
 HEAD_RATE = 5e-4  # of a new head
 HELD_OUT = 0.02  # share of documents on which perplexity is measured
+SEED = 0
 MEASURED = 2_000  # held-out windows that perplexity is measured on, at most
 AT_ONCE = {"cuda": 32_768, "cpu": 4_096}  # tokens whose activations are kept
 
@@ -46,7 +47,7 @@ AT_ONCE = {"cuda": 32_768, "cpu": 4_096}  # tokens whose activations are kept
 class PretrainOptions:
     """How an encoder is pretrained; in `lemmata.toml` a table [pretrain.NAME]."""
 
-    SMALLEST: ClassVar = {"new_tokens": 0, "batch": 1, "seed": 0}
+    SMALLEST: ClassVar = {"new_tokens": 0, "batch": 1}
 
     base: str = AUTO  # the model to start from; auto: packaged, by language
     sections: list[str] = field(default_factory=list)  # words of headings to read; none: all but lists and thanks
@@ -54,7 +55,6 @@ class PretrainOptions:
     epochs: float = 1.0  # passes over the text
     rate: float = 2e-5  # learning rate
     batch: int = 32  # windows
-    seed: int = 0  # random seed
     judge: str = ""  # a fine-tuning, [finetune.NAME]: the model is kept if it is not worse after it
 
 
@@ -82,7 +82,7 @@ def pretrain(
     read_architecture(base)
     if iter(texts) is texts:
         texts = list(texts)  # they are read more than once
-    model, tokenizer, new_head = _load(base, options.seed)
+    model, tokenizer, new_head = _load(base, SEED)
     commands = _new_commands(texts, tokenizer, options.new_tokens)
     if commands:
         add_rows(model, tokenizer, commands)
@@ -97,7 +97,7 @@ def pretrain(
     make_once((folder / "manifest.json").is_file, lambda: tokenise(tokenizer, texts, folder, progress))
     tokens = tokenise(tokenizer, texts, folder, progress)
     places = cut_windows(tokens.starts, length, overlap)
-    held_out = hold_out(tokens.documents, HELD_OUT, options.seed)
+    held_out = hold_out(tokens.documents, HELD_OUT, SEED)
     document_of = np.searchsorted(tokens.starts, places[:, 0], side="right") - 1
     is_held_out = held_out[document_of] if len(places) else np.zeros(0, bool)
     learned = places[~is_held_out]
@@ -110,8 +110,8 @@ def pretrain(
     at_once = max(size for size in range(1, min(share, most) + 1) if share % size == 0)
     steps = -(-total // (share * processes()))
     head_steps = min(round(HEAD_STEPS * steps), steps - 1) if new_head else 0
-    windows = Windows(tokens.flat, learned, masking, options.seed)
-    measured_windows = Windows(tokens.flat, places[is_held_out], masking, options.seed)
+    windows = Windows(tokens.flat, learned, masking, SEED)
+    measured_windows = Windows(tokens.flat, places[is_held_out], masking, SEED)
     count = int(is_held_out.sum())
     measured = np.unique(np.linspace(0, count - 1, min(count, MEASURED)).astype(np.int64))
     precision = precision_for(model.device)
@@ -142,7 +142,7 @@ def pretrain(
         steps,
         evaluate,
         {0, head_steps, steps},
-        seed=options.seed,
+        seed=SEED,
         name="pretraining",
     )
     with quiet():

@@ -264,11 +264,9 @@ class Extraction(NamedTuple):
 
 
 def shown_passages(passages: Sequence[Passage], options: ExtractOptions) -> Sequence[Passage]:
-    """The passages of one document that the model reads: its first and last ones, or all; never empty ones."""
+    """The passages of one document that the model reads: two at each end, or all; never empty ones."""
     filled = [passage for passage in passages if passage.text.strip()]
-    if options.chunks == "all" or len(filled) <= options.first + options.last:
-        return filled
-    return filled[: options.first] + filled[len(filled) - options.last :]
+    return filled if options.chunks == "all" or len(filled) <= 4 else filled[:2] + filled[-2:]
 
 
 def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> list[Prompt]:
