@@ -24,7 +24,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("workspace")
-    lemmata("init", "-w", folder)
+    lemmata("init", folder)
     report = json.loads(lemmata("ingest", EXAMPLE, "-w", folder, "--json"))
     assert report["added"] == 44
     assert report["failed"] == 0
@@ -431,10 +431,8 @@ def test_sources_are_listed_by_paths_that_can_be_removed(tmp_path: Path, monkeyp
     assert json.loads(lemmata("list", "sources", "-w", "w", "--json")) == []
 
 
-def test_unknown_kinds_and_two_folders_are_refused(workspace: Path, tmp_path: Path) -> None:
+def test_unknown_kinds_are_refused(workspace: Path) -> None:
     assert "did you mean 'theorem'" in lemmata("list", "passages", "--kind", "theorm", "-w", workspace, code=1)
-    assert "one folder at a time" in lemmata("init", tmp_path / "a", "-w", tmp_path / "b", code=1)
-    assert not (tmp_path / "a").exists()
 
 
 def test_a_task_has_one_line_of_progress_however_its_text_changes(

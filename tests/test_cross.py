@@ -196,9 +196,9 @@ def test_search_reranks_by_the_scores_of_the_model(project: Project, exported: P
     query = "a1 b1 a2 b3 a3"
     with project.retriever() as retriever:
         plain = retriever.search(query, 30, retriever="lexical")
-        hits = retriever.search(query, 30, retriever="lexical", rerank=4, reranker=str(exported))
+        hits = retriever.search(query, 30, retriever=f"lexical+rerank4:{exported}")
         with pytest.raises(WorkspaceError, match="'lemmata train reranker'"):
-            retriever.search("a1", rerank=4)
+            retriever.search("a1", retriever="auto+rerank4")
     assert len(plain) > 4
     scores = load_cross_encoder(str(exported)).score([(query, hit.text) for hit in plain[:4]])
     old = np.array([hit.score for hit in plain[:4]])
@@ -231,5 +231,5 @@ def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever
     with project.retriever() as retriever:
         assert retriever.rerank_weight("lexical", str(exported)) == 0.0
         assert retriever.rerank_weight("dense", str(exported)) == 0.9
-        assert retriever.search("a1 a2 a3", retriever="lexical", rerank=4, reranker=str(exported))[0].id == "p1"
+        assert retriever.search("a1 a2 a3", retriever=f"lexical+rerank4:{exported}")[0].id == "p1"
     project.rerank.unlink()

@@ -135,7 +135,7 @@ def test_the_same_call_trains_nothing_again_and_search_uses_the_model(trained: P
     project = Project(workspace)
     settings = {"base": str(trained / "tiny"), "records": 640, "rate": 3e-3}
     assert project.train_reranker(settings=settings)["done_before"]
-    code, out, _ = say("search", "a1 a2 a3", "-w", workspace, "--rerank", "5", "--json")
+    code, out, _ = say("search", "a1 a2 a3", "-w", workspace, "--retriever", "auto+rerank5", "--json")
     assert code == 0
     assert len(json.loads(out)) == 10
     code, out, _ = say("train", "models", "-w", workspace)

@@ -135,7 +135,7 @@ SHARED = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print one JSON document.")],
 }
 _WITHOUT: dict[str, Commands] = {
-    "workspace": (demo.demo, fetch.fetch, publish.pull),
+    "workspace": (demo.demo, workspace.init, fetch.fetch, publish.pull),
     "as_json": (demo.demo, mine.export, serve.serve, ask.mcp),
 }
 

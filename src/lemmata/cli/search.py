@@ -28,7 +28,7 @@ from lemmata.cli.output import (
 from lemmata.core.errors import LemmataError, near
 from lemmata.core.records import Member, members_of, schema_of
 from lemmata.search.filter import Filter
-from lemmata.search.names import NAMES
+from lemmata.search.names import NAMES, parse_retriever
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -203,9 +203,6 @@ def search(
     k: Count = 10,
     retriever: RetrieverName = "auto",
     diversity: Diversity = 0.0,
-    rerank: Annotated[
-        int, typer.Option(help="Let a cross-encoder rerank this many hits; 0: none.", min=0, max=10_000)
-    ] = 0,
     paths: Paths = False,
     *,
     filter: Filter,  # noqa: A002 - the word of the API
@@ -216,10 +213,8 @@ def search(
     if not text.strip():
         raise LemmataError("the query is empty: write what to search for")
     with Retriever(opened()) as searcher:
-        hits = searcher.search(
-            text, k, retriever=retriever, filter=filter, diversity=diversity, rerank=rerank, paths=paths
-        )
-        if retriever == "auto" and (reason := searcher.words_only or searcher.missing_part()):
+        hits = searcher.search(text, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
+        if parse_retriever(retriever) == ("auto", "") and (reason := searcher.words_only or searcher.missing_part()):
             typer.echo(reason, err=True)
         if hits and (hint := searcher.hint(text)):
             typer.echo(hint, err=True)

@@ -121,7 +121,7 @@ def _print_reranker(name: str, report: dict[str, Any]) -> None:
     line(f"{report['pairs_per_second']:,.0f} pairs/s, {report['seconds']:.0f} s")
     if "not_exported" in report:
         line(f"not exported, so reranking needs torch: {report['not_exported']}")
-    line(f"model: models/{name}; next: lemmata search TEXT --rerank 20")
+    line(f"model: models/{name}; next: lemmata search TEXT --retriever auto+rerank20")
 
 
 def static(

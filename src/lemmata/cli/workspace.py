@@ -39,15 +39,12 @@ _SHOWN_PLACES = 3  # of each kind of note
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
 
-def init(folder: Annotated[Path | None, typer.Argument(help="The same as -w.", metavar="DIR")] = None) -> None:
+def init(folder: Annotated[Path, typer.Argument(help="The workspace folder.", metavar="DIR")] = Path()) -> None:
     """Create a workspace."""
     from lemmata.core.workspace import Workspace
 
-    if folder is not None and invocation.folder != Path():
-        raise LemmataError("one folder at a time: DIR or -w DIR")
-    place = invocation.folder if folder is None else folder
-    state = " exists already and stays as it is" if Workspace(place).exists else ""
-    workspace = Workspace.init(place)
+    state = " exists already and stays as it is" if Workspace(folder).exists else ""
+    workspace = Workspace.init(folder)
     print_report(
         {"workspace": str(workspace.root), "config": str(workspace.config_file)},
         lambda made: line("workspace ", (made["workspace"], "bold"), f"{state}, settings in {made['config']}"),

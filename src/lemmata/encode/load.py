@@ -96,7 +96,9 @@ def encoder_kind(name: str, models: Path | None = None) -> str:
     if (folder / "modules.json").is_file() or (HUB_NAME.fullmatch(name) and not folder.exists()):
         return "transformer"
     if (folder / "onnx" / "reranker.json").is_file() or (folder / "reranker.json").is_file():
-        raise InputError(f"{name!r} is a cross-encoder, which reranks (search --rerank) and does not encode")
+        raise InputError(
+            f"{name!r} is a cross-encoder, which reranks (search --retriever auto+rerank) and does not encode"
+        )
     if models is not None and folder.parent == models:
         raise InputError(f"the model {name!r} was not kept: it scored worse on validation than its base")
     own = [folder.name for folder in models.glob("[!.]*")] if models is not None else []

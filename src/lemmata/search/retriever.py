@@ -272,18 +272,13 @@ class Retriever:
         retriever: str = "auto",
         filter: Filter | None = None,  # noqa: A002 - the word of the API
         diversity: float = 0.0,
-        rerank: int = 0,
-        reranker: str = "",
         paths: bool = False,
     ) -> list[Hit]:
         """The best passages for a text; `diversity` (0 to 1) trades relevance for variety.
 
-        A cross-encoder reads the first `rerank` hits again: the `reranker`, by default the one trained last. Of
-        passages with the same text only the best is a hit; the others are named in its `repeats`. With `paths`, and
+        Of passages with the same text only the best is a hit; the others are named in its `repeats`. With `paths`, and
         always with the retriever `geodesic`, each hit has the shortest path to it through the graph.
         """
-        if rerank:
-            retriever = f"{retriever}+rerank{rerank}" + (f":{reranker}" if reranker else "")
         allowed = allowed_rows(self.corpus, filter)
         kind, encoder = parse_retriever(retriever)
         index = self.dense(encoder)
