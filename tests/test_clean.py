@@ -186,6 +186,24 @@ def test_references_inside_formulas_are_links_too() -> None:
     assert result.references == [("ref", "a"), ("cite", "b")]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"\fontfamily{phv}\selectfont",
+        r"\captionsetup{width=85mm}",
+        r"\titleformat{\section}[display]{\bfseries}{\thesection}{1em}{#1}[]",
+        r"\titlespacing*{\section}{0pt}{4pt}{4pt}",
+        r"\glossary(hom){$\protect\Hom$}{type of homomorphisms}",
+    ],
+)
+def test_settings_of_fonts_headings_and_glossaries_are_no_text(command: str) -> None:
+    assert clean(rf"before {command} after $\protect\relax x$").text.split() == ["before", "after", "$x$"]
+
+
+def test_the_text_of_a_cell_over_several_columns_or_rows_stays() -> None:
+    assert clean(r"\multicolumn{2}{c}{robust} \multirow{2}{*}{median}").text == "robust median"
+
+
 def test_labels_of_formulas_are_dropped() -> None:
     assert clean("\\begin{align}\\label{a}\nx\\\\ \\label{b}\ny\\end{align}").text == "$x\\\\ y$"
 

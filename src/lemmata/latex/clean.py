@@ -116,7 +116,7 @@ _DROPPED = {
         unboldmath hline toprule midrule bottomrule notag nonumber strut newline xspace today makeatletter
         makeatother endmetadata listoffigures listoftables printindex balance flushbottom raggedbottom
         PMlinkescapephrase printglossary printglossaries printnomenclature printbibheading printbiblist
-        printshorthands listoftodos
+        printshorthands listoftodos selectfont
         """,
         1: """
         label index glossary vspace hspace vskip hskip includegraphics bibliographystyle bibliography pagestyle
@@ -129,7 +129,8 @@ _DROPPED = {
         pmcanonicalname pmcreated pmmodified pmtitle pmprivacy pmtype pmcomment pmrelated pmdefines pmkeywords
         bibitem BibitemShut hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers tikzset
         pgfplotsset psset pgfdeclarelayer pgfsetlayers usepgfplotslibrary usepgflibrary tikzexternalize asyinclude
-        tikzexternalsetprefix setbeamertemplate usetheme columnsep needspace Needspace
+        tikzexternalsetprefix setbeamertemplate usetheme columnsep needspace Needspace fontfamily fontencoding
+        fontseries fontshape captionsetup
         """,
         2: """
         setlength addtolength setcounter addtocounter newtheorem pmowner pmmodifier pmrecord pmauthor pmsynonym
@@ -137,6 +138,7 @@ _DROPPED = {
         pgfmathsetlength pgfmathtruncatemacro pgfplotstableread
         """,
         3: "declaretheorem addtocontents",
+        4: "titlespacing",
     }.items()
     for name in names.split()
 }
@@ -149,9 +151,10 @@ _WITH_OPTION = frozenset(  # of those without arguments
 _SKIPS_FIRST = frozenset(
     """
     textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
-    captionof
+    captionof multicolumn multirow
     """.split()
 )
+_SKIPS_TWO = frozenset("fcolorbox resizebox multicolumn multirow".split())  # of these
 _SKIPS_SECOND = frozenset("texorpdfstring PMlinkname PMlinkid PMlinktofile PMlinkexternal".split())
 _SYMBOLS = {
     "ldots": "…", "dots": "…", "textellipsis": "…", "S": "§", "P": "¶", "ss": "ß", "SS": "SS", "o": "ø",
@@ -186,6 +189,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NAME = re.compile(r"\s*\{([^{}\n]*)\}")
+_GLOSSARY_KEY = re.compile(r"\s*\([^()\n]{0,200}\)(?=\s*\{)")
 _SPACE = re.compile(r"[ \t]*(?:\n[ \t]*(?!\n))?")
 # A reference leaves its name between these marks, so that the rest of "Lemmas 1, 2 and 3" and "(see [4])" can be
 # marked with it; all that is marked is left out of the text.
@@ -207,7 +211,7 @@ _GAP = re.compile(r"(?<!\s)\s*+(?:[\x00\x02][^\x01]*+\x01\s*+)++")
 _PART_OF_GAP = re.compile(r"\s++|[\x00\x02]([^\x01]*+)\x01")
 _INNER_MARK = re.compile(r"\x02[^\x01]*+\x01")
 _LEADING_MARKS = re.compile(r"(?:\s*+\x02[^\x01]*+\x01)++")
-_TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|nonumber(?![a-zA-Z])|notag(?![a-zA-Z]))\s*")
+_TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|(?:nonumber|notag|protect|relax)(?![a-zA-Z]))\s*")
 _INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
 _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
 _DOLLARS = re.compile(r"\\*\$")
@@ -298,7 +302,7 @@ class _Cleaner:
         if "\\" in content:
             if "ref" in content or "cite" in content:
                 content = _INNER.sub(self.inner_reference, content)
-            if "\\label" in content or "\\no" in content:
+            if any(command in content for command in ("\\label", "\\no", "\\protect", "\\relax")):
                 content = _TRIMMED.sub(r"\1", content)
         first = last = ""  # references at the ends of the formula
         if _INNER_OPEN in content:
@@ -501,6 +505,11 @@ class _Cleaner:
         if name in _REFERENCE or name in _CITATION:
             return self.link(name, end)
         count = _DROPPED.get(name)
+        if name == "glossary" and (key := _GLOSSARY_KEY.match(text, end)):  # of memoir: (key){term}{meaning}
+            return self.swallow(self.skip_arguments(key.end(), groups=2))
+        if name == "titleformat":  # {command}[shape]{format}{label}{sep}{before}[after]
+            end = self.skip_arguments(end, groups=1)
+            return self.skip_arguments(self.skip_arguments(end, 1, 4), 1)
         if count is not None:
             return self.swallow(self.skip_arguments(end, 2 if count or name in _WITH_OPTION else 0, count))
         if name in ("begin", "end"):
@@ -531,7 +540,7 @@ class _Cleaner:
                 self.output.append(_literal(text[slice(*group)]))
             return group[1] + 1
         if name in _SKIPS_FIRST:
-            return self.skip_arguments(end, 2, 2 if name in ("fcolorbox", "resizebox") else 1)
+            return self.skip_arguments(end, 2, 2 if name in _SKIPS_TWO else 1)
         if name in _SKIPS_SECOND:
             return self.skip_second(name, end)
         # unknown: the text of its braced arguments stays
