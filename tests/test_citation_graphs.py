@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import lemmata, make_workspace, to_lines, write
 
+from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
 from lemmata.ingest.citation_graphs import Edges, find_graphs, is_pajek, read_edges, read_pajek
 from lemmata.ingest.readers import IngestOptions
@@ -143,6 +144,23 @@ def test_a_pajek_network_is_read_with_its_labels_as_titles(tmp_path: Path) -> No
         assert [passage.text for passage in corpus] == ["On trees", 'On "nice" graphs', "Leaves"]
     folder = write(tmp_path / "other", {"circuit.net": "R1 1 2 10k\n", "a.md": "text"})
     assert [unit.path for unit in find_units(folder, IngestOptions()).units] == ["a.md"]
+
+
+def test_papers_are_read_with_the_edges_beside_them_and_edges_alone_are_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "graph", {"nodes.jsonl": to_lines(NODES), "edges.tsv": "b\ta\n"})
+    project = make_workspace(tmp_path, folder / "nodes.jsonl", index=None)
+    assert links_of(project)["b"] == [("cites", "a")]
+    with pytest.raises(InputError, match=r"nodes\.jsonl"):
+        project.ingest([folder / "edges.tsv"])
+
+
+def test_two_graphs_with_the_same_ids_keep_their_citations_apart(tmp_path: Path) -> None:
+    for name, edges in (("one", "b\ta\n"), ("two", "c\ta\n")):
+        write(tmp_path / name, {"nodes.jsonl": to_lines(NODES), "edges.tsv": edges})
+    project = make_workspace(tmp_path, tmp_path / "one", index=None)
+    assert len(project.ingest([tmp_path / "two"]).renamed) == 1
+    links = {source: targets for source, targets in links_of(project).items() if targets}
+    assert links == {"b": [("cites", "a")], "two/c": [("cites", "two/a")]}
 
 
 def test_only_nodes_with_edges_beside_them_are_a_graph() -> None:

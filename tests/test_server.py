@@ -247,6 +247,10 @@ def test_similar_passages_do_not_contain_the_passage(client: httpx.Client) -> No
     found = valid(client.post("/similar", json={"id": "a#sponge", "k": 2, "html": True}), "/similar")
     assert len(found["hits"]) == 2
     assert "a#sponge" not in {hit["id"] for hit in found["hits"]}
+    request = {"id": "a#sponge", "k": 2, "retriever": "hybrid", "paths": True}
+    with_paths = valid(client.post("/similar", json=request), "/similar")
+    assert all(hit["path"] and hit["id"] in with_paths["nodes"] for hit in with_paths["hits"])
+    assert client.post("/similar", json={**request, "retriever": "hybird"}).status_code == 400
 
     def similar(**only: Any) -> set[str]:
         found = client.post("/similar", json={"id": "a#sponge", "k": 9, "diversity": 0.5, "filter": only})

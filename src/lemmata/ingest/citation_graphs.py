@@ -113,10 +113,13 @@ def find_graphs(names: Sequence[str]) -> list[GraphFiles]:
 
 
 class Edges:
-    """Who cites whom. Ids get numbers; `sort` comes after the last edge, `of` after that."""
+    """Who cites whom. Ids get numbers; `sort` comes after the last edge, `of` after that.
 
-    def __init__(self, file: str, skips: list[Skip]) -> None:
-        self.file, self._skips = file, skips
+    `prefix` is what the ids of these papers have in front where another source has some of them.
+    """
+
+    def __init__(self, file: str, skips: list[Skip], prefix: str = "") -> None:
+        self.file, self._skips, self._prefix = file, skips, prefix
         self._numbers: dict[str, int] = {}
         self._ends = array("q"), array("q")
         self._names: list[str] = []
@@ -153,7 +156,7 @@ class Edges:
             return []
         self._used[number] = True
         targets = self._targets[self._starts[number] : self._starts[number + 1]]
-        return [self._names[target] for target in targets.tolist()]
+        return [self._prefix + self._names[target] for target in targets.tolist()]
 
     def note_unused(self) -> None:
         """Note the edges that begin at an id that no paper has; call it after the last paper."""

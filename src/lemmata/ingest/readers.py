@@ -298,7 +298,7 @@ def _read_citations(base: Path, unit: Unit, options: IngestOptions) -> Iterator[
             return text_lines(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
 
         parts = {posixpath.basename(name).partition(".")[0].lower(): name for name in (unit.path, *unit.beside)}
-        edges = Edges(unit.beside[0] if unit.beside else unit.path, skips)
+        edges = Edges(unit.beside[0] if unit.beside else unit.path, skips, unit.prefix)
         if not unit.beside:
             rows = read_pajek(lambda: open_lines(unit.path), edges)
         elif "titleabs" in parts:

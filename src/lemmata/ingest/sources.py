@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from lemmata.core.archives import name_fault, open_decompressed, printable, sniff
 from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
-from lemmata.ingest.citation_graphs import find_graphs, is_pajek
+from lemmata.ingest.citation_graphs import GraphFiles, find_graphs, is_pajek
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
 from lemmata.ingest.front_matter import arxiv_id_of_file
@@ -411,6 +411,8 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
         reader = "package" if reader == "package" else "paper"
     elif options.reader != "auto":
         reader = options.reader
+    elif graph := _graph_of(path):
+        return Unit("citations", path.name, _stem(path.name), beside=graph.others)
     elif reader == "rows":
         reader = reader_of_rows(path, path.name, options, skips)
     unit = _file_unit(reader, path.name, side)
@@ -419,6 +421,18 @@ def _single(path: Path, options: IngestOptions, skips: list[Skip]) -> Unit:
         return replace(unit, beside=bibliographies_by_folder(files).get("", ()))
     # the archive itself is the root, so the documents in it need no prefix
     return replace(unit, document=arxiv_id_of_file(path.name)) if reader == "package" else unit
+
+
+def _graph_of(path: Path) -> GraphFiles | None:
+    """The citation graph whose papers are in a file, with its edges beside it; None where there is none."""
+    for graph in find_graphs(sorted(file.name for file in path.parent.iterdir() if file.is_file())):
+        if path.name in graph.others:
+            raise InputError(
+                f"it holds the edges between the papers of {graph.nodes}: name that, or the folder", file=str(path)
+            )
+        if path.name == graph.nodes:
+            return graph
+    return None
 
 
 def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
