@@ -70,10 +70,9 @@ def show(
 
 
 def _print_passage(passage: dict[str, Any]) -> None:
-    from lemmata.core.types import INSERTED
+    from lemmata.core.types import BOOKKEEPING
 
-    title = f" ({passage['title']})" if passage["title"] else ""
-    line((passage["id"], "bold cyan"), f"  {passage['kind']}{title}")
+    line((passage["id"], "bold cyan"), f"  {passage['headline']}")
     lines = f":{passage['first_line']}-{passage['last_line']}" if passage["first_line"] else ""
     where = " / ".join(filter(None, (passage["document_title"], passage["section"])))
     place = f"{passage['file']}{lines}"
@@ -81,7 +80,7 @@ def _print_passage(passage: dict[str, Any]) -> None:
     line(passage["text"])
     if passage["proof"]:
         line("\n", ("Proof.", "bold"), f" {passage['proof']}")
-    metadata = {name: value for name, value in passage["metadata"].items() if name != INSERTED}
+    metadata = {name: value for name, value in passage["metadata"].items() if name not in BOOKKEEPING}
     if metadata:
         line()
     for name, value in metadata.items():

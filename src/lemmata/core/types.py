@@ -22,7 +22,18 @@ Progress = Callable[[str, int, int | None], None]  # what is being done, how man
 # ---------------------------------------------------------------- the corpus
 
 
-INSERTED = "inserted_references"  # key of a passage's metadata: {"text": spans, "proof": spans}
+# keys of a passage's metadata
+INSERTED = "inserted_references"  # {"text": spans, "proof": spans}
+NUMBER = "number"  # as printed
+EQUATIONS = "equations"  # {label: number}
+HEADING = "heading"  # place of the heading above it in the contents of its document
+CONTENTS = "contents"  # key of a document's metadata: [level, number, title] of each heading
+BOOKKEEPING = frozenset((INSERTED, HEADING, CONTENTS))  # for lemmata alone
+
+
+def printed_name(kind: str, number: str) -> str:
+    """The label of a thing by its printed number: "number:theorem 4.2"."""
+    return f"number:{kind} {number.strip('() ').casefold()}"
 
 
 def titled(title: str, text: str) -> str:
@@ -72,6 +83,16 @@ class Passage:
     confidence: float = 1.0  # 1.0 where the source is well formed
     metadata: Mapping[str, Any] = field(default_factory=dict)  # JSON values
     links: tuple[Link, ...] = ()
+
+    @property
+    def number(self) -> str:
+        """The number that its document prints; empty where it has none."""
+        return str(self.metadata.get(NUMBER, ""))
+
+    @property
+    def headline(self) -> str:
+        """Kind, number and title: "theorem 4.2 (Yoneda)"."""
+        return " ".join(filter(None, (self.kind, self.number, f"({self.title})" if self.title else "")))
 
     @property
     def content(self) -> str:

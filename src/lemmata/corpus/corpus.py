@@ -17,7 +17,18 @@ import numpy as np
 from lemmata.core.artefacts import artefact, check_files
 from lemmata.core.database import Connection
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.types import INSERTED, Document, Integers, Link, Mask, Passage, Skip, titled, without_references
+from lemmata.core.types import (
+    BOOKKEEPING,
+    INSERTED,
+    Document,
+    Integers,
+    Link,
+    Mask,
+    Passage,
+    Skip,
+    titled,
+    without_references,
+)
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
 from lemmata.corpus.schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
 
@@ -146,6 +157,14 @@ class Corpus(Sequence[Passage]):
             return int(row)
         raise KeyError(identity)
 
+    def named(self, names: Sequence[str]) -> list[tuple[int, str]]:
+        """The rows of the passages that have one of these names (ids or labels), with id and title of the document."""
+        query = (
+            f"SELECT DISTINCT row, p.document || ' ' || COALESCE(d.title, '') FROM {_ROWS_WITH_DOCUMENTS} WHERE p.id IN"
+            f" (SELECT target FROM labels WHERE name IN {_VALUES} UNION SELECT value FROM json_each(?1)) ORDER BY row"
+        ).replace(_VALUES, _VALUES.replace("?", "?1"))
+        return self._connection.execute(query, (to_json(list(names)),)).fetchall()
+
     def select(
         self,
         *,
@@ -222,7 +241,7 @@ class Corpus(Sequence[Passage]):
             "SELECT key FROM passages, json_each(passages.metadata) UNION SELECT key"
             " FROM documents, json_each(documents.metadata) WHERE documents.id IN (SELECT document FROM passages)"
         )
-        return [key for (key,) in self._connection.execute(query) if key != INSERTED]
+        return [key for (key,) in self._connection.execute(query) if key not in BOOKKEEPING]
 
     def values(self, column: str) -> list[str]:
         """The distinct values of a column, casefolded."""
@@ -462,7 +481,7 @@ class Corpus(Sequence[Passage]):
                     "SELECT relation, COUNT(*), COUNT(target) FROM links GROUP BY relation ORDER BY 2 DESC, 1"
                 )
             },
-            "labels": count("SELECT COUNT(*) FROM labels"),
+            "labels": count("SELECT COUNT(*) FROM labels WHERE name NOT LIKE 'number:%'"),
             "bibliography": {
                 "entries": count("SELECT COUNT(*) FROM bibliography"),
                 "in_corpus": count("SELECT COUNT(target) FROM bibliography"),

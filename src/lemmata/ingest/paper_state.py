@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from lemmata.core.types import INSERTED, Link, Passage, Skip
+from lemmata.core.types import HEADING, INSERTED, Link, Passage, Skip
 from lemmata.latex.clean import Cleaned, Target, clean, plain
 from lemmata.latex.commands import without_notes
 from lemmata.latex.expand import Definitions, expand
@@ -46,6 +47,7 @@ class PaperState:
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage
     headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
     targets: Mapping[str, Target] = field(default_factory=dict)  # of the labels
+    numbers: Mapping[str, str] = field(default_factory=dict)  # of the labels, as printed
     taken: dict[str, int] = field(default_factory=dict)  # ids of passages, and how often each was wanted
 
     def __post_init__(self) -> None:
@@ -101,10 +103,17 @@ class PaperState:
         *,
         proof: Cleaned | None = None,
         metadata: Mapping[str, Any] | None = None,
+        heading_at: int | None = None,
         **more: Any,
     ) -> Passage:
-        """A passage of this paper; labels inside its span refer to it."""
+        """A passage of this paper; labels inside its span refer to it. It stands below the heading before `heading_at`.
+
+        That is the beginning of its span, unless it is given.
+        """
         begin, end = span
+        sections = self.structure.sections
+        heading = bisect_right(sections, begin if heading_at is None else heading_at, key=lambda each: each.offset) - 1
+        place = {HEADING: heading} if heading >= 0 else {}
         self.spans.append((begin, end, identity))
         file, first_line = self.flat.place(begin)
         last_file, last_line = self.flat.place(max(begin, end - 1))
@@ -122,7 +131,7 @@ class PaperState:
             first_line=first_line,
             last_line=max(first_line, last_line),
             proof=shown_proof,
-            metadata={**(metadata or {}), **({INSERTED: inserted} if inserted else {})},
+            metadata={**(metadata or {}), **place, **({INSERTED: inserted} if inserted else {})},
             links=tuple(dict.fromkeys(links)),
             **more,
         )

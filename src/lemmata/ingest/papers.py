@@ -12,12 +12,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from lemmata.core.errors import InputError, MissingExtra
-from lemmata.core.types import Label, Passage, Reading, Skip
+from lemmata.core.types import NUMBER, Label, Passage, Reading, Skip
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
+from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_equations
 from lemmata.ingest.paper_state import PaperOptions, PaperState
 from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
@@ -28,6 +28,7 @@ from lemmata.latex.expand import (
     WORD,
     Definitions,
     Macro,
+    Opening,
     expand,
     read_call,
     read_definitions,
@@ -35,8 +36,8 @@ from lemmata.latex.expand import (
     structural,
 )
 from lemmata.latex.flatten import flatten
-from lemmata.latex.kinds import read_kinds
-from lemmata.latex.lists import ListStyle, read_lists
+from lemmata.latex.kinds import Kind, read_kinds
+from lemmata.latex.lists import read_lists
 from lemmata.latex.mains import (
     Main,
     complete_papers,
@@ -47,13 +48,14 @@ from lemmata.latex.mains import (
     stale_copy_of,
 )
 from lemmata.latex.marked import read_marks, wrap_term_macros
+from lemmata.latex.numbers import NUMBERED
 from lemmata.latex.sentences import cut
-from lemmata.latex.source import Flat, decode, read_argument, write_out_shorthands
+from lemmata.latex.source import SHORT, Flat, decode, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
 
 _LONGEST_TITLE = 200  # characters
-_SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".txt", "")
+_SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".aux", ".txt", "")
 
 
 def is_source_file(name: str) -> bool:
@@ -144,7 +146,11 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         raw=paper.flat.text[statement.content : end].strip(),
         proof=join(proofs, "\n\n"),
         confidence=statement.confidence,
-        metadata={"environment": statement.environment, **read_marks(source, text.text)},
+        metadata={
+            "environment": statement.environment,
+            **({NUMBER: statement.number} if statement.number else {}),
+            **read_marks(source, text.text),
+        },
     )
 
 
@@ -257,21 +263,14 @@ def read_paper(
             texts[path] = None if data is None else decode(data)
         return texts[path]
 
-    flat = write_out_shorthands(flatten(read_text, main.path, main.format_file))
-    skips = [Skip(*missing) for missing in flat.missing]
-    start = 0
-    if preamble and flat.text:
-        flat, _ = flat.edit([(0, 0, preamble + "\n")])
-        start = len(preamble) + 1
-    flat, macros, kinds, list_styles = _prepare(flat)
-    structure = read_structure(flat.text, flat.body, kinds)
-    definitions = [(s.begin, s.end) for s in structure.statements if s.kind == "definition"]
-    wrap_term_macros(macros, flat.text, definitions)
-    paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips, list_styles)
+    paper = open_paper(read_text, main, document, options, preamble)
+    flat, macros, structure, skips = paper.flat, paper.macros, paper.structure, paper.skips
+    start = len(preamble) + 1 if preamble and flat.text else 0
     structure.apart += (call.span() for call in _INCLUDED_PDF.finditer(flat.text, flat.body))
     structure.apart.sort()
     paper.targets = read_targets(flat.text, flat.body, structure, paper.title)
     record, names = read_front_matter(flat, start, document, main, macros)
+    record = with_contents(record, paper)
     passages = [*_abstracts(paper), *_statements(paper), *read_chunks(paper)]
     chunk_count = sum(passage.kind == "chunk" for passage in passages)
     for pdf in _included_pdfs(paper, main.path, read_bytes, passages):
@@ -293,7 +292,9 @@ def read_paper(
     prefixes = _prefixes(flat.text, document)
     if not passages:
         skips.append(Skip(main.path, 0, "it contains no text"))
-    labels = [*names, *_labels(paper)]
+    labels = _labels(paper)
+    passages = with_equations(passages, paper, labels)
+    labels = [*names, *labels, *numbered_names(paper, passages, labels)]
     return Reading(
         documents=[record],
         passages=_without_self_links(passages, labels),
@@ -305,7 +306,29 @@ def read_paper(
     )
 
 
-def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any], dict[str, ListStyle]]:
+def open_paper(
+    read: Callable[[str], str | None],
+    main: Main,
+    document: str,
+    options: PaperOptions | None = None,
+    preamble: str = "",
+) -> PaperState:
+    """A paper as one text with its structure and its numbers; `read` returns the text of a path, or None."""
+    flat = write_out_shorthands(flatten(read, main.path, main.format_file))
+    skips = [Skip(*missing) for missing in flat.missing]
+    if preamble and flat.text:
+        flat, _ = flat.edit([(0, 0, preamble + "\n")])
+    flat, macros, kinds, openings = _prepare(flat)
+    list_styles = read_lists(flat.text, openings, (name for name, kind in kinds.items() if kind.kind))
+    structure = read_structure(flat.text, flat.body, kinds)
+    definitions = [(s.begin, s.end) for s in structure.statements if s.kind == "definition"]
+    wrap_term_macros(macros, flat.text, definitions)
+    paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips, list_styles)
+    number_paper(paper, openings, main.path, read)
+    return paper
+
+
+def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Kind], dict[str, Opening]]:
     """Read the definitions, remove them from the body, and expand the macros that carry structure."""
     macros = read_definitions(flat.text)
     if macros.setters:  # what they define belongs to the definitions
@@ -313,16 +336,17 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Any], dict[str, L
         macros = read_definitions(flat.text)
     environments, environment_spans = read_environments(flat.text)
     kinds = read_kinds(flat.text, environments)
-    list_styles = read_lists(flat.text, environments, (name for name, kind in kinds.items() if kind.kind))
+    macros.spans += environment_spans
     macros.settle(flat.body)
-    edits = [(b, e, "") for b, e in {*macros.spans, *environment_spans} if b >= flat.body]
-    edits += _expanded_calls(flat, structural(macros.everything(), kinds), macros, edits)
+    edits = [(b, e, "") for b, e in set(macros.spans) if b >= flat.body]
+    edits += _expanded_calls(flat, structural(macros.everything(), kinds.keys() | NUMBERED), macros, edits)
+    edits += _headings_of_environments(flat, environments)
     flat = _edited(flat, macros, edits)
     edits = []
     for label in _COMPUTED_LABEL.finditer(flat.text, flat.body):
         name = expand(label[1], macros.at(label.start()))
         edits.append((*label.span(1), name))
-    return _edited(flat, macros, edits), macros, kinds, list_styles
+    return _edited(flat, macros, edits), macros, kinds, environments
 
 
 def _edited(flat: Flat, macros: Definitions, edits: Iterable[tuple[int, int, str]]) -> Flat:
@@ -336,6 +360,31 @@ def _edited(flat: Flat, macros: Definitions, edits: Iterable[tuple[int, int, str
         macros.entries = [(moved(offset), *rest) for offset, *rest in macros.entries]  # type: ignore[misc]
         macros.settle(flat.body)
     return flat
+
+
+_HEADING = re.compile(r"\\(?:part|chapter|(?:sub)*section)(?![a-zA-Z])\*?(?=\s*\{)")
+
+
+def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[tuple[int, int, str]]:
+    r"""Edits that write the heading of `\begin{chapterpage}{Title}` in front of it, and take it out of its opening."""
+    edits: list[tuple[int, int, str]] = []
+    for name, opening in list(openings.items()):
+        heading = _HEADING.search(opening.text)
+        title = read_argument(opening.text, heading.end()) if heading else None
+        if heading is None or title is None or any(kind != "m" for kind, _ in opening.arguments):
+            continue
+        openings[name] = opening._replace(text=opening.text[: heading.start()] + opening.text[title[1] :])
+        for begin in re.finditer(r"\\begin\s*\{" + re.escape(name) + r"\}", flat.text[flat.body :]):
+            values: list[str] = []
+            at = flat.body + begin.end()
+            while len(values) < len(opening.arguments) and (argument := read_argument(flat.text, at, SHORT)):
+                values.append(argument[0])
+                at = argument[1]
+            if len(values) == len(opening.arguments):
+                filled = re.sub(r"#([1-9])", lambda m: (*values, *[""] * 9)[int(m[1]) - 1], title[0])  # noqa: B023
+                place = flat.body + begin.start()
+                edits.append((place, place, f"{heading[0]}{{{filled}}}"))
+    return edits
 
 
 _COMPUTED_LABEL = re.compile(r"\\label\s*\{([^{}]*\\[a-zA-Z@][^{}]*)\}")

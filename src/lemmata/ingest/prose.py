@@ -199,6 +199,7 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
         lengths: Counter[str] = Counter()
         for place in covered:
             lengths[titles[place]] += min(stop, offsets[place + 1]) - max(start, offsets[place])
+        heading = lengths.most_common(1)[0][0]
         identity = f"{paper.document}@{number + len(passages) + 1}"
         passage = paper.passage(
             identity,
@@ -206,7 +207,8 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
             (paragraphs[covered[0]].begin, paragraphs[covered[-1]].end),
             content,
             links,
-            section=lengths.most_common(1)[0][0],
+            section=heading,
+            heading_at=next(paragraphs[place].begin for place in covered if titles[place] == heading),
             metadata={key: values for key, values in marks.items() if values},
         )
         if paper.options.chunks == "rest":  # with "all", a label in a statement refers to the statement

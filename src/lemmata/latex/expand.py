@@ -499,7 +499,10 @@ def expand(
     return _Expansion(macros, {} if problems is None else problems, changes).run(text, outermost=True)
 
 
-_CARRIES = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:sub)*section(?![a-zA-Z])|\\label\s*\{")
+_CARRIES = re.compile(
+    r"\\(?:begin|end)\s*\{([^{}]*)\}|\\(?:(?:sub)*section|chapter|part|tag|no(?:tag|number)|(?:ref)?stepcounter"
+    r"|(?:set|addto)counter)(?![a-zA-Z])|\\label\s*\{"
+)
 
 
 def structural(macros: Mapping[str, Macro], names: Collection[str]) -> dict[str, Macro]:

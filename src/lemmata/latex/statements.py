@@ -27,6 +27,8 @@ class Section(NamedTuple):
     offset: int
     end: int  # after the heading
     path: tuple[str, ...]  # titles from the outermost section to this one, LaTeX
+    level: int  # 0 for a part, 1 for a chapter, …
+    number: str = ""  # as printed
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class Statement:
     end: int = -1  # after \end{...}
     note: str = ""  # LaTeX
     label: str = ""
+    number: str = ""  # as printed
     restated_by: str = ""  # name of the macro that states it again
     section: tuple[str, ...] = ()
     proofs: list[tuple[int, int]] = field(default_factory=list)  # contents
@@ -369,7 +372,7 @@ class _Reader:
         while self.path and self.path[-1][0] >= level:
             self.path.pop()
         self.path.append((level, argument[0]))
-        self.paper.sections.append(Section(begin, argument[1], self.titles()))
+        self.paper.sections.append(Section(begin, argument[1], self.titles(), level))
         return argument[1]
 
     def label(self, name: str, offset: int) -> None:

@@ -122,6 +122,8 @@ def _describe_passage(workspace: Workspace, corpus: Corpus, passage: Passage) ->
     return {
         "type": "passage",
         **asdict(passage),
+        "number": passage.number,
+        "headline": passage.headline,
         "document_title": corpus.document(passage.document).title,
         **_links(workspace, corpus, passage.id),
         "links": [link._asdict() for link in passage.links],

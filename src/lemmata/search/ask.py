@@ -73,6 +73,7 @@ class Source(NamedTuple):
             "number": self.number,
             "id": self.hit.id,
             "kind": passage.kind,
+            "printed_number": passage.number,
             "title": passage.title,
             "document": passage.document,
             "section": passage.section,

@@ -38,7 +38,7 @@ from lemmata.latex.sentences import cut
 from lemmata.search.ask import harmless, quoted
 from lemmata.search.filter import Filter
 from lemmata.server.failures import error_record
-from lemmata.server.records import DEEPEST, SimilarRetriever, WithPaths
+from lemmata.server.records import DEEPEST, SimilarRetriever, WithPaths, numbered
 from lemmata.server.run import configured, listen
 from lemmata.server.security import Access
 from lemmata.server.service import Service
@@ -200,7 +200,7 @@ def _hits(hits: list[dict[str, Any]], next_offset: int | None, about: dict[str, 
         shown.append({**hit, "text": part, "cut": len(part) < len(hit["text"])})
         place = ":".join(str(part) for part in (hit["file"], hit["line"]) if part)
         text.say(
-            f"\n{hit['rank']}. {_name(hit['id'])} score {hit['score']:.3f}, {_name(hit['kind'])} in {_name(place)}"
+            f"\n{hit['rank']}. {_name(hit['id'])} score {hit['score']:.3f}, {_name(numbered(hit))} in {_name(place)}"
         )
         text.quote("\n".join(filter(None, (hit["title"], part))))
         if shown[-1]["cut"]:
@@ -221,11 +221,11 @@ def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
     next_offset = offset + _PAGE if offset + _PAGE < len(whole) else None
     text = _Text()
     place = ":".join(str(part) for part in (record["file"], record["line"]) if part)
-    text.say(f"\n{_name(record['id'])}, {_name(record['kind'])} in {_name(place)}, {record['date'] or 'no date'}")
+    text.say(f"\n{_name(record['id'])}, {_name(numbered(record))} in {_name(place)}, {record['date'] or 'no date'}")
     text.quote("\n".join(filter(None, (record["title"], record["section"], page))))
     if next_offset is not None:
         text.say(f"more: the same call with offset={next_offset}")
-    kept = ("id", "kind", "title", "section", "file", "line", "last_line", "date", "location", "document")
+    kept = ("id", "kind", "number", "title", "section", "file", "line", "last_line", "date", "location", "document")
     structured = {name: record[name] for name in kept} | {"text": page, "offset": offset, "next_offset": next_offset}
     for name in ("uses", "used_by", "earlier", "later"):
         neighbours = record[name][:_MOST_NEIGHBOURS]
@@ -255,7 +255,7 @@ def _bridge(record: dict[str, Any]) -> CallToolResult:
     if not record["paths"]:
         text.say("no path: they lie in different parts of the graph")
     for identity, node in record["nodes"].items():
-        text.say(f"\n{_name(identity)}, {_name(node['kind'])}")
+        text.say(f"\n{_name(identity)}, {_name(numbered(node))}")
         text.quote("\n".join(filter(None, (node["title"], node["excerpt"]))) or "(no text)")
     kept = ("source", "target", "paths", "nodes")
     return text.result({name: record[name] for name in kept})
@@ -268,7 +268,7 @@ def _outline(record: dict[str, Any]) -> CallToolResult:
     for entry in entries:
         title = " · ".join(filter(None, (entry.get("section", ""), entry["title"])))
         count = f", passages: {entry['passages']}" if "passages" in entry else ""
-        lines.append(f"{entry['id']} ({entry['kind']}{count}) {title}".rstrip())
+        lines.append(f"{entry['id']} ({numbered(entry)}{count}) {title}".rstrip())
     text.quote("\n".join(lines))
     text.say(f"{len(entries)} of {record['total']}")
     if record["next_offset"] is not None:

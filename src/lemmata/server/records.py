@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from lemmata.core.records import Described
@@ -49,6 +49,7 @@ class Page(Answer):
 
 class Shown(TypedDict):
     kind: str
+    number: str  # As its document prints it; empty where it has none.
     title: str
     title_html: TitleHtml
     excerpt: str
@@ -71,6 +72,7 @@ class HitRecord(TypedDict):
     id: str
     score: float  # Higher is better; the scale depends on the retriever.
     kind: str
+    number: str  # As the document prints it: 4.2; empty where it has none.
     document: str
     title: str
     text: str
@@ -150,6 +152,7 @@ class SummaryRecord(TypedDict):
 class PassageAnswer(Answer):
     id: str
     kind: str
+    number: str  # As its document prints it; empty where it has none.
     title: str
     title_html: TitleHtml
     text: str  # With formulas between dollars.
@@ -346,6 +349,7 @@ def hit_records(
             "id": hit.id,
             "score": hit.score,
             "kind": passage.kind,
+            "number": passage.number,
             "document": passage.document,
             "title": passage.title,
             "text": passage.text,
@@ -360,6 +364,11 @@ def hit_records(
         }
         for rank, (hit, passage) in enumerate(passages, first_rank)
     ]
+
+
+def numbered(record: Mapping[str, Any]) -> str:
+    """The kind of a record with its printed number: theorem 4.2."""
+    return f"{record['kind']} {record.get('number', '')}".strip()
 
 
 def document_record(document: Document) -> dict[str, Any]:

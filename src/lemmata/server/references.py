@@ -26,7 +26,7 @@ def latex_reference(passage: Passage) -> str:
     if passage.kind in ("chunk", "abstract", "log"):
         place = _without_braces(passage.section)
     else:
-        place = passage.kind.capitalize() + (f" ({_without_braces(passage.title)})" if passage.title else "")
+        place = _without_braces(passage.headline[:1].upper() + passage.headline[1:])
     return f"\\cite[{{{place}}}]{{{_key(passage.document)}}}" if place else f"\\cite{{{_key(passage.document)}}}"
 
 

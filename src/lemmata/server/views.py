@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.types import INSERTED, Edge, Hit, Passage
+from lemmata.core.types import BOOKKEEPING, INSERTED, Edge, Hit, Passage
 from lemmata.plant.history import read_history
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
@@ -30,11 +30,12 @@ class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
 
 
-def _shown(kind: str, title: str, text: str) -> dict[str, Any]:
+def _shown(kind: str, title: str, text: str, number: str = "") -> dict[str, Any]:
     """What is shown of a node: its title and the start of its text, both also as safe HTML."""
     excerpt = short_text(text)
     return {
         "kind": kind,
+        "number": number,
         "title": title,
         "title_html": title_html(title),
         "excerpt": excerpt,
@@ -110,6 +111,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
     return {
         "id": shown.id,
         "kind": shown.kind,
+        "number": shown.number,
         "title": shown.title,
         "title_html": title_html(shown.title),
         "text": shown.text,
@@ -138,7 +140,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "bibtex": bibtex(document),
         "latex": latex_reference(shown),
         "latex_text": latex_text(shown),
-        "metadata": {key: value for key, value in shown.metadata.items() if key != INSERTED},
+        "metadata": {key: value for key, value in shown.metadata.items() if key not in BOOKKEEPING},
         "generation": opened.generation,
     }
 
@@ -164,7 +166,7 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
     records = []
     for identity, relation in pairs:
         if neighbour := passages.get(identity):
-            shown = _shown(neighbour.kind, neighbour.title, neighbour.text)
+            shown = _shown(neighbour.kind, neighbour.title, neighbour.text, neighbour.number)
             date = neighbour.date or opened.date_of(neighbour.document)
         elif document := opened.known_document(identity):
             shown, date = _shown(document.kind, document.title, ""), document.date
@@ -294,7 +296,7 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
     described = {}
     for identity in ids:
         if passage := passages.get(identity):
-            described[identity] = _shown(passage.kind, passage.title, passage.text)
+            described[identity] = _shown(passage.kind, passage.title, passage.text, passage.number)
         elif mentioned := known.get(identity):
             described[identity] = _shown("concept", mentioned.name, mentioned.description)
         elif document := opened.known_document(identity):
@@ -392,7 +394,7 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
         "passages": [
             {
                 "id": shown.id,
-                **_shown(shown.kind, shown.title, shown.text),
+                **_shown(shown.kind, shown.title, shown.text, shown.number),
                 "section": shown.section,
                 "date": shown.date or document.date,
                 "location": list(shown.locations),
@@ -477,6 +479,11 @@ def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
     if unknown := [row for row in rows if row >= len(corpus)]:
         raise UnknownIdError(f"there is no row {unknown[0]}: the rows go from 0 to {len(corpus) - 1}")
     return [
-        {"row": row, "id": shown.id, "document": shown.document, **_shown(shown.kind, shown.title, shown.text)}
+        {
+            "row": row,
+            "id": shown.id,
+            "document": shown.document,
+            **_shown(shown.kind, shown.title, shown.text, shown.number),
+        }
         for row, shown in zip(rows, corpus.passages(rows), strict=True)
     ]

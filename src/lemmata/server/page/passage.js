@@ -16,7 +16,7 @@ export async function show(main, { id, go }) {
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
     h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && (passage.title || passage.kind === "abstract") && [" · ", passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
-    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind)), heading({ ...passage, document_title: paper.title })),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number)), heading({ ...passage, document_title: paper.title })),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,
@@ -127,7 +127,7 @@ function list(records) {
   const rows = records.map((record, place) =>
     h(
       "li", { class: family(record.kind), hidden: place >= SHOWN },
-      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind)), named(record)),
+      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind, record.number)), named(record)),
       record.relation && h("span", { class: "relation" }, relationWords(record.relation)),
       h("div", { class: "gist" }, excerpt({ html: record.html, excerpt: record.excerpt || record.text })),
     ),
