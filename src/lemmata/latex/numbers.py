@@ -48,7 +48,7 @@ _EVENT = (
     r"|NewTColorBox|newshadetheorem|newframedtheorem|newdefinition|newproof)(?![a-zA-Z])(?P<unnumbered>\*?)"
     r"|(?P<matter>appendix|(?:front|main|back)matter|(?:max|set)secnumdepth|setlist|newlist)(?![a-zA-Z])"
     r"|(?P<caption>caption)(?![a-zA-Z*])|captionof\s*\{(?P<captionof>\w+)\}|(?P<footnote>footnote(?:mark)?|footcite)(?![a-zA-Z])"
-    r"|(?P<inner>subfigure|subfloat|subcaptionbox)(?=\s*[\[{])"
+    r"|(?P<inner>subfigure|subfloat|subcaption(?:box)?)(?=\s*[\[{])"
     r"|(?P<display>\[)|(?P<call>%s)(?![a-zA-Z@])|(?P<escape>\\))"
 )
 _ROW = re.compile(
