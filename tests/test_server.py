@@ -207,7 +207,7 @@ def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
     assert [(other["id"], other["relation"]) for other in shown["uses"]] == [("a#zebra", "proof_uses")]
     assert [(other["id"], other["relation"]) for other in shown["used_by"]] == [("a#sponge", "proof_uses")]
     assert shown["document"]["authors"] == ["Ada Wet"]
-    assert shown["latex"] == r"\cite[{Lemma}]{a}"
+    assert shown["latex"] == r"\cite[{Lemma 2}]{a}"
     assert shown["bibtex"].startswith("@misc{a,")
     assert "By Theorem" in shown["proof"]
     assert f"/view/passage/{quote('a#zebra', safe='')}" in shown["proof_html"]
