@@ -124,13 +124,13 @@ def test_the_parts_of_a_long_text_keep_the_names_of_their_references() -> None:
     source = " ".join(sentences) + "\n\\begin{theorem}" + " ".join(sentences) + "\\end{theorem}\n"
     reading = read(f"\\begin{{document}}\n{source}\\end{{document}}", options=options)
     assert len(reading.passages) > 10
-    for passage in reading.passages:
+    for passage in (passage for passage in reading.passages if passage.kind != "part"):
         numbers = re.findall(r"Sentence (\d+)", passage.text)
         assert passage.text == " ".join(f"Sentence {n} is by Lemma l{n} here." for n in numbers)
         assert passage.bare_text == " ".join(f"Sentence {n} is by Lemma here." for n in numbers)
         if passage.kind == "chunk":
             assert [link.label for link in passage.links] == [f"l{n}" for n in numbers]
-        assert len(passage.bare_text) <= (300 if passage.kind == "theorem" else 200)
+        assert len(passage.bare_text) <= 200 or passage.kind == "theorem"
 
 
 def test_a_comment_after_a_command_stays_apart_in_text_and_raw() -> None:
@@ -270,16 +270,13 @@ def test_chunks_respect_their_size_and_split_no_formula() -> None:
     assert [p.id for p in chunks] == [f"doc@{n + 1}" for n in range(len(chunks))]
 
 
-def test_long_statements_are_cut_dropped_or_kept_and_reported() -> None:
-    source = "\\begin{lemma}" + "A sentence of it. " * 100 + "\\end{lemma}"
-    lengths = {}
-    for how in ("cut", "drop", "keep"):
-        reading = read(source, options=PaperOptions(longest_statement=200, long_statements=how))
-        lengths[how] = [len(p.text) for p in statements(reading)]
-        assert len([s for s in reading.skips if "1,799 characters" in s.cause]) == (how != "keep")
-    assert lengths["drop"] == []
-    assert lengths["keep"] == [1799]
-    assert 150 < lengths["cut"][0] <= 200
+def test_a_long_statement_is_whole_and_has_parts_for_the_index() -> None:
+    source = "\\begin{lemma}[Long]\\label{l}" + "A sentence of it by \\ref{x}. " * 100 + "\\end{lemma}"
+    lemma, *parts = read(source, options=PaperOptions(longest_statement=200, chunk_size=300, chunk_overlap=0)).passages
+    assert (lemma.id, lemma.kind, len(lemma.bare_text)) == ("doc#l", "lemma", 2099)
+    assert " ".join(part.text for part in parts) == lemma.bare_text
+    assert [part.id for part in parts] == [f"doc#l~part-{n}" for n in range(1, 9)]
+    assert all((part.kind, part.title, part.links, part.proof) == ("part", "Long", (), "") for part in parts)
 
 
 def test_an_empty_statement_is_a_recorded_skip() -> None:

@@ -36,6 +36,22 @@ def printed_name(kind: str, number: str) -> str:
     return f"number:{kind} {number.strip('() ').casefold()}"
 
 
+# The kind of rows that hold the parts of a long statement: only the index reads them, and what finds one finds the
+# statement, which has the whole text.
+PART = "part"
+_PART = "~part-"
+
+
+def part_id(identity: str, number: int) -> str:
+    """The id of a part of a passage."""
+    return f"{identity}{_PART}{number}"
+
+
+def whole_id(identity: str) -> str:
+    """The id of the passage that a part belongs to."""
+    return identity.rpartition(_PART)[0]
+
+
 def titled(title: str, text: str) -> str:
     """A text with its title in front; the one definition of what an index or a model reads of a passage."""
     return f"{title}. {text}" if title and text else title or text

@@ -20,13 +20,16 @@ from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import (
     BOOKKEEPING,
     INSERTED,
+    PART,
     Document,
     Integers,
     Link,
     Mask,
     Passage,
     Skip,
+    part_id,
     titled,
+    whole_id,
     without_references,
 )
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
@@ -164,6 +167,11 @@ class Corpus(Sequence[Passage]):
             f" (SELECT target FROM labels WHERE name IN {_VALUES} UNION SELECT value FROM json_each(?1)) ORDER BY row"
         ).replace(_VALUES, _VALUES.replace("?", "?1"))
         return self._connection.execute(query, (to_json(list(names)),)).fetchall()
+
+    def parts(self) -> dict[int, int]:
+        """The rows of the parts of long passages, each with the row of its passage."""
+        query = f"SELECT id FROM passages WHERE id GLOB '*{part_id('', 0)[:-1]}[0-9]*' AND kind = ?"
+        return {self.row(part): self.row(whole_id(part)) for (part,) in self._connection.execute(query, (PART,))}
 
     def select(
         self,
@@ -363,7 +371,7 @@ class Corpus(Sequence[Passage]):
         """The documents with the number of their passages, without locations."""
         records = self._records(
             "SELECT d.unit, d.id, d.kind, d.title, d.date, d.file, COUNT(p.number) AS passages"
-            " FROM documents d LEFT JOIN passages p ON p.document = d.id"
+            f" FROM documents d LEFT JOIN passages p ON p.document = d.id AND p.kind != '{PART}'"
             " WHERE d.kind != 'location' AND ?1 IN ('', d.kind) GROUP BY d.id ORDER BY d.id",
             (kind,),
         )
@@ -416,12 +424,14 @@ class Corpus(Sequence[Passage]):
             }
 
     def passage_records(self, *, document: str = "", kind: str = "") -> Iterator[dict[str, Any]]:
-        """The passages without their texts, in the order of the rows."""
+        """The passages without their texts and without parts of them, in the order of the rows."""
         conditions = {"p.document": document, "p.kind": kind}
-        where = " AND ".join(f"{column} = ?" for column, value in conditions.items() if value)
+        where = " AND ".join(
+            (f"p.kind != '{PART}'", *(f"{column} = ?" for column, value in conditions.items() if value))
+        )
         records = self._records(
             "SELECT p.unit, p.id, p.kind, p.title, p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
-            f" p.first_line AS line FROM {_ROWS_WITH_DOCUMENTS}{' WHERE ' + where if where else ''} ORDER BY row",
+            f" p.first_line AS line FROM {_ROWS_WITH_DOCUMENTS} WHERE {where} ORDER BY row",
             [value for value in conditions.values() if value],
         )
         return self._with_files(records)

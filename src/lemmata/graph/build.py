@@ -20,7 +20,7 @@ import numpy as np
 
 from lemmata.core.database import Memo
 from lemmata.core.errors import LemmataError, near, suggest
-from lemmata.core.types import Concept, Edge, Graph, Passage
+from lemmata.core.types import PART, Concept, Edge, Graph, Passage
 from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph import links
@@ -86,7 +86,10 @@ def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore
             memo.put(key, to_json(evidence))
             return evidence
 
-        graph = build_concepts(corpus, corpus.documents(), **source["options"], read=read, progress=workspace.progress)
+        passages = [passage for passage in corpus if passage.kind != PART] if corpus.parts() else corpus
+        graph = build_concepts(
+            passages, corpus.documents(), **source["options"], read=read, progress=workspace.progress
+        )
     records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lemmata.core.errors import InputError, MissingExtra
-from lemmata.core.types import NUMBER, Label, Passage, Reading, Skip
+from lemmata.core.types import HEADING, NUMBER, PART, Label, Passage, Reading, Skip, part_id
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
 from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_equations
@@ -49,7 +49,7 @@ from lemmata.latex.mains import (
 )
 from lemmata.latex.marked import read_marks, wrap_term_macros
 from lemmata.latex.numbers import NUMBERED
-from lemmata.latex.sentences import cut
+from lemmata.latex.sentences import chunks
 from lemmata.latex.source import SHORT, Flat, decode, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets
@@ -99,7 +99,28 @@ def _statements(paper: PaperState) -> list[Passage]:
         counts[statement.kind] += 1
         name = statement.label or f"{statement.kind}-{counts[statement.kind]}"
         passages.append(_statement(paper, statement, f"{paper.document}#{name}"))
-    return [passage for passage in passages if passage is not None]
+    statements = [passage for passage in passages if passage is not None]
+    return [*statements, *(part for statement in statements for part in _parts(statement, paper.options))]
+
+
+def _parts(statement: Passage, options: PaperOptions) -> list[Passage]:
+    """The parts of a long statement, for the index; none of a shorter one."""
+    text = statement.bare_text
+    if len(text) <= options.longest_statement:
+        return []
+    return [
+        replace(
+            statement,
+            id=part_id(statement.id, number),
+            kind=PART,
+            text=text[begin:end],
+            raw="",
+            proof="",
+            metadata={key: value for key, value in statement.metadata.items() if key == HEADING},
+            links=(),
+        )
+        for number, (begin, end) in enumerate(chunks(text, options.chunk_size, options.chunk_overlap), 1)
+    ]
 
 
 def _statement(paper: PaperState, statement: Statement, identity: str) -> Passage | None:
@@ -125,14 +146,6 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         proof, proof_links = paper.clean(paper.expand(*span), "proof_uses")
         proofs.append(proof)
         links += proof_links
-    longest = paper.options.longest_statement
-    length = len(text.text)
-    if length > longest and paper.options.long_statements != "keep":
-        if paper.options.long_statements == "drop":
-            paper.skip(statement.begin, f"{statement.kind} of {length:,} characters dropped")
-            return None
-        paper.skip(statement.begin, f"{statement.kind} of {length:,} characters cut to {longest:,}")
-        text = text.part(0, len(cut(text.text, longest)))
     identity = unique_id(identity, paper.taken)
     paper.spans += ((*span, identity) for span in statement.proofs)
     return paper.passage(

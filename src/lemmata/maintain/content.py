@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lemmata.core.errors import LemmataError, WorkspaceError, near, suggest
-from lemmata.core.types import Document, Passage
+from lemmata.core.types import Document, Passage, whole_id
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import describe_concept
@@ -101,7 +101,7 @@ def show(workspace: Workspace, identity: str, *, k: int = 0) -> dict[str, Any]:
         return {"type": "concept", **describe_concept(workspace, identity)}
     with contextlib.closing(Corpus(workspace)) as corpus:
         with contextlib.suppress(KeyError):
-            return _describe_passage(workspace, corpus, corpus[corpus.row(identity)])
+            return _describe_passage(workspace, corpus, corpus[corpus.row(whole_id(identity) or identity)])
         document = _document(corpus, identity)
         described = _describe_document(workspace, corpus, document)
         if document.kind == "location":

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lemmata.core.errors import LeakageError, WorkspaceError
-from lemmata.core.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage
+from lemmata.core.types import Concept, Document, Edge, Graph, Integers, Link, Mask, Passage, whole_id
 from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
 from lemmata.mine.adjacency import edges_of
@@ -180,6 +180,7 @@ def training_view(
     ids = corpus.ids()
     if len(allowed) != len(ids):
         raise WorkspaceError("the corpus changed since it was split: run 'lemmata split' again")
+    allowed = allowed & ~np.array([bool(whole_id(identity)) for identity in ids], bool)  # parts repeat their passages
     rows = np.flatnonzero(allowed).astype(np.int64)
     row_of = {ids[row]: row for row in rows.tolist()}
     answers = ~allowed & (split.answers and part == "train")

@@ -54,6 +54,21 @@ def without_itself(rows: Integers, scores: Floats, itself: Integers) -> tuple[In
     return np.take_along_axis(rows, columns, 1), np.take_along_axis(scores, columns, 1)
 
 
+def fold_parts(rows: Integers, scores: Floats, whole: Integers, k: int) -> tuple[Integers, Floats]:
+    """The k best passages of rankings (n, depth) of passages and their parts, each by its best row.
+
+    `whole` (passages,) has the passage of each row: itself, or the one that it is a part of.
+    """
+    folded = np.full((len(rows), k), -1, np.int64)
+    best = np.full((len(rows), k), -np.inf, np.float32)
+    for number, row in enumerate(rows):
+        passages, places = np.unique(whole[row[row >= 0]], return_index=True)
+        order = np.argsort(places)[:k]  # a ranking has the best first
+        folded[number, : len(order)] = passages[order]
+        best[number, : len(order)] = scores[number][places[order]]
+    return folded, best
+
+
 def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Integers:
     """Positions of `k` candidates by maximal marginal relevance (Carbonell and Goldstein 1998).
 

@@ -29,7 +29,7 @@ from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
-from lemmata.search.ranking import diversify, rerank, without_itself
+from lemmata.search.ranking import diversify, fold_parts, rerank, without_itself
 from lemmata.vectors.store import StoredVectors, no_vectors, unfinished
 
 if TYPE_CHECKING:
@@ -212,6 +212,21 @@ class Retriever:
 
     # ------------------------------------------------------------ searching
 
+    @cached_property
+    def _parts(self) -> dict[int, int]:
+        return self.corpus.parts()
+
+    def _find_whole(
+        self, search: Callable[[int, Mask | None], tuple[Integers, Floats]], k: int, allowed: Mask | None
+    ) -> tuple[Integers, Floats]:
+        """The result of a search for k allowed passages in which the parts of a passage count as the passage."""
+        if not self._parts:
+            return search(k, allowed)
+        whole = np.arange(len(self.corpus))
+        whole[list(self._parts)] = list(self._parts.values())
+        found = search(min(len(whole), k + len(self._parts)), None if allowed is None else allowed[whole])
+        return fold_parts(*found, whole, k)
+
     def search_rows(
         self,
         texts: Sequence[str],
@@ -227,6 +242,21 @@ class Retriever:
         `NAME+rerank` reranks the first 50 hits, `NAME+rerank20:MODEL` the first 20 by another cross-encoder. `itself`
         (n,) is the passage that a query is, -1 for none: what it refers to gains nothing from that.
         """
+
+        def search(depth: int, allowed: Mask | None) -> tuple[Integers, Floats]:
+            return self._search_rows(texts, depth, retriever, allowed, fusion, itself)
+
+        return self._find_whole(search, k, allowed)
+
+    def _search_rows(
+        self,
+        texts: Sequence[str],
+        k: int,
+        retriever: str,
+        allowed: Mask | None,
+        fusion: Fusion | None,
+        itself: Integers | None,
+    ) -> tuple[Integers, Floats]:
         base, number, model = split_reranker(retriever)
         if number:
             depth = max(k, number)
@@ -342,12 +372,15 @@ class Retriever:
         kind, encoder = parse_retriever(retriever or "dense")
         index = self.dense(encoder)
 
-        def rank(depth: int) -> tuple[Integers, Floats]:
-            if retriever:
-                return self.search_rows(texts, depth, retriever, allowed, itself=np.array([row]))
+        def search(depth: int, allowed: Mask | None) -> tuple[Integers, Floats]:
             if not self.has_vectors:
                 return self.lexical.search(texts, depth, allowed)
             return index.index.search(np.asarray(self.vectors.matrix[row : row + 1], np.float32), depth, allowed)
+
+        def rank(depth: int) -> tuple[Integers, Floats]:
+            if retriever:
+                return self.search_rows(texts, depth, retriever, allowed, itself=np.array([row]))
+            return self._find_whole(search, depth, allowed)
 
         hits = self._hits(rank, k, diversity, index)
         text = texts[0][:LONGEST_QUERY]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.types import BOOKKEEPING, INSERTED, Edge, Hit, Passage
+from lemmata.core.types import BOOKKEEPING, INSERTED, Edge, Hit, Passage, whole_id
 from lemmata.plant.history import read_history
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
@@ -92,7 +92,7 @@ def passage_of(opened: Opened, identity: str) -> Passage:
     """The passage of an id; UnknownIdError where there is none."""
     corpus = opened.retriever.corpus
     try:
-        return corpus[corpus.row(identity)]
+        return corpus[corpus.row(whole_id(identity) or identity)]
     except KeyError:
         raise UnknownIdError(f"there is no passage {identity!r}: search for it, or look into the outline") from None
 
@@ -101,6 +101,7 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
     """Everything about a passage; a list of neighbours holds 200 at most."""
     corpus = opened.retriever.corpus
     shown = passage_of(opened, identity)
+    identity = shown.id  # of the whole passage, where a part was asked for
     row = corpus.row(identity)
     document = opened.document(shown.document)
     previous, following = _beside(opened, shown, row)
