@@ -8,6 +8,7 @@ import re
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,19 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below a node; `ast.walk`, which takes ten times as long, also visits their expressions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from statements(child)
+
+
 def imported(path: Path) -> list[str]:
     """The modules of lemmata that a file imports, also inside functions."""
     names = []
-    for node in ast.walk(parsed(path)):
+    for node in statements(parsed(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

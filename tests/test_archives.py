@@ -376,7 +376,7 @@ def test_a_bomb_stops_at_the_limit_without_using_its_memory(tmp_path: Path, kind
         for wanted in (everything, tex):
             with (
                 at_most(64 << 20),
-                pytest.raises(ArchiveError, match=r"packed bytes unpack to [\d,]+ or more; over 200 to 1 is refused"),
+                pytest.raises(ArchiveError, match="200 to 1"),
             ):
                 read(tmp_path, content, wanted, name="a.tex.gz")
 

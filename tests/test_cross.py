@@ -121,7 +121,7 @@ def test_what_is_no_cross_encoder_is_refused(model: Path, tmp_path: Path) -> Non
     for folder in (encoder, tmp_path / "onnx"):
         with pytest.raises(InputError, match="is an encoder, not a cross-encoder"):
             load_cross_encoder(str(folder))
-    with pytest.raises(InputError, match=r"there is no cross-encoder 'nothing'; possible are .*lemmata train reranker"):
+    with pytest.raises(InputError, match=r"'nothing'.*lemmata train reranker"):
         load_cross_encoder("nothing")
     write_cross_encoder(model, tmp_path / "cross", "int8", "tiny", 32)
     with pytest.raises(InputError, match="is a cross-encoder, which reranks"):

@@ -61,7 +61,7 @@ def test_a_grown_corpus_is_noticed_by_every_reader_of_the_graph(project: Project
         project.split,
     ]
     for read in readers:
-        with pytest.raises(WorkspaceError, match="the corpus changed since the graph was made: run 'lemmata graph b"):
+        with pytest.raises(WorkspaceError, match=r"the graph .*lemmata graph b"):
             read()
     for read in (lambda: search(project), lambda: similar(project)):
         with pytest.raises(WorkspaceError, match="'lemmata index'"):
@@ -132,7 +132,7 @@ def test_an_embedding_of_another_graph_is_refused(project: Project) -> None:
     assert project.info()["graph"]["embedded"] is True
     merge = [concept for concept in stored.concepts if concept.startswith("concept:")][:2]
     project.decide_merge(merge[0], merge[1], "accept")  # another graph of the same corpus
-    with pytest.raises(WorkspaceError, match=r"the graph was made again after .* run 'lemmata graph embed' again"):
+    with pytest.raises(WorkspaceError, match="'lemmata graph embed'"):
         open_embedding(project)
     assert project.info()["graph"]["embedded"] is False
 
@@ -476,9 +476,7 @@ def test_a_manifest_survives_the_values_that_json_changes(tmp_path: Path) -> Non
 def test_a_damaged_split_is_not_replaced_by_one_that_may_move_passages(project: Project) -> None:
     path = project.split_folder / "part.npy"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(
-        WorkspaceError, match=r"part\.npy is damaged .*: delete the folder .*split and run 'lemmata split'"
-    ):
+    with pytest.raises(WorkspaceError, match=r"part\.npy .*'lemmata split'"):
         project.split()
     shutil.rmtree(project.split_folder)
     project.split()

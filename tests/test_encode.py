@@ -470,7 +470,7 @@ def test_another_architecture_is_traced_by_torch_in_fp32(tmp_path: Path) -> None
     assert drift.mean_cosine > 0.99999
     with pytest.raises(InputError, match="cannot be restored"):
         restore(tmp_path / "out", tmp_path / "restored")
-    with pytest.raises(ConfigError, match="its precision is fp32, not int8"):
+    with pytest.raises(ConfigError, match=r"fp32.*int8"):
         export_encoder(tmp_path / "source", tmp_path / "other", "int8", texts=TEXTS)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 

@@ -176,7 +176,7 @@ def test_frozen_layers_stay_as_they_are(base: Path, job: Job, tmp_path: Path) ->
     trained = {name for name, values in after.items() if not np.array_equal(values, before[name])}
     assert trained
     assert all("layer.1." in name for name in trained)
-    with pytest.raises(ConfigError, match="freeze = 2 leaves nothing to train: the base has 2 layers"):
+    with pytest.raises(ConfigError, match=r"freeze = 2 .*2 layers"):
         freeze(load_model(base, "cpu"), 2)
 
 

@@ -130,6 +130,7 @@ def gate(mined: Path) -> Path:
     return mined / "gate"
 
 
+@pytest.mark.slow
 def test_a_mined_set_says_what_the_gate_did(mined: Path, gate: Path) -> None:
     workspace = mined / "w"
     plain = json.loads(lemmata("mine", "pairs", "-w", workspace, "--json"))
@@ -146,6 +147,7 @@ def test_a_mined_set_says_what_the_gate_did(mined: Path, gate: Path) -> None:
     assert manifest["command"].endswith(f"-o gate={gate}")
 
 
+@pytest.mark.slow
 def test_the_gate_of_the_settings_counts_and_can_be_left_out(mined: Path, gate: Path) -> None:
     config = mined / "w" / "lemmata.toml"
     before = config.read_text()

@@ -112,7 +112,7 @@ def test_half_precision_and_memory_maps_are_searched(make: Make, tmp_path: Path)
 
 
 def test_another_dimension_is_refused_with_the_cure(make: Make) -> None:
-    with pytest.raises(InputError, match=r"8 dimensions and the index has 16: .*lemmata index"):
+    with pytest.raises(InputError, match=r"8 .*16.*lemmata index"):
         make(_vectors(5)).search(_vectors(1, dimension=8), 3)
     with pytest.raises(InputError, match="5 rows"):
         make(_vectors(5)).search(_vectors(1), 3, np.ones(4, np.bool_))

@@ -88,7 +88,7 @@ def test_a_path_that_is_not_utf8_is_named_in_the_error(project: Project, tmp_pat
     folder = tmp_path / os.fsdecode(b"bad-\xff")
     write(folder, {"a.md": "Words."})
     write(tmp_path, {"b.md": "Words."})
-    with pytest.raises(InputError, match=r"bad-\\udcff: its name is not UTF-8"):
+    with pytest.raises(InputError, match=r"bad-\\udcff"):
         project.ingest([folder])
     report = project.ingest([folder, tmp_path / "b.md"])
     assert (report.added, report.failed) == (1, 1)

@@ -205,10 +205,10 @@ def test_models_that_split_words_differently_are_refused(tmp_path: Path) -> None
     few = bare_base(tmp_path / "few", VOCABULARY[:-1])  # without b39, which no text has
     assert translated(job, few).texts.flat.tolist() == job.texts.flat.tolist()
     fewer = bare_base(tmp_path / "fewer", [word for word in VOCABULARY if word not in ("a1", "b7")])
-    with pytest.raises(InputError, match=r"tokenizer\.json: splits words differently .* it lacks 2 of 10 tokens"):
+    with pytest.raises(InputError, match=r"tokenizer\.json: .*2 of 10 tokens"):
         translated(job, fewer)
     open_ended = bare_base(tmp_path / "open", special=("[PAD]", "[UNK]", "", "[SEP]", "[MASK]"))
-    with pytest.raises(InputError, match="adds 1 special tokens to a text where the model of this job adds 2"):
+    with pytest.raises(InputError, match=r"1 special tokens .*2"):
         translated(job, open_ended)
     shutil.copytree(few, tmp_path / "none")
     (tmp_path / "none" / "tokenizer.json").unlink()

@@ -251,7 +251,7 @@ def test_lengths_are_numbers_or_parts() -> None:
     assert cut_lengths([0.25, 1, 64, 0.5], 384) == [384, 192, 96, 64]
     assert cut_lengths([1, 1.0, 384], 384) == [384]
     for wrong in (0, 385):
-        with pytest.raises(ConfigError, match=f"384 dimensions cannot be cut to {wrong}"):
+        with pytest.raises(ConfigError, match=f"384 .*{wrong}"):
             cut_lengths([wrong], 384)
 
 

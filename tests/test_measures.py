@@ -58,7 +58,7 @@ def test_a_measure_is_read_by_any_of_its_names_and_shown_by_one(text: str, name:
 def test_the_message_for_an_unknown_measure_names_the_nearest_or_all() -> None:
     with pytest.raises(ConfigError, match="'nDGC@10'"):
         parse_measure("nDGC@10")
-    with pytest.raises(ConfigError, match="there are nDCG, MRR, R, P, Success, MAP"):
+    with pytest.raises(ConfigError, match="nDCG, MRR, R, P, Success, MAP"):
         parse_measure("xyzzy@3")
 
 
@@ -119,7 +119,7 @@ def test_a_ranking_that_repeats_a_judged_passage_is_refused() -> None:
 
 
 def test_every_query_needs_one_ranking() -> None:
-    with pytest.raises(InputError, match="there are 2 rankings for 1 queries"):
+    with pytest.raises(InputError, match="2 rankings for 1 "):
         gains(np.zeros((2, 1), np.int64), judged({"a": {"d1": 1}}, ROWS.__getitem__))
 
 

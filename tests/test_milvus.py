@@ -308,7 +308,7 @@ def test_what_an_unfinished_update_left_or_somebody_deleted_is_put_right(in_milv
     assert (check.fine, check.finding) == (False, "58 of 60 vectors at vectors.db: run 'lemmata index' again")
     assert in_milvus.index()["milvus"]["sent"] == 60
     drop_collections(uri, alias)
-    with pytest.raises(WorkspaceError, match=f"Milvus at .*vectors.db has no collection {alias}: run 'lemmata index'"):
+    with pytest.raises(WorkspaceError, match=f"vectors.db .*{alias}: run 'lemmata index'"):
         hits(in_milvus)
     assert in_milvus.index()["milvus"]["sent"] == 60
 
@@ -377,7 +377,7 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
         opened.search(QUERIES[0], 3, retriever="dense")
         process.kill()
         process.wait()
-        with pytest.raises(WorkspaceError, match=f"Milvus at {uri} cannot be used"):
+        with pytest.raises(WorkspaceError, match=uri):
             opened.search(QUERIES[0], 3, retriever="dense")
     message = command("search", "topic", "-w", root, code=1)
     assert f"Milvus at {uri} cannot be used" in message

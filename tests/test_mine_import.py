@@ -113,14 +113,14 @@ def test_unknown_passages_are_counted_and_the_first_is_named(built: Project, tmp
 
 def test_a_file_for_another_corpus_is_an_error(built: Project, tmp_path: Path) -> None:
     file = written(tmp_path / "other.jsonl", {"id": "x1", "text": "One?"}, {"id": "x2", "text": "Two?"})
-    with pytest.raises(InputError, match=r"other\.jsonl: none of its 2 queries can be used: 2 of no passage; .* 'x1'"):
+    with pytest.raises(InputError, match=r"other\.jsonl: .*2 queries .*'x1'"):
         built.import_queries(file, name="other")
     assert "other" not in built.training_sets()
 
 
 def test_a_file_with_queries_of_held_out_passages_only_is_an_error(built: Project, tmp_path: Path) -> None:
     file = written(tmp_path / "held.jsonl", {"id": "crane", "text": "Slack?"}, {"id": "boiler", "text": "Acid?"})
-    with pytest.raises(InputError, match="can be used: 1 of test, 1 of validation"):
+    with pytest.raises(InputError, match="1 of test, 1 of validation"):
         built.import_queries(file, name="held")
     assert "held" not in built.training_sets()
 

@@ -174,5 +174,5 @@ def make_here(folder: str, sources: str) -> None:
 
 
 def test_an_address_of_no_cluster_is_an_error_in_one_sentence() -> None:
-    with pytest.raises(ConfigError, match="--on nowhere: possible are local"), computing_on("nowhere"):
+    with pytest.raises(ConfigError, match=r"nowhere.*local"), computing_on("nowhere"):
         pass

@@ -339,7 +339,7 @@ def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Pat
     asked = [json.loads(line)["query"] for line in (tmp_path / "asked.jsonl").read_text().splitlines()]
     lines = [json.dumps({"_id": f"q{n}", "text": asked[n]}) for n in range(8)]  # some of them are trained on
     (tmp_path / "riddles" / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(LeakageError, match=r"'asked' holds held-out data .* of 'test query \d'"):
+    with pytest.raises(LeakageError, match=r"'asked' .*'test query \d'"):
         run(Project(folder))
     assert not (folder / "models").exists()
 
@@ -347,7 +347,7 @@ def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Pat
 def test_a_run_without_sources_needs_a_corpus(base: Path, tmp_path: Path) -> None:
     folder = write_recipe(tmp_path, base)
     change(folder, 'sources = ["../notes.jsonl"]\n', "")
-    with pytest.raises(WorkspaceError, match="has no corpus yet: run 'lemmata ingest"):
+    with pytest.raises(WorkspaceError, match="lemmata ingest"):
         run(Project(folder))
 
 

@@ -106,7 +106,7 @@ def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
         ids(Filter(categories=("math.XX",)))
     assert ids(Filter(kinds=("log",), categories=("math.AC", "plant"), since="2010-10-10T00:00")) <= {"3"}
     for date in ("yesterday", "2001-13", "20", "20010131", "2001-W05", "2001-01-31 10:00"):
-        with pytest.raises(LemmataError, match=f"'{date}' is no date: write YYYY"):
+        with pytest.raises(LemmataError, match=f"'{date}'.*YYYY"):
             ids(Filter(since=date))
     retriever.close()
 

@@ -260,7 +260,7 @@ def test_a_service_that_counts_more_than_estimated_is_stopped_before_the_cap(
     texts = [f"{n} a b c d e f g h" for n in range(30)]  # more tokens than the four characters of the estimate
     cap = Allowance(tokens=most)
     service = Service(*server.url.split("#"))
-    with pytest.raises(LemmataError, match=f"the next call could go beyond the cap of {most} tokens: what was enc"):
+    with pytest.raises(LemmataError, match=f"{most} tokens"):
         RemoteEncoder(service, cache=tmp_path / "cache.sqlite", allowance=cap).encode(texts)
     assert most - 30 < sum(server.tokens) == cap.tokens <= most
     before = list(server.texts)

@@ -250,7 +250,7 @@ def test_one_passage_in_two_documents_does_not_tie_them_but_is_not_trained_on() 
 
 
 def test_too_few_documents_are_a_clear_error() -> None:
-    with pytest.raises(ConfigError, match="3 parts needs 3 documents that are no near-duplicates; there are 1"):
+    with pytest.raises(ConfigError, match=r"3 documents .*1"):
         split_corpus(papers(100), SplitOptions())
     with pytest.raises(InputError, match="no passages"):
         split_corpus(papers(), SplitOptions())
@@ -324,7 +324,7 @@ def test_the_stratified_split_holds_out_statements_of_seen_papers_and_whole_pape
     seen = Counter(d for d in held_out if d not in whole)
     assert len(seen) > 250  # of most larger papers some statements, of none all
     assert all(seen[d] < sizes[d] for d in seen)
-    with pytest.raises(ConfigError, match="no document has 4 statements"):
+    with pytest.raises(ConfigError, match="4 statements"):
         split_corpus(papers(3, 3, 3), SplitOptions(method="stratified"))
 
 

@@ -395,9 +395,9 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
     after = open_graph(project)
     assert after.inputs == before.inputs
     assert after.concepts == before.concepts
-    with pytest.raises(LemmataError, match=f"no concept 'concept:rule-of-chain'; did you mean {gone}"):
+    with pytest.raises(LemmataError, match=f"'concept:rule-of-chain'.*{gone}"):
         project.decide_merge(kept, "concept:rule-of-chain", "accept")
-    with pytest.raises(LemmataError, match=f"two concepts, not {kept} twice"):
+    with pytest.raises(LemmataError, match=kept):
         project.decide_merge(kept, kept, "accept")
     with pytest.raises(LemmataError, match="'yes'"):
         project.decide_merge(kept, gone, "yes")

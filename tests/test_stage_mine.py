@@ -177,7 +177,7 @@ def test_a_changed_corpus_needs_a_new_split(tmp_path: Path) -> None:
     project.split()
     (notes / "more.md").write_text("# More\n\nA further note that came later.\n", encoding="utf-8")
     project.ingest([notes])
-    with pytest.raises(WorkspaceError, match="changed since the split was made"):
+    with pytest.raises(WorkspaceError, match="split"):
         project.mine("queries")
 
 
@@ -267,9 +267,9 @@ def test_neighbours_of_test_passages_are_refused_where_the_settings_say_so(built
     built.config_file.write_text(f"{text}\n[audit]\nhops = 2\n", encoding="utf-8")
     try:
         project = Project(built.root)
-        with pytest.raises(LeakageError, match=r"'near' holds held-out data \(\d+ neighbour"):
+        with pytest.raises(LeakageError, match=r"'near' .*\d+ neighbour"):
             project.audit(["near"])
-        with pytest.raises(LeakageError, match=r"'nearer' holds held-out data \(\d+ neighbour"):
+        with pytest.raises(LeakageError, match=r"'nearer' .*\d+ neighbour"):
             project.mine("pairs", name="nearer")
     finally:
         built.config_file.write_text(text, encoding="utf-8")

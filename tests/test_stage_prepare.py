@@ -154,7 +154,7 @@ def test_without_a_choice_all_sets_are_taken_with_their_negatives(built: Project
 
 
 def test_a_workspace_without_sets_says_so(tmp_path: Path, base: Path) -> None:
-    with pytest.raises(WorkspaceError, match="nothing to train on: mine something first"):
+    with pytest.raises(WorkspaceError, match="mine"):
         prepared(Project.init(tmp_path / "w"), base, tmp_path)
 
 
@@ -336,7 +336,7 @@ def test_validation_queries_that_are_trained_on_are_refused(built: Project, base
     rows = [f"{text.upper()}\t{known}" for text in dict.fromkeys(texts)][:2]
     others = [f"zebra {number}\t{known}" for number in range(100)]
     validation = {table(tmp_path / "asked.tsv", *rows, *others[:2]): "MRR@10"}
-    with pytest.raises(LeakageError, match=r"2 of 4 queries of '.*asked\.tsv' are trained on as well, for example"):
+    with pytest.raises(LeakageError, match=r"2 of 4 .*asked\.tsv'"):
         prepared(built, base, tmp_path, sets={"questions": 1.0}, validation=validation)
     few = {table(tmp_path / "asked.tsv", *rows, *others): "MRR@10"}  # two of 102 may be chance
     assert prepared(built, base, tmp_path, sets={"questions": 1.0}, validation=few).validations

@@ -462,7 +462,7 @@ def test_a_judge_that_cannot_judge_is_an_error_before_anything_is_trained(copied
         PRETRAIN.format(base=base, rate=1e-3, epochs=1)
         + f'[pretrain.other]\nbase = "{base}"\njudge = "blind"\n[finetune.blind]\n[pretrain.lost]\njudge = "nobody"\n',
     )
-    with pytest.raises(ConfigError, match="the fine-tuning that is its judge names no validation task"):
+    with pytest.raises(ConfigError, match="validation task"):
         project.pretrain("other")
     with pytest.raises(ConfigError, match=r"finetune\.nobody"):
         project.pretrain("lost")
@@ -519,14 +519,14 @@ def test_a_file_with_held_out_passages_is_not_trained_on_whatever_its_manifest_s
     file.write_bytes(before)
     seal(file.parent, read_manifest(project.manifest(file.parent)) or {})
     count = len(held_out_now(project, file))
-    with pytest.raises(LeakageError, match=rf"'pairs' of .* holds {count} passages outside the training part: mine it"):
+    with pytest.raises(LeakageError, match=f"'pairs' .*{count} passages"):
         project.finetune()
 
 
 def test_what_stands_where_a_job_should_go_is_left_alone(copied: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "main.tex").write_text("all of it")
-    with pytest.raises(InputError, match="exists and is no training job, so it is not replaced"):
+    with pytest.raises(InputError, match="no training job"):
         Project(copied).prepare("tuned", tmp_path / "thesis")
     assert names(tmp_path / "thesis") == ["main.tex"]
     with pytest.raises(ConfigError):  # no such task, found after the sets are written

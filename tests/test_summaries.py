@@ -133,7 +133,7 @@ def test_neighbour_graphs_of_both_matrices_find_nearly_the_same(tmp_path: Path) 
 
 def test_summaries_of_unknown_passages_are_refused() -> None:
     one = np.ones((1, 2), np.float32)
-    with pytest.raises(InputError, match="1 summaries with 1 rows of 1 passages"):
+    with pytest.raises(InputError, match="1 summaries"):
         SummaryIndex(ExactIndex(one), one, ExactIndex(one), one, np.array([1]))
 
 
@@ -346,7 +346,7 @@ def test_only_new_texts_are_encoded_and_those_of_deleted_passages_are_dropped(
     report = indexed.index()["summaries"]
     assert (report["summaries"], report["encoded"], report["left_out"]["of no passage"]) == (3, 0, 3)
     ingest(indexed, tmp_path, {"other": "Nothing that was told about."})
-    with pytest.raises(InputError, match=r"no summaries of passages of the corpus in \.\./told\.jsonl \(.*--summaries"):
+    with pytest.raises(InputError, match=r"\.\./told\.jsonl .*--summaries"):
         indexed.index()
     indexed.index(settings={"summaries": "none"})
 
@@ -358,7 +358,7 @@ def test_search_refuses_summaries_of_another_corpus(indexed: Project, tmp_path: 
     indexed.index()
     shutil.rmtree(vectors / "summaries")
     shutil.copytree(tmp_path / "old", vectors / "summaries")
-    with pytest.raises(WorkspaceError, match=r"the corpus changed since the summary index was made.*'lemmata index'"):
+    with pytest.raises(WorkspaceError, match=r"summary index .*'lemmata index'"):
         first(indexed, LIQUID)
     assert indexed.show("pump")["problem"].startswith("the corpus changed since the summary index was made")
     indexed.index()
@@ -373,7 +373,7 @@ def test_damaged_summaries_are_noticed_and_made_again(indexed: Project, file: st
         first(indexed, LIQUID)
     assert any("damaged" in problem for problem in indexed.info()["problems"])
     if file == "manifest.json":  # what was chosen is no longer known
-        with pytest.raises(WorkspaceError, match="name its sources again with 'lemmata index --summaries"):
+        with pytest.raises(WorkspaceError, match="lemmata index --summaries"):
             indexed.index()
         indexed.config_file.write_text('[index]\nsummaries = "../told.jsonl"\n')
     Project(indexed.root).index()
@@ -437,7 +437,7 @@ def test_an_encoder_without_the_summaries_is_refused_with_the_command(indexed: P
     indexed.index(settings={"encoder": "hashing", "summaries": "told.jsonl"})
     with indexed.retriever() as retriever:
         assert retriever.search(LIQUID, 1, retriever="dense")[0].id == "pump"
-        with pytest.raises(WorkspaceError, match="not encoded by lemmata-nano yet: run 'lemmata index --encoder"):
+        with pytest.raises(WorkspaceError, match=r"lemmata-nano .*'lemmata index --encoder"):
             retriever.search(LIQUID, 1, retriever="dense:lemmata-nano")
 
 
@@ -583,7 +583,7 @@ def test_queries_for_all_passages_need_no_split_and_are_refused_as_training_data
     assert not [problem for problem in project.info()["problems"] if "everything" in problem]
     with pytest.raises(LemmataError, match="'test'"):
         project.mine("queries", part="test")
-    with pytest.raises(LemmataError, match="pairs are mined from the training part only"):
+    with pytest.raises(LemmataError, match="training part"):
         project.mine("pairs", part="all")
     assert project.index(settings={"summaries": "everything"})["summaries"]["passages"] > 20
 

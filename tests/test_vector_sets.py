@@ -170,9 +170,9 @@ def test_building_the_same_graph_again_keeps_the_edge_lengths_of_every_set(proje
 
 def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(project: Project) -> None:
     project.remove_encoder(MINI)
-    with pytest.raises(WorkspaceError, match=r"no dense index of lemmata-mini yet: run 'lemmata index --encoder lemm"):
+    with pytest.raises(WorkspaceError, match="lemmata index --encoder lemmata-mini"):
         first_hits(project, f"dense:{MINI}")
-    with pytest.raises(InputError, match=r"there is no encoder 'minilem'.*vectors there are of: hashing, "):
+    with pytest.raises(InputError, match=r"'minilem'.*hashing, "):
         first_hits(project, "dense:minilem")
 
 
@@ -208,7 +208,7 @@ def test_a_changed_corpus_updates_the_default_and_no_other_set_gives_a_wrong_hit
             first_hits(project, name)
     assert project.index()["encoded"] == 1
     assert_vectors_are_those_of(project, "hashing")
-    with pytest.raises(WorkspaceError, match=f"dense index of {MINI} was made: run 'lemmata index --encoder {MINI}'"):
+    with pytest.raises(WorkspaceError, match=f"'lemmata index --encoder {MINI}'"):
         first_hits(project, f"dense:{MINI}")
     assert project.index(settings={"encoder": MINI})["encoded"] == 1
     assert_vectors_are_those_of(project, MINI)
@@ -221,7 +221,7 @@ def test_another_model_in_the_same_folder_is_noticed(project: Project, exported:
     assert first_hits(project, "dense")
     settings = json.loads((folder / "encoder.json").read_text())
     (folder / "encoder.json").write_text(json.dumps({**settings, "name": "trained again"}))
-    with pytest.raises(WorkspaceError, match=r"were made by mine, it is trained again now: run 'lemmata index --enc"):
+    with pytest.raises(WorkspaceError, match=r"mine, .*'lemmata index --enc"):
         first_hits(project, "dense")
     assert project.index(settings={"encoder": str(folder)})["encoded"] == len(NOTES)
     assert first_hits(project, "dense")
@@ -237,7 +237,7 @@ def test_a_removed_set_is_gone_and_the_others_stay(project: Project, exported: P
     assert report["bytes"] > len(NOTES) * 384 * 4
     assert names(project) == ["hashing", MINI]
     assert first_hits(project, "dense") == before
-    with pytest.raises(LemmataError, match=r"there are no vectors of 'hashin'.*hashing"):
+    with pytest.raises(LemmataError, match=r"'hashin'.*hashing"):
         project.remove_encoder("hashin")
 
 
