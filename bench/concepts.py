@@ -18,7 +18,8 @@ from collections import Counter
 from pathlib import Path
 
 from lemmata import Project
-from lemmata.graph.store import concept_passages, open_graph, rank_concepts
+from lemmata.graph.concepts.rank import rank_concepts
+from lemmata.graph.store import concept_passages, open_graph
 
 GROUP = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 EMPHASIS = re.compile(

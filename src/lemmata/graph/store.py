@@ -389,11 +389,6 @@ def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[st
     return {concept: sorted(set(passages)) for concept, passages in mentioning.items()}, defining
 
 
-def rank_concepts(stored: StoredGraph, passages: Mapping[str, Sequence[str]]) -> list[Concept]:
-    """The concepts, the most telling first."""
-    return sorted(stored.concepts.values(), key=lambda concept: (-len(passages.get(concept.id, ())), concept.id))
-
-
 def write_embedding(workspace: Workspace, vectors: Floats, manifest: Mapping[str, Any]) -> None:
     """Replace the embedding of the compressed graph: one vector per node."""
     with writing(workspace.embedding_folder) as folder:

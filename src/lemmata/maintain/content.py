@@ -15,6 +15,7 @@ from lemmata.core.types import Document, Passage, whole_id
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import describe_concept
+from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.plant.history import read_history
 from lemmata.search.summaries.store import open_summaries
@@ -57,20 +58,19 @@ def listing(workspace: Workspace, what: str, *, document: str = "", kind: str = 
 
 
 def _concepts(workspace: Workspace, kind: str) -> Iterator[dict[str, Any]]:
-    """The concepts of the graph, the most mentioned first."""
+    """The concepts of the graph, the most telling first."""
     stored = open_graph(workspace)
     if kind:
         _check_kind(kind, {concept.kind for concept in stored.concepts.values()})
     mentions, _ = concept_passages(stored)
-    counts = {identity: len(mentions.get(identity, ())) for identity in stored.concepts}
-    for concept in sorted(stored.concepts.values(), key=lambda concept: (-counts[concept.id], concept.id)):
+    for concept in rank_concepts(stored, mentions):
         if kind in ("", concept.kind):
             yield {
                 "id": concept.id,
                 "kind": concept.kind,
                 "name": concept.name,
                 "aliases": list(concept.aliases),
-                "passages": counts[concept.id],
+                "passages": len(mentions.get(concept.id, ())),
             }
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Concept, Document, Encoder, MeasuredGraph
 from lemmata.core.workspace import Workspace, vector_sets
+from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import GraphRecordStore, StoredGraph, concept_passages, open_graph
 from lemmata.llm.chat import Chat
@@ -59,7 +60,7 @@ class OpenedGraph(NamedTuple):
     records: GraphRecordStore
     passages: Mapping[str, list[str]]  # of each concept
     definitions: Mapping[str, str]  # of each concept the first passage that defines it
-    concepts: tuple[Concept, ...]  # the most mentioned first
+    concepts: tuple[Concept, ...]  # the most telling first
     names: tuple[str, ...]  # all names of each of `concepts`, casefolded, a blank in front of every word
     concept_of: Mapping[str, str]  # ids of concepts by name, for bridges
 
@@ -134,7 +135,7 @@ class Opened:
         except WorkspaceError as error:
             self.problems.append(str(error))
         passages, definitions = concept_passages(stored)
-        ranked = sorted(stored.concepts.values(), key=lambda concept: (-len(passages.get(concept.id, ())), concept.id))
+        ranked = rank_concepts(stored, passages)
         names = ("\n".join(f" {name}" for name in (concept.name, *concept.aliases)).casefold() for concept in ranked)
         node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
         records = self._closing.enter_context(GraphRecordStore(self.workspace))

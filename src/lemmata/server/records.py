@@ -195,7 +195,7 @@ class FoundConcept(Named):
 
 
 class ConceptsAnswer(Answer):
-    concepts: list[FoundConcept]  # The most mentioned first.
+    concepts: list[FoundConcept]  # The most telling first.
 
 
 class Relation(TypedDict):

@@ -212,7 +212,7 @@ class Service:
         prefix: Annotated[str, Described("The start of a name or of a word in it.", most=200)] = "",
         k: Annotated[int, Described("Number of concepts.", 1, MOST_HITS)] = 20,
     ) -> dict[str, Any]:
-        """Concepts whose names begin like this, the most mentioned first."""
+        """Concepts whose names begin like this, the most telling first."""
         with self.opened() as opened:
             return {"concepts": views.concepts(opened, prefix, k), "generation": opened.generation}
 

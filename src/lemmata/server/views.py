@@ -222,7 +222,7 @@ def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], li
 
 
 def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
-    """The most mentioned concepts of which a name, or a word in it, begins like this, whatever the case."""
+    """The most telling concepts of which a name, or a word in it, begins like this, whatever the case."""
     graph = opened.needed_graph()
     wanted = f" {' '.join(prefix.split())}".casefold()
     fitting = (concept for concept, names in zip(graph.concepts, graph.names, strict=True) if wanted in names)
