@@ -46,9 +46,9 @@ _ARTICLE_BEFORE = re.compile(
     r"\b(?:an?|the|its|their|his|our|every|no|of|ein|eine|einen|der|die|das)(?: \([^()]*\))?\s*$", re.IGNORECASE
 )
 _CALLED_BEFORE = re.compile(
-    r"(?:\b(?:is|are|be|been|being|was|were|[Ww]e|one|will|shall|may|can|then|also|often|sometimes|usually|commonly|"
-    r"generally|simply|just|collectively)\s+(?:called|termed|named|known as|referred to as|call|say|says)|"
-    r"\bsaid to be|\b(?:defined?|refer\w* to [^.;:]{1,60}) as|\bmeans?|\b(?:heißt|heißen|nennt man|nennen wir))"
+    r"(?:\b(?:is|are|be|been|being|was|were|[Ww]e|one|will|shall|may|can)\s+(?:(?:then|also|often|sometimes|usually|"
+    r"commonly|generally|simply|just|collectively|now)\s+){0,2}(?:called|termed|named|known as|referred to as|call|"
+    r"says?)|\bsaid to be|\b(?:defined?|refer\w* to [^.;:]{1,60}) as|\bmeans?|\b(?:heißt|heißen|nennt man|nennen wir))"
     r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also|its))*\s*$"
 )
 # `the group called the Monster`: names it, and says what it is at most in a definition or with words after it.
@@ -59,7 +59,7 @@ _DEFINING_WORDS = re.compile(
     r"obtain\w*|is (?:an?|the))\b"
 )
 _PREDICATE_AFTER = re.compile(  # the first verb after a subject says what it is
-    r"(?:(?!\b(?:that|which|who|where|when|if|is|are)\b)[^.;:]){0,110}?\b(?:(?:is|are)\s+(?:\w+ly\s+|just\s+)?"
+    r"(?:(?!\b(?:that|which|who|where|when|if|is|are)\b)[^.;:]){0,110}?\b(?:(?:is|are)\s+(?:(?!only)\w+ly\s+|just\s+)?"
     r"(?:an?|the|any|one|defined|given|when|what|\w+ing|ein\w*|der|die|das)|consists?|means|refers?|denotes?|states|"
     r"says|asserts|measures|describes|represents)\b"
 )
@@ -364,7 +364,7 @@ def _prose_rule(name: str, before: str, after: str) -> str:
         return "emphasis" if predicate and not ("$" in predicate[0] and _CONDITION.search(after)) else ""
     if re.search(r"\b(?:is|are|be) an?$", before) and _CONDITION.search(after):
         return "emphasis"
-    if re.search(r"\b[Dd]efine \w+$", before) or _CONDITION.match(after.lstrip("$ ")):
+    if re.search(r"\b[Dd]efine \w+$", before):
         return "emphasis"
     return "stress" if " " in name or _DEFINING_WORDS.search(before) or _CONDITION.search(after[:60]) else ""
 

@@ -164,7 +164,7 @@ def clean_term(phrase: str, marked: bool = False) -> str:
         " ,.;:!?-–“”\"'`*~/"
     )
     text = _TRAILING.sub("", _LEADING.sub("", text)).strip(' ,.;:-–“”"')
-    if not text or "$" in text or re.search(r"[\\{}=<>|^_@#&+*/;:,.()\[\]]", text) or _NOT_IN_NAMES.search(text):
+    if not text or "$" in text or re.search(r"[^\w\s'’\-–‐]|_", text) or _NOT_IN_NAMES.search(text):
         return ""
     words = text.split()
     small = [word.casefold() for word in words]
