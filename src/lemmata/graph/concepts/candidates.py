@@ -245,7 +245,7 @@ def _marked_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -
     sentences: dict[str, tuple[str, int]] = {}  # key of an emphasised term: its sentence, and its weight
     candidates: list[Candidate] = []
     last_end = 0  # of the last candidate or its alias
-    emphases = _emphases(passage, masked)
+    emphases = _emphases(passage, masked, spans)
     for term, start, end in emphases:
         number = _sentence_at(spans, start)
         before, after = _around(masked, spans[number], start, end)
@@ -298,7 +298,8 @@ def _index_sentence(
             return sentence, weight
     for match in itertools.islice(re.finditer(rf"(?<![^\W_]){re.escape(name)}s?(?![^\W_])", masked), 4):
         number = _sentence_at(spans, match.start())
-        if _prose_rule(name, *_around(masked, spans[number], *match.span())) == "emphasis":
+        before, after = _around(masked, spans[number], *match.span())
+        if not _following_noun(name, after) and _prose_rule(name, before, after) == "emphasis":
             weight = _MARKED + _IN_DEFINITION * (passage.kind == "definition")
             return _readable(passage, masked, spans, number), weight
     return "", 0
@@ -315,7 +316,7 @@ def _around(masked: str, span: tuple[int, int], start: int, end: int) -> tuple[s
     return before, masked[end : min(span[1], end + 160)]
 
 
-def _emphases(passage: Passage, masked: str) -> list[tuple[str, int, int]]:
+def _emphases(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> list[tuple[str, int, int]]:
     """The emphasised terms of a passage, with their spans in its masked text."""
     emphases: list[tuple[str, int, int]] = []
     terms = passage.metadata.get("terms")
@@ -325,12 +326,12 @@ def _emphases(passage: Passage, masked: str) -> list[tuple[str, int, int]]:
     for written in terms or ():
         term = mask(str(written)).strip()
         whole_words = re.compile(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])")
-        places = [match.start() for match in itertools.islice(whole_words.finditer(masked, end), 4)] if term else []
+        places = [match.span() for match in itertools.islice(whole_words.finditer(masked, end), 4)] if term else []
         if places:
-            # the same words may stand earlier without emphasis; defining words before them are the better sign
-            defining = (place for place in places if _CALLED_BEFORE.search(masked[max(0, place - 40) : place]))
-            start = next(defining, places[0])
-            end = start + len(term)
+            # the same words may stand earlier without emphasis; defining words around them are the better sign
+            around = ((*place, *_around(masked, spans[_sentence_at(spans, place[0])], *place)) for place in places)
+            defining = (place[:2] for place in around if _prose_rule(term, *place[2:]) == "emphasis")
+            start, end = next(defining, places[0])
             emphases.append((term, start, end))
     return emphases
 
@@ -362,7 +363,7 @@ def _prose_rule(name: str, before: str, after: str) -> str:
     if _SUBJECT_BEFORE.search(before):
         predicate = _PREDICATE_AFTER.match(after)
         return "emphasis" if predicate and not ("$" in predicate[0] and _CONDITION.search(after)) else ""
-    if re.search(r"\b(?:is|are|be) an?$", before) and _CONDITION.search(after):
+    if re.search(r"\b(?:is|are) an?$", before) and _CONDITION.search(after):
         return "emphasis"
     if re.search(r"\b[Dd]efine \w+$", before):
         return "emphasis"

@@ -61,7 +61,9 @@ _GREEK = {
 _LETTER_NAMES = {letter: name for name, letter in _GREEK.items() if not name.startswith("var")} | {"∞": "infinity"}
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*['’]?|\d+")
 TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*['’]?|\d+|[-–‐](?=\w)|[^\s\w]|_")
-_SENTENCE_END = re.compile(r"(?<![.!?])[.!?][”\"')\]]*(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ$•\d])|\n\n+")
+_SENTENCE_END = re.compile(
+    r"(?<![.!?])[.!?](?:[”\"']*(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ$•\d])|[”\"')\]]+(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ•\d]))|\n\n+"
+)
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[])(?:[A-Z]|e\.g|i\.e|cf|resp|etc|viz|vs|al|Thm|Prop|Lem|Cor|Def|Eq|Fig|Sec|p|pp|z|B|d|h)\.$"
 )
@@ -140,7 +142,7 @@ _LEADING = re.compile(
 )
 _TRAILING = re.compile(
     r"(?:\s+(?:of|in|on|over|to|with|by|for|from|at|the|a|an|and|or|along|under|modulo|without|between|up|"
-    r"relative to|with respect to|associated to|attached to|respect|relative|associated)|\s*\$\S*+)+\s*$"
+    r"relative to|with respect to|associated to|attached to|respect|relative|associated|parametrized)|\s*\$\S*+)+\s*$"
 )
 _NOT_IN_NAMES = re.compile(
     r"(?<!\w)(?:is|are|was|be|has|have|if|then|when|where|which|that|such|not|we|it|they|there|does|do|can|"
