@@ -70,6 +70,8 @@ _ABBREVIATION = re.compile(
 
 
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")  # before an item or a displayed formula
+_LONGEST_BRACKET = 800  # characters of a sentence with sentences in brackets
+
 
 # ---------------------------------------------------------------- text
 
@@ -98,6 +100,9 @@ def sentence_spans(masked: str) -> list[tuple[int, int]]:
     for end in _SENTENCE_END.finditer(masked):
         if end[0][0] == "." and _ABBREVIATION.search(masked, max(start, end.start() - 8), end.start() + 1):
             continue
+        is_short = end.end() - start < _LONGEST_BRACKET
+        if is_short and masked.count("(", start, end.end()) > masked.count(")", start, end.end()):
+            continue  # a footnote
         spans.append((start, end.end()))
         start = end.end()
     spans.append((start, len(masked)))
