@@ -8,17 +8,20 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import overload
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.core.types import Concept, Document, Edge, Link, Passage
+from lemmata.core.types import Concept, Document, Edge, Graph, Link, Passage
 from lemmata.graph.concepts.build import ConceptGraph, build_concepts
 from lemmata.graph.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
 from lemmata.graph.concepts.mentions import find_mentions, name_trie
 from lemmata.graph.concepts.prose import is_term
+from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.concepts.relations import name_relations, sentence_relations
 from lemmata.graph.concepts.terms import clean_term, key_of, mask, normal, sentence_spans
+from lemmata.graph.store import StoredGraph
 
 NOETHERIAN = Passage(
     "rings#def",
@@ -563,3 +566,121 @@ def test_a_corpus_with_statements_takes_no_phrases_of_prose() -> None:
     assert "gradient descent" in names(build_concepts(prose, []))
     assert "gradient descent" not in names(build_concepts([*prose, ZORN], []))
     assert names(build_concepts([replace(passage, kind="log") for passage in prose], [])) == set()
+
+
+# ---------------------------------------------------------------- order
+
+
+def test_concepts_of_the_corpus_come_before_words_that_stand_everywhere() -> None:
+    nodes = [f"d@{number}" for number in range(200)]
+    concepts = {
+        concept.id: concept
+        for concept in (
+            Concept("concept:map", "map", "object", "A map is a function."),
+            Concept("concept:point", "point", "object", ""),
+            Concept("concept:precategory", "precategory", "object", "A precategory is a class."),
+            Concept("concept:unused", "unused", "object", ""),
+        )
+    }
+    none = np.zeros(0, np.int64)
+    kinds = ["passage"] * 200 + ["concept"] * 4
+    graph = Graph([*nodes, *concepts], kinds, [], np.zeros(205, np.int64), none, none.astype("i2"), none.astype("f4"))
+    stored = StoredGraph(graph, np.array([*range(200), *[-1] * 4]), concepts, {}, "")
+    passages = {"concept:map": nodes, "concept:point": nodes, "concept:precategory": nodes[40:50]}
+    ranked = [concept.name for concept in rank_concepts(stored, passages)]
+    assert ranked == ["precategory", "map", "point", "unused"]
+
+
+# ---------------------------------------------------------------- definitions
+
+
+def described(text: str, terms: Sequence[str] = (), index: Sequence[str] = (), kind: str = "chunk") -> dict[str, str]:
+    metadata = {"terms": list(terms), "index": [[name] for name in index]}
+    passages = [Passage("d#1", "d", kind, text, metadata=metadata)]
+    return {concept.name: concept.description for concept in build_concepts(passages, []).concepts}
+
+
+def test_a_group_is_not_defined_by_a_sentence_that_uses_the_word() -> None:
+    use = "Let V and W be group representations. A map between them is a morphism if it commutes."
+    definition = "A group is a pair of a set and an operation."
+    passages = [
+        Passage("d#1", "d", "definition", use, metadata={"terms": ["group", "morphism"]}),
+        Passage("d#def:group", "d", "definition", definition, metadata={"terms": ["group"]}),
+    ]
+    by_name = {concept.name: concept.description for concept in build_concepts(passages, []).concepts}
+    assert by_name["group"] == definition
+    assert by_name["morphism"] == "A map between them is a morphism if it commutes."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "term"),
+    [
+        ("A flag is a chain of subspaces.", "flag"),
+        ("Flags The flag of a space is the chain of its subspaces.", "flag"),
+        ("In geometry, a flag consists of subspaces.", "flag"),
+        ("Such chains of subspaces we know. These chains are called flags.", "flags"),
+        ("We call a chain of subspaces a flag.", "flag"),
+        ("A chain is said to be full if nothing can be added.", "full"),
+        ("A chain is a flag, or a tower, if it has no gaps.", "flag"),
+        ("We use a thing called a flag, which is a chain of subspaces.", "flag"),
+    ],
+)
+def test_a_sentence_about_a_marked_term_defines_it(sentence: str, term: str) -> None:
+    (description,) = (
+        text for name, text in described(sentence, [term], [term]).items() if key_of(name) == key_of(term)
+    )
+    assert description == sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "term"),
+    [
+        ("Let V be a flag of the space.", "flag"),
+        ("A flag $F$ is called complete if it is long.", "flag"),
+        ("We use a new method called flags to prove the theorem.", "flags"),
+        ("This should be called a flag by the reader.", "flag"),
+        ("Is every chain called a flag?", "flag"),
+        ("The unemployment rate is said to be continuous.", "continuous"),
+        ("It generalizes the theory of flags when they are long.", "flags"),
+        ("The chain here is called a flag variety of the group.", "flag"),
+    ],
+)
+def test_a_sentence_that_only_uses_a_marked_term_does_not_define_it(sentence: str, term: str) -> None:
+    names = described(sentence, index=[term])
+    assert all(not text for name, text in names.items() if key_of(name) == key_of(term))
+    assert key_of(term) in map(key_of, names)
+
+
+def test_an_announced_list_belongs_to_the_definition() -> None:
+    text = "A flag consists of the following data. (1) A space. (2) A chain."
+    assert described(text, ["flag"], kind="definition")["flag"] == text
+
+
+def test_an_index_entry_is_defined_with_the_emphasised_term_in_it() -> None:
+    text = "A subgroup is proper if it is not the whole group."
+    assert described(text, ["proper"], ["proper subgroup"], "definition")["proper subgroup"] == text
+
+
+def test_marked_terms_may_be_generic_words() -> None:
+    assert {"type", "trivial group", "least squares"} <= described(
+        "A type has elements.", index=["type", "trivial group", "least squares"]
+    ).keys()
+
+
+def test_the_heading_above_a_sentence_decides_between_definitions() -> None:
+    passages = [
+        Passage("a@1", "a", "chunk", "Here $x$ is called a flag.", metadata={"index": [["flag"]]}),
+        Passage("b@1", "b", "chunk", "The chain of all subspaces is called a flag.", section="Geometry / Flags"),
+    ]
+    (flag,) = (concept for concept in build_concepts(passages, []).concepts if concept.name == "flag")
+    assert flag.description == "The chain of all subspaces is called a flag."
+
+
+def test_german_definitions_are_about_their_term() -> None:
+    texts = described(
+        "Unter einer Fahne versteht man eine Kette. Man nennt $f$ eine Einbettung, falls $f$ injektiv ist.",
+        ["Fahne", "Einbettung"],
+        kind="definition",
+    )
+    assert texts["Fahne"] == "Unter einer Fahne versteht man eine Kette."
+    assert texts["Einbettung"] == "Man nennt $f$ eine Einbettung, falls $f$ injektiv ist."

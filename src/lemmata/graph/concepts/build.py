@@ -208,8 +208,9 @@ class _Collector:
         entry = self.entries.setdefault(key, _Entry(german=german))
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
             entry.rule = candidate.rule
-        if candidate.weight > entry.weight and (candidate.sentence or not entry.sentence):
+        if candidate.sentence and candidate.weight > entry.weight:
             entry.passage, entry.sentence, entry.weight = passage, candidate.sentence, candidate.weight
+        entry.passage = entry.passage or passage
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight

@@ -48,7 +48,8 @@ _ARTICLE_BEFORE = re.compile(
 _CALLED_BEFORE = re.compile(
     r"(?:\b(?:is|are|be|been|being|was|were|[Ww]e|one|will|shall|may|can)\s+(?:(?:then|also|often|sometimes|usually|"
     r"commonly|generally|simply|just|collectively|now)\s+){0,2}(?:called|termed|named|known as|referred to as|call|"
-    r"says?)|\bsaid to be|\b(?:defined?|refer\w* to [^.;:]{1,60}) as|\bmeans?|\b(?:heißt|heißen|nennt man|nennen wir))"
+    r"says?)|\bsaid to be|\b(?:defined?|refer\w* to [^.;:]{1,60}) as|\bmeans?|"
+    r"\b(?:heißt|heißen|[Mm]an nennt|nennt man|nennen wir)(?:\s*\$+)?)"
     r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also|its))*\s*$"
 )
 # `the group called the Monster`: names it, and says what it is at most in a definition or with words after it.
@@ -268,7 +269,8 @@ def _marked_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -
         is_object = article or not re.search(r"[\w$,]$", before)
         if not rule or (not is_object and _starts_with_verb(name) and not re.search(r"\bcalled(?: the)?$", before)):
             continue
-        sure = framed == "emphasis" or (is_definition and len(emphases) == 1)
+        named = len(emphases) == 1 or re.search(r"\b(?:is|are) (?:an?|the|ein\w*|der|die|das)$", before)
+        sure = framed == "emphasis" or (is_definition and named)
         sentence = _readable(passage, masked, spans, number) if rule == "emphasis" and sure else ""
         weight = _MARKED + _IN_DEFINITION * is_definition + (framed == "emphasis")
         kind = _kind(name, "object" if is_object else "definition")
