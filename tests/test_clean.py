@@ -40,7 +40,7 @@ def test_every_formula_is_put_between_single_dollars(formula: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        r"\frac{a}{b} % 2", r"\text{if $x$ is odd}", r"\mathbb{R}^{n}\,\hbox{and}~x", r"a\&b", r"\{x\}", r"x\$y",
+        r"\frac{a}{b} % 2", r"\mathbb{R}^{n}\,\hbox{and}~x", r"a\&b", r"\{x\}", r"x\$y",
         r"\begin{cases}a&b\\c&d\end{cases}", r"\begin{pmatrix}1\\2\end{pmatrix}", "a--b``c''", r"\emph{x}\'e",
     ],
 )  # fmt: skip
@@ -202,6 +202,17 @@ def test_settings_of_fonts_headings_and_glossaries_are_no_text(command: str) -> 
 
 def test_the_text_of_a_cell_over_several_columns_or_rows_stays() -> None:
     assert clean(r"\multicolumn{2}{c}{robust} \multirow{2}{*}{median}").text == "robust median"
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        (r"a \text{ if $x$ is odd}", r"a \text{ if }{x}\text{ is odd}"),
+        (r"\mbox{$x>0$} \text{ and \$5}", r"{x>0} \text{ and \$5}"),
+    ],
+)
+def test_formulas_in_the_words_of_a_formula_need_no_dollars(formula: str, expected: str) -> None:
+    assert clean(rf"\[{formula}\]").text == f"${expected}$"
 
 
 def test_labels_of_formulas_are_dropped() -> None:

@@ -341,6 +341,11 @@ def test_a_label_after_many_claims_refers_to_the_passage_around_them() -> None:
     assert reading.passages[-1].text == "See theorem last."
 
 
+def test_an_environment_may_be_called_like_a_macro() -> None:
+    (passage,) = body(r"The mean of \var{price} is $\var{m}$.", r"\newenvironment{var}[1]{\texttt{#1}}{}").passages
+    assert passage.text == r"The mean of price is $\texttt{m}$."
+
+
 def test_included_files_keep_their_lines_and_are_listed() -> None:
     reading = read(
         "\\begin{document}\n\\input{a}\n\\input{gone}\n\\end{document}",

@@ -350,6 +350,7 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Kind], dict[str, 
     environments, environment_spans = read_environments(flat.text)
     kinds = read_kinds(flat.text, environments)
     macros.spans += environment_spans
+    macros.entries[:0] = [(0, name, Macro(*opening), False) for name, opening in _commands(flat, environments)]
     macros.settle(flat.body)
     edits = [(b, e, "") for b, e in set(macros.spans) if b >= flat.body]
     edits += _expanded_calls(flat, structural(macros.everything(), kinds.keys() | NUMBERED), macros, edits)
@@ -402,6 +403,14 @@ def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[
 
 _COMPUTED_LABEL = re.compile(r"\\label\s*\{([^{}]*\\[a-zA-Z@][^{}]*)\}")
 _MOST_GROWTH = 20_000_000  # characters that macros with structure may add to a paper
+
+
+def _commands(flat: Flat, environments: Mapping[str, Opening]) -> Iterator[tuple[str, Opening]]:
+    r"""The environments that only put their argument in a font and are called like macros: `\name{…}`."""
+    for name, opening in environments.items():
+        is_plain = opening.arguments and not re.search(r"\\(?:begin|label|refstepcounter)\b", opening.text)
+        if is_plain and flat.text.find(f"\\{name}{{", flat.body) >= 0:
+            yield name, opening
 
 
 def _expanded_calls(

@@ -215,6 +215,8 @@ _TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|(?:nonumber|notag|protect
 _INNER = re.compile(r"(\\\\)|\\(eqref|ref|[cC]ref|autoref|cite[tp]?)\s*(?:\[[^\]]{0,200}\])?\s*\{([^{}]*)\}")
 _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
 _DOLLARS = re.compile(r"\\*\$")
+_SEPARATING_DOLLAR = re.compile(r"(?<!\\)\$")
+_WORDS_IN_FORMULA = re.compile(r"\\(?:text(?:rm|it|bf|sf|normal|up)?|[mh]box)\s*(?=\{)")
 _DEPTH = 20  # of arguments that are cleaned separately
 _BREAK = re.compile(r"\n[ \t]*\n")
 _PUNCTUATION = re.compile(r" ?[.,;:!?](?=\s|$)")
@@ -222,6 +224,22 @@ _DEEPEST_LIST = 50
 _DEEPEST_INDENT = 8
 _OVERLAY = re.compile(r"<[\d+\-,.|@:a-z ]{1,40}>")  # of beamer: \item<2->
 _LONGEST_INLINE_DRAWING = 2_000  # characters
+
+
+def _formulas_apart(content: str) -> str:
+    r"""A formula without dollars in its words: `\text{if $x$ is odd}` as `\text{if }x\text{ is odd}`."""
+    pieces = []
+    at = 0
+    for words in _WORDS_IN_FORMULA.finditer(content):
+        end = match_brace(content, words.end()) if words.start() >= at else -1
+        parts = _SEPARATING_DOLLAR.split(content[words.end() + 1 : end - 1]) if end > 0 else []
+        if len(parts) < 3 or len(parts) % 2 == 0 or any(part.count("{") != part.count("}") for part in parts):
+            continue  # no dollars, or words inside of words
+        pieces.append(content[at : words.start()])
+        for number, part in enumerate(parts):
+            pieces.append(f"{{{part}}}" if number % 2 else f"{words[0]}{{{part}}}" if part else "")
+        at = end
+    return "".join((*pieces, content[at:]))
 
 
 def _balanced(content: str) -> str:
@@ -304,6 +322,8 @@ class _Cleaner:
                 content = _INNER.sub(self.inner_reference, content)
             if any(command in content for command in ("\\label", "\\no", "\\protect", "\\relax")):
                 content = _TRIMMED.sub(r"\1", content)
+            if "$" in content:
+                content = _formulas_apart(content)
         first = last = ""  # references at the ends of the formula
         if _INNER_OPEN in content:
             if marks := _LEADING_MARKS.match(content):
