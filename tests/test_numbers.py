@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import lemmata, make_workspace, write
 
+from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.split import open_split
 from lemmata.ingest.papers import open_paper, read_paper
 from lemmata.latex.counters import Counters
 from lemmata.latex.mains import Main
 from lemmata.latex.numbers import read_aux
+from lemmata.project import Project
 
 # ---------------------------------------------------------------- what LaTeX prints
 
@@ -193,6 +198,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("theorem 1.1", "partitions#thm:euler"),
         ("equation (1)", "partitions#thm:euler"),
         ("§1.1", "partitions@1"),
+        ("Lemma 1.1 of tableaux", "tableaux#theorem-1"),  # remembered with the wrong kind
         ("thm:euler", "partitions#thm:euler"),
         ("tableaux#theorem-1", "tableaux#theorem-1"),
     ],
@@ -209,3 +215,63 @@ def test_numbers_are_shown(notes: Path) -> None:
     assert (shown["number"], shown["metadata"]["equations"]) == ("1.1", {"eq:product": "1"})
     hits = json.loads(lemmata("search", "distinct parts", "-w", notes, "--json"))
     assert "1.1" in [hit["number"] for hit in hits]
+
+
+# ---------------------------------------------------------------- a book is a tree
+
+
+def _chapter(name: str) -> str:
+    statements = "\n".join(
+        rf"\begin{{theorem}}\label{{{name}{number}}}The {name} of {word} {name} things is bounded{proof}\end{{theorem}}"
+        for number, (word, proof) in enumerate(
+            [
+                ("small", "."),
+                ("wide", rf", as in \ref{{{name}0}}."),
+                ("open", rf", see \ref{{{name}1}}."),
+                ("closed", "."),
+            ]
+        )
+    )
+    return rf"\chapter{{The {name}}}Words on the {name} of things.\section{{First {name}}}{statements}"
+
+
+_CHAPTERS = ("height", "width", "depth", "girth", "weight", "degree", "rank", "order", "radius", "length")
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = (
+        r"\documentclass{book}\title{Of things}\newtheorem{theorem}{Theorem}[chapter]\begin{document}\part{One}"
+        + "".join(map(_chapter, _CHAPTERS))
+        + r"\end{document}"
+    )
+    folder = tmp_path_factory.mktemp("book")
+    return make_workspace(folder, {"things.tex": source}, index="lexical", graph=True).root
+
+
+def test_a_book_shows_its_contents(book: Path) -> None:
+    shown = lemmata("show", "things", "-w", book)
+    assert "1  The height  4 statements" in shown
+    contents = json.loads(lemmata("show", "things", "-w", book, "--json"))["contents"]
+    assert [contents[0][key] for key in ("level", "number", "title", "statements")] == [0, "I", "One", 40]
+    assert contents[2]["number"] == "1.1"
+
+
+def test_a_chapter_is_a_filter(book: Path) -> None:
+    for chapter in ("3", "the DEPTH"):
+        hits = json.loads(lemmata("search", "bounded things", "--chapter", chapter, "-w", book, "--json"))
+        assert {hit["section"].split(" / ")[1] for hit in hits} == {"The depth"}
+    assert "'The height'" in lemmata("search", "things", "--chapter", "The heigth", "-w", book, code=1)
+
+
+def test_chapters_count_as_documents_where_a_book_is_split(book: Path) -> None:
+    lemmata("split", "-w", book)
+    project = Project(book)
+    with contextlib.closing(Corpus(project)) as corpus:
+        parts = open_split(project, corpus.digest)
+        chapters = [title for _, title in corpus.chapter_names()]
+    of_chapter = {title: {int(part) for part in parts.part[np.array(chapters) == title]} for title in set(chapters)}
+    assert all(len(each) == 1 for each in of_chapter.values())
+    assert {part for each in of_chapter.values() for part in each} == {0, 1, 2}
+    assert parts.unseen[parts.rows("test")].all()
+    assert "MRR" in lemmata("evaluate", "--task", "references", "--retriever", "lexical", "-w", book)

@@ -47,6 +47,9 @@ _COLUMNS = {
 }
 
 
+_MOST_PASSAGES = 50  # of a document with contents that are listed one by one
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
@@ -99,12 +102,20 @@ def _print_document(document: dict[str, Any]) -> None:
             line(part)
     place = (document["date"], ", ".join(document["categories"]), document["file"])
     line("  ".join(filter(None, place)), style="dim")
-    for passage in document.get("passages", ()):
+    for heading in document.get("contents", ()):
+        if heading["title"] or heading["number"]:
+            name = "  ".join(filter(None, (heading["number"], heading["title"])))
+            count = counted(heading["statements"], "statement") if heading["statements"] else ""
+            line("  " * (1 + heading["level"]), name, (f"  {count}" if count else "", "dim"))
+    is_long = len(document.get("passages", ())) > _MOST_PASSAGES and document["contents"]
+    if is_long:
+        line(f"{counted(len(document['passages']), 'passage')}: lemmata list passages --document {document['id']}")
+    for passage in () if is_long else document.get("passages", ()):
         title = f"  {passage['title']}" if passage["title"] else ""
         line("  ", (passage["kind"], "green"), f" {passage['id']}{title}")
     if document.get("bibliography"):
         line(f"\n{len(document['bibliography']):,} entries of its bibliography:")
-    for entry in document.get("bibliography", ()):
+    for entry in () if is_long else document.get("bibliography", ()):
         text = entry["title"] or _cell(entry["text"])[:120]
         where = f"  → {entry['target']}" if entry["target"] else ""
         line("  ", (entry["key"], "green"), f" {text}", (where, "cyan"))

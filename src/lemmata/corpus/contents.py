@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from lemmata.core.types import CONTENTS, Document
 
+CHAPTER = 1  # level
+LEAST_CHAPTERS = 3  # of a book: one for each part of a split
+
 
 class Heading(NamedTuple):
     """A heading as the reader stored it."""
@@ -22,7 +25,12 @@ def headings(document: Document) -> list[Heading]:
     return [Heading(*heading) for heading in stored] if isinstance(stored, list) else []
 
 
-def chapters(contents: Sequence[Heading]) -> list[int]:
+def is_book(contents: Sequence[Heading]) -> bool:
+    """Whether a document is one of chapters, each of which may count as a document."""
+    return sum(heading.level == CHAPTER for heading in contents) >= LEAST_CHAPTERS
+
+
+def chapter_places(contents: Sequence[Heading]) -> list[int]:
     """For each heading the place of the chapter that it stands in, or its own; -1 for none.
 
     Chapters are the headings of the highest level below parts: the sections of a paper.

@@ -19,6 +19,7 @@ from lemmata.core.database import Connection
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import (
     BOOKKEEPING,
+    HEADING,
     INSERTED,
     PART,
     Document,
@@ -33,6 +34,7 @@ from lemmata.core.types import (
     without_references,
 )
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
+from lemmata.corpus.contents import chapter_places, headings
 from lemmata.corpus.schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
 
 _ATTEMPTS = 40  # to open a corpus that is being replaced
@@ -178,6 +180,7 @@ class Corpus(Sequence[Passage]):
         *,
         kinds: Sequence[str] = (),
         documents: Sequence[str] = (),
+        chapters: Sequence[str] = (),
         categories: Sequence[str] = (),
         since: str = "",
         until: str = "",
@@ -187,6 +190,7 @@ class Corpus(Sequence[Passage]):
     ) -> Mask:
         """Mask of the rows that pass all filters; an empty filter passes every row.
 
+        A chapter has a number and a title; those of a paper are its sections.
         A category includes its subcategories (`math` includes `math.CO`). A passage without a date has its document's.
         A location includes everything below it; a passage is at the locations that it reports about. `where` holds
         columns and values of the metadata of a passage or its document. Several values of one column are
@@ -220,6 +224,10 @@ class Corpus(Sequence[Passage]):
         mask = np.zeros(self._length, dtype=bool)
         for (row,) in self._connection.execute(query, values):
             mask[row] = True
+        if chapters:
+            names = {name.casefold() for name in chapters}
+            of_rows = (not names.isdisjoint(map(str.casefold, both)) for both in self.chapter_names())
+            mask &= np.fromiter(of_rows, bool, self._length)
         for column in dict.fromkeys(column for column, _ in where):
             wanted = {value.casefold() for other, value in where if other == column}
             mask &= np.fromiter((not wanted.isdisjoint(values) for values in self._column(column)), bool, self._length)
@@ -299,6 +307,23 @@ class Corpus(Sequence[Passage]):
         wanted = "json_each(?) AS wanted JOIN rows ON row = wanted.value JOIN passages p ON number = passage"
         selected = self._connection.execute(f"SELECT p.id FROM {wanted} ORDER BY wanted.key", (to_json(list(rows)),))
         return tuple(identity for (identity,) in selected)
+
+    def heading_kinds(self, document: str) -> list[tuple[int, str]]:
+        """For each passage of a document the place of its heading in the contents, -1 for none, and its kind."""
+        query = f"SELECT COALESCE(json_extract(metadata, '$.{HEADING}'), -1), kind FROM passages WHERE document = ?"
+        return self._connection.execute(query, (document,)).fetchall()
+
+    def chapter_names(self) -> Iterator[tuple[str, str]]:
+        """Number and title of the chapter of each row, empty where it has none."""
+        contents = {document.id: headings(document) for document in self.documents()}
+        chapters = {
+            document: [own[place] if place >= 0 else None for place in chapter_places(own)]
+            for document, own in contents.items()
+        }
+        query = f"SELECT p.document, COALESCE(json_extract(p.metadata, '$.{HEADING}'), -1) FROM {_ROWS} ORDER BY row"
+        for document, place in self._connection.execute(query):
+            chapter = chapters[document][place] if 0 <= place < len(chapters.get(document, ())) else None
+            yield (chapter.number, chapter.title) if chapter else ("", "")
 
     def document_numbers(self) -> Integers:
         """The number of the document of each row, in order of first appearance."""

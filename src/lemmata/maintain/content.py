@@ -13,6 +13,7 @@ from typing import Any
 from lemmata.core.errors import LemmataError, WorkspaceError, near, suggest
 from lemmata.core.types import Document, Passage, whole_id
 from lemmata.core.workspace import Workspace
+from lemmata.corpus.contents import headings
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import describe_concept
 from lemmata.graph.concepts.rank import rank_concepts
@@ -149,6 +150,7 @@ def _describe_document(workspace: Workspace, corpus: Corpus, document: Document)
     }
     if document.kind == "location":
         return described
+    described["contents"] = _contents(corpus, document)
     described["passages"] = list(corpus.passage_records(document=document.id))
     described["bibliography"] = list(corpus.bibliography_records(document=document.id))
     return described
@@ -187,6 +189,20 @@ def _history(corpus: Corpus, location: Document, k: int) -> dict[str, Any]:
     ]
     parts = (source for source, relation in corpus.referring(location.id) if relation == "part_of")
     return {"above": places(above), "parts": places(parts), "logs": len(rows), "history": history}
+
+
+def _contents(corpus: Corpus, document: Document) -> list[dict[str, Any]]:
+    """The headings of a document, each with the passages and the statements below it and below those inside it."""
+    contents = headings(document)
+    records = [{**heading._asdict(), "passages": 0, "statements": 0} for heading in contents]
+    for (place, kind), count in Counter(corpus.heading_kinds(document.id)).items():
+        level = contents[place].level + 1 if 0 <= place < len(contents) else 0
+        for above in range(min(place, len(contents) - 1), -1, -1):
+            if contents[above].level < level:
+                level = contents[above].level
+                records[above]["passages"] += count
+                records[above]["statements"] += count if kind not in ("chunk", "abstract") else 0
+    return records
 
 
 def _links(workspace: Workspace, corpus: Corpus, identity: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.types import Concept, Integers, Mask
 from lemmata.core.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
 from lemmata.core.workspace import Settings, Workspace, read_manifest
+from lemmata.corpus.contents import headings, is_book
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Sketches, distinct, near_duplicate_of, near_pairs, select, sketch
 from lemmata.corpus.split import LEFT_OUT, PARTS, Parts, Split, earlier_split, id_keys, write_split
@@ -81,6 +82,10 @@ def outline(corpus: Corpus, stored: StoredGraph | None = None) -> Outline:
     """The outline of a corpus and its graph."""
     columns: list[Sequence[Any]] = list(zip(*corpus.places(), strict=True)) or [()] * 7
     ids, documents, kinds, dates, files, first, last = map(list, columns)
+    books = {document.id for document in corpus.documents() if is_book(headings(document))}
+    if books:  # their chapters count as documents; a title stays when chapters come before it
+        pairs = zip(documents, corpus.chapter_names(), strict=True)
+        documents = [f"{each}/{title or number}" if each in books else each for each, (number, title) in pairs]
     row_of = {identity: row for row, identity in enumerate(ids)}
 
     def edges_to_concepts(relation: str) -> list[tuple[int, str]]:

@@ -18,7 +18,9 @@ _NUMBERED = re.compile(
     re.I,
 )
 _WORD = re.compile(r"\w+")
-_SECTIONS = ("section", "chapter", "part")
+_STATEMENTS = tuple(
+    "theorem lemma proposition corollary definition remark example exercise conjecture claim construction fact".split()
+)
 _KINDS = {
     **dict.fromkeys(("§", "sec", "sect", "section", "subsection", "paragraph", "abschnitt"), ("section",)),
     **dict.fromkeys(("ch", "chap", "chapter", "kapitel", "chapitre"), ("chapter",)),
@@ -38,15 +40,19 @@ def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[i
     if not text or len(text) > _LONGEST:
         return []
     names = [text]
+    kinds: tuple[str, ...] = ()
     words: set[str] = set()
     if match := _NUMBERED.fullmatch(text):
         word = match["kind"].casefold()
         kinds = _KINDS.get(word) or (kind_of(word),)
         names += (printed_name(kind, match["number"]) for kind in kinds)
         words = set(_WORD.findall((match["title"] or "").casefold())) - {"the", "a", "on", "of", "in"}
+    named = corpus.named(names)
+    if not named and match and kinds[0] in _STATEMENTS:  # people remember the number, and take a lemma for a theorem
+        named = corpus.named([printed_name(kind, match["number"]) for kind in _STATEMENTS])
     rows = [
         row
-        for row, document in corpus.named(names)
+        for row, document in named
         if (allowed is None or allowed[row]) and (not words or words <= set(_WORD.findall(document.casefold())))
     ]
     return rows[:_MOST]

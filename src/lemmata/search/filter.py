@@ -31,6 +31,7 @@ class Filter:
 
     kinds: Names = ()  # Only this kind: theorem, definition, chunk, log, …
     documents: Names = ()  # Only this document, by its id.
+    chapters: Names = ()  # Only this chapter of a book or section of a paper, by its number or title.
     categories: Names = ()  # Only this category or one below it: math includes math.CO.
     since: Date = ""  # Only from this ISO date on, or from the start of this year or month.
     until: Date = ""  # Only up to this ISO date.
@@ -67,6 +68,10 @@ def _check_names(corpus: Corpus, chosen: Filter) -> None:
         for name in names:
             if name not in known:
                 raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
+    chapters = _chapters(corpus) if chosen.chapters else []
+    for name in chosen.chapters:
+        if name.casefold() not in map(str.casefold, chapters):
+            raise LemmataError(f"there is no chapter {name!r} in the corpus{suggest(name, chapters)}")
     locations = corpus.locations() if chosen.locations else []
     folded = {name.casefold() for name in locations}
     for name in chosen.locations:
@@ -76,6 +81,12 @@ def _check_names(corpus: Corpus, chosen: Filter) -> None:
         values = corpus.values(column)
         if value.casefold() not in values:
             raise LemmataError(f"the column {column!r} has no value {value!r}{suggest(value.casefold(), values)}")
+
+
+def _chapters(corpus: Corpus) -> list[str]:
+    """The titles and the numbers of all chapters."""
+    names = dict.fromkeys(corpus.chapter_names())
+    return list(filter(None, [*(title for _, title in names), *(number for number, _ in names)]))
 
 
 def _categories(corpus: Corpus) -> list[str]:

@@ -267,7 +267,8 @@ class MapAnswer(Answer):
     kind: str
     document: str
     category: str
-    names: dict[str, list[str]]  # Of the codes, by kind, document and category.
+    chapter: str  # Of a paper, its section.
+    names: dict[str, list[str]]  # Of the codes, by kind, document, category and chapter.
     titles: dict[str, list[str]]
     method: str
 

@@ -437,6 +437,7 @@ def map_of(opened: Opened) -> dict[str, Any]:
         "kind": [kind for _, kind in places],
         "document": [document for document, _ in places],
         "category": [categories.get(document, "") for document, _ in places],
+        "chapter": [" ".join(filter(None, names)) for names in opened.retriever.corpus.chapter_names()],
     }
     for section in opened.sections:
         for row in np.flatnonzero(opened.retriever.corpus.select(locations=[section])).tolist():

@@ -9,7 +9,7 @@ const COLOURS = {
   dark: ["#6cc3dd", "#f09a5f", "#a3d15c", "#d88fd4", "#e5c34f", "#8fb0ff", "#f2869b", "#5fd0c0", "#c8b49f", "#b9a2f5"],
 };
 const OTHER = { light: "#b9b5ab", dark: "#565b61" };
-const BY = { document: "Document", category: "Category", kind: "Kind" };
+const BY = { document: "Document", chapter: "Chapter", category: "Category", kind: "Kind" };
 const REACH = 14; // pixels from a point that still mean it
 const FADED = 255; // the colour of points that are not chosen
 const MOST_DISCS = 4000; // more points are drawn without smooth edges
@@ -36,7 +36,7 @@ function decode(answer) {
     by[name] = { codes: array(answer[name]), names, titles };
   }
   if (answer.titles.category.some(Boolean)) by.category.label = "Section"; // of a plant
-  const colouring = ["category", "document", "kind"].find((name) => by[name].names.filter(Boolean).length > 1) || "kind";
+  const colouring = ["category", "document", "chapter", "kind"].find((name) => by[name].names.filter(Boolean).length > 1) || "kind";
   return { number: answer.points, x: array(answer.x), y: array(answer.y), by, colouring, method: answer.method };
 }
 
