@@ -67,12 +67,12 @@ _COMPUTES = re.compile(
 # The name of a symbol that is drawn from others says more than its pieces.
 _DRAWS = re.compile(r"\\(?:mathchoice|kern|raise|lower|ooalign|halign|vcenter|setbox|special)(?![a-zA-Z])")
 _DEFINING = re.compile(
-    r"(?P<suffix>\\WithSuffix\s*)?"
     r"\\(?P<command>(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
     r"|DeclareMathOperator|DeclarePairedDelimiter|[gex]?def|let)(?![a-zA-Z@])(?P<star>\*?)"
 )
 _ASSIGNS = re.compile(r"\\(?:(?:re)?newcommand|providecommand|[gex]?def|let|externaldocument)(?![a-zA-Z@])")
 _CONTROL_NAME = re.compile(r"\s*(?:\{\s*\\([a-zA-Z@]+|.)\s*\}|\\([a-zA-Z@]+|.))", re.DOTALL)
+_WITH_SUFFIX = re.compile(r"\\WithSuffix\s*$")
 _SUFFIX = re.compile(r"\s*([^\s\w{}\[\]\\])")
 _COUNT = re.compile(r"\s*\[\s*(\d)\s*\]")
 _LET = re.compile(r"\s*=?\s?(\\(?:[a-zA-Z@]+|.)|[^\s\\])", re.DOTALL)
@@ -83,6 +83,7 @@ _OPERATOR = re.compile(
 # The whole of a macro that looks for a star or another character after its name.
 _LOOKS_AHEAD = re.compile(r"\s*\\(?:@ifstar|@ifnextchar\s*(\S))(?![a-zA-Z])\s*")
 WORD = re.compile(r"\\([a-zA-Z@]+)")
+_CALL = re.compile(r"\\([a-zA-Z@]+)(\*?)")
 _NAMED_WORD = re.compile(r"\\(?:csname\s*|(?:csuse|@nameuse)\s*\{\s*)(\\?[a-zA-Z@]+)\s*(?:\\endcsname|\})")
 _UNNAMED_WORD = re.compile(r"\\(?:csname|csuse|@nameuse)(?![a-zA-Z@])")
 _MOST_STATES = 5_000
@@ -162,7 +163,9 @@ def read_definitions(text: str) -> Definitions:
         if control is None:
             continue
         name, command, end = control[1] or control[2], match["command"], control.end()
-        if match["suffix"] and (suffix := _SUFFIX.match(text, end)):
+        before = text[max(0, begin - 30) : begin]
+        if (variant := _WITH_SUFFIX.search(before)) and (suffix := _SUFFIX.match(text, end)):
+            begin -= len(before) - variant.start()
             name, end = name + suffix[1], suffix.end()
         definition = read_macro(text, command, end)
         if definition is None:
@@ -371,17 +374,18 @@ class _Expansion:
         """The text with its calls expanded, and apart a call at its end whose arguments are not there."""
         pieces: list[str] = []
         position = 0
-        for match in WORD.finditer(text):
-            begin, end = match.span()
-            if begin < position:
-                continue
-            while outermost and self.changes and self.changes[-1][0] <= begin:
+        find = self.macros.get
+        for match in _CALL.finditer(text):
+            name, star = match.groups()
+            while outermost and self.changes and self.changes[-1][0] <= match.start():
                 self.macros = self.changes.pop()[1]
-            name = match[1]
-            macro = self.macros.get(name)
-            if text[end : end + 1] == "*" and name + "*" in self.macros:
-                name, end = name + "*", end + 1
-                macro = self.macros[name]
+                find = self.macros.get
+            macro = find(name)
+            if (macro is None and not star) or (begin := match.start()) < position:
+                continue
+            end = match.end(1)
+            if star and (starred := find(name + "*")):
+                name, end, macro = name + "*", end + 1, starred
             if macro is None:
                 continue
             if macro is _XSPACE:
