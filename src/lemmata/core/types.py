@@ -28,7 +28,8 @@ NUMBER = "number"  # as printed
 EQUATIONS = "equations"  # {label: number}
 HEADING = "heading"  # place of the heading above it in the contents of its document
 CONTENTS = "contents"  # key of a document's metadata: [level, number, title] of each heading
-BOOKKEEPING = frozenset((INSERTED, HEADING, CONTENTS))  # for lemmata alone
+REFERRING = "referring_macros"  # key of a document's metadata: {label that it does not have: macro but for \\ref}
+BOOKKEEPING = frozenset((INSERTED, HEADING, CONTENTS, REFERRING))  # for lemmata alone
 
 
 def printed_name(kind: str, number: str) -> str:

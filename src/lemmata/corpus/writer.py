@@ -19,9 +19,9 @@ from lemmata.core.artefacts import file_facts
 from lemmata.core.database import copy_to, transaction
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import explain_failed_write, sync, writing
-from lemmata.core.types import Document, Label, Reading, Skip
+from lemmata.core.types import REFERRING, Document, Label, Reading, Skip
 from lemmata.core.workspace import Workspace, read_manifest, write_manifest
-from lemmata.corpus.schema import OWNED, PASSAGE_COLUMNS, file_names, open_database, to_json
+from lemmata.corpus.schema import OWNED, PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
 
 _NO_UNIT = 0  # of notes on the corpus as a whole; units are numbered from 1
 _INSERT = {
@@ -461,6 +461,28 @@ class CorpusWriter:
                 note = f"{'1 log names' if logs == 1 else f'{logs:,} logs name'} {cause}: {shown}{more}"
                 values = (_NO_UNIT, file_of(*place), names[0][4], note)
                 self.connection.execute("INSERT INTO skips VALUES (?, ?, ?, ?)", values)
+
+    def note_unresolved_references(self) -> None:
+        r"""Add a note for each document and macro with references, such as `\ref`, to labels that are nowhere."""
+        macros: dict[str, dict[str, str]] = {}
+        for document in read_documents(self.connection, "WHERE metadata LIKE ?", [f'%"{REFERRING}"%']):
+            macros[document.id] = document.metadata.get(REFERRING, {})
+        rows = self.connection.execute(
+            "SELECT p.document, l.label, p.unit, p.file, p.first_line FROM links l JOIN passages p ON p.id = l.source"
+            " WHERE l.relation IN ('refers_to', 'proof_uses') AND l.target IS NULL AND l.label NOT LIKE 'name:%'"
+            " ORDER BY p.document, p.position, l.number"
+        )
+        found: dict[tuple[str, str], list[tuple[str, int, str, int]]] = {}
+        for document, label, *place in rows:
+            found.setdefault((document, macros.get(document, {}).get(label, "ref")), []).append((label, *place))
+        file_of = file_names(self.connection)
+        for (_, macro), references in found.items():
+            label, unit, file, line = references[0]
+            number = "1 reference" if len(references) == 1 else f"{len(references):,} references"
+            note = f"\\{macro}: {number} without a target, for example {label!r}"
+            self.connection.execute(
+                "INSERT INTO skips VALUES (?, ?, ?, ?)", (_NO_UNIT, file_of(unit, file), line, note)
+            )
 
     def number_rows(self) -> None:
         """Number the rows: by document, then by position in it, whatever the order of ingestion."""

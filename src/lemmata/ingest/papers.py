@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lemmata.core.errors import InputError, MissingExtra
-from lemmata.core.types import HEADING, NUMBER, PART, Label, Passage, Reading, Skip, part_id
+from lemmata.core.types import HEADING, NUMBER, PART, REFERRING, Label, Passage, Reading, Skip, part_id
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
 from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_equations
@@ -52,7 +52,7 @@ from lemmata.latex.numbers import NUMBERED
 from lemmata.latex.sentences import chunks
 from lemmata.latex.source import SHORT, Flat, decode, read_argument, write_out_shorthands
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
-from lemmata.latex.targets import read_targets
+from lemmata.latex.targets import read_targets, referring_macros
 
 _LONGEST_TITLE = 200  # characters
 _SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".aux", ".txt", "")
@@ -184,6 +184,17 @@ def _labels(paper: PaperState) -> list[Label]:
     return list(labels.values())
 
 
+def _referring(paper: PaperState, passages: Iterable[Passage], labels: Iterable[Label]) -> dict[str, str]:
+    r"""The macros, but for `\ref`, that refer to labels which this paper does not have."""
+    links = (link for passage in passages for link in passage.links if link.relation in ("refers_to", "proof_uses"))
+    outside = {link.label for link in links} - {label.name for label in labels}
+    if not outside:
+        return {}
+    found = referring_macros(paper.flat.text, paper.flat.body, paper.macros, outside)
+    return dict([(label, macro) for label, macro in sorted(found.items()) if macro != "ref"][:_MOST_REFERRING])
+
+
+_MOST_REFERRING = 2_000
 _EXTERNAL = re.compile(r"\\externaldocument\s*(?:\[([^\]]{0,200})\])?\s*(?:\[[^\]]{0,2000}\])?\s*\{([^{}]*)\}")
 
 
@@ -308,6 +319,8 @@ def read_paper(
     labels = _labels(paper)
     passages = with_equations(passages, paper, labels)
     labels = [*names, *labels, *numbered_names(paper, passages, labels)]
+    if referring := _referring(paper, passages, labels):
+        record = replace(record, metadata={**record.metadata, REFERRING: referring})
     return Reading(
         documents=[record],
         passages=_without_self_links(passages, labels),

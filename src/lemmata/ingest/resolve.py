@@ -14,6 +14,7 @@ from lemmata.latex.bibliography import normalise_title
 _CELLS = frozenset(("reports_about", "related_to"))  # relations whose label is a cell, which may hold several ids
 _PIECE = re.compile(r"[^;|,\n]+")
 _MOST_JOINED = 8  # pieces of a cell that may be one name together, as "Pump, main" is
+_AFTER_NAME = re.compile(r"[-:/._]")
 _LOCAL = frozenset(("refers_to", "proof_uses"))  # relations whose labels belong to one document or its folder
 
 
@@ -82,7 +83,8 @@ def resolve_links(
     """Target and number of each link (number, document, relation, label).
 
     A label is looked up in its own document, then in documents imported under a prefix, then in the folder
-    (references inside papers) or in the whole corpus (names and ids). In the last two it must be unique.
+    (references inside papers) or in the whole corpus (names and ids). In the last two it must be unique. In a folder,
+    the name of another document may be the prefix of its labels (`sets:lemma-union`).
     `cited` returns the target of a citation key of a document. The cell of a table is looked up whole, and where it
     is unknown as a list of ids. `places` says where documents lie on disk, without suffix: folders are meant there,
     whatever ids the documents have.
@@ -123,13 +125,22 @@ def resolve_links(
                 return resolved
         return None
 
+    def through_name(document: str, label: str) -> str | None:
+        for mark in _AFTER_NAME.finditer(label):
+            other = at_place.get(neighbour(document, label[: mark.start()]))
+            if other is not None and (resolved := in_document.get((other, label[mark.end() :]))):
+                return resolved
+        return None
+
     def look_up(document: str, relation: str, label: str) -> str | None:
         if relation == "reports_about" and (location := in_document.get(("", label))):
             return location  # a log of the same table may be called like a location
         resolved = in_document.get((document, label)) or through_prefix(document, label)
         if resolved is None and relation in _LOCAL and not label.startswith("name:"):
             resolved = in_folder.get((folder_of(document), label)) or in_document.get(("", label))
-            return resolved or (at_place.get(neighbour(document, label)) if document in places else None)
+            if resolved is None and document in places:
+                resolved = at_place.get(neighbour(document, label)) or through_name(document, label)
+            return resolved
         return resolved or in_document.get(("", label)) or in_corpus.get(label)
 
     for number, document, relation, label in links:

@@ -374,4 +374,5 @@ def _resolve(writer: CorpusWriter) -> None:
     writer.set_targets("links", targets())
     writer.set_other_links(others)
     writer.note_unknown_names()
+    writer.note_unresolved_references()
     writer.add_derived(Reading(skips=derived.skips))

@@ -1,12 +1,15 @@
-r"""The target of each label of a paper, as LaTeX numbers it: a statement, equation, item, figure or section."""
+r"""The target of each label of a paper, as LaTeX numbers it (a statement, equation, item, figure or section), and
+the macros that refer to labels."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from lemmata.latex.clean import MATH, Target
+from lemmata.latex.commands import referred_labels
+from lemmata.latex.expand import WORD, Definitions, read_call
 from lemmata.latex.statements import Structure, innermost
 
 _EVENT = re.compile(
@@ -57,3 +60,36 @@ def read_targets(text: str, start: int, structure: Structure, title: Callable[[s
     for name, statement in own.items():  # also labels given as an option, without \label
         targets.setdefault(name, Target(statement.kind, title(statement.note, statement.begin)))
     return targets
+
+
+_DIRECT = re.compile(r"\\([a-zA-Z@]*ref)\*?\s*(?:\[([^\[\]]*)\]\s*)?\{([^{}]*)\}", re.I)
+_REFERS = re.compile(r"\\[a-zA-Z@]*ref(?![a-zA-Z@])", re.I)
+_MOST_CALLS = 20_000
+
+
+def referring_macros(text: str, start: int, macros: Definitions, labels: Collection[str]) -> dict[str, str]:
+    """For each of the labels, the name of the command or macro that refers to it, as the author wrote it."""
+    found: dict[str, str] = {}
+    missing = set(labels)
+    for call in _DIRECT.finditer(text, start):
+        for label in ",".join(filter(None, call.groups()[1:])).split(","):
+            if (name := " ".join(label.split())) in missing:
+                found[name] = call[1]
+                missing.discard(name)
+    known = macros.everything()
+    chosen = {name for name, macro in known.items() if _REFERS.search(macro.body)}
+    for _ in range(3 if chosen else 0):  # also the macros that call them
+        chosen |= {name for name, macro in known.items() if not chosen.isdisjoint(WORD.findall(macro.body))}
+    if not missing or not chosen:
+        return found
+    calls = re.compile(r"\\(" + "|".join(map(re.escape, sorted(chosen, reverse=True))) + r")(?![a-zA-Z@])")
+    for number, call in enumerate(calls.finditer(text, start)):
+        arguments = read_call(known[call[1]], text, call.end())
+        if arguments is not None:
+            expanded = macros.expand(text, call.start(), arguments[1])
+            for name in missing & {" ".join(label.split()) for label in referred_labels(expanded)}:
+                found[name] = call[1]
+                missing.discard(name)
+        if not missing or number == _MOST_CALLS:
+            break
+    return found

@@ -1,0 +1,43 @@
+"""References without a target, counted by the macro that the author wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.make import write
+
+from lemmata.core.types import Label
+from lemmata.ingest.resolve import resolve_links
+from lemmata.project import Project
+
+
+def test_what_is_not_resolved_is_counted_by_macro_with_a_place(tmp_path: Path) -> None:
+    source = r"""\documentclass{book}
+\newcommand\there[2][x]{Theorem~\ref{#1:#2}}
+\begin{document}
+\begin{lemma}\label{a} See \there{b}, \there[y]{c} and \ref{gone}.\end{lemma}
+
+\begin{lemma} See \there{d}, \cref{a,e} and \hyperref[f]{this}.\end{lemma}
+\end{document}
+"""
+    write(tmp_path / "book", {"main.tex": source})
+    project = Project.init(tmp_path / "workspace")
+    project.ingest([tmp_path / "book"])
+    notes = {skip.cause.partition(":")[0]: skip for skip in project.skips()}
+    assert {macro: (skip.line, skip.cause.split()[1]) for macro, skip in notes.items()} == {
+        "\\there": (4, "3"),
+        "\\ref": (4, "1"),
+        "\\cref": (6, "1"),
+        "\\hyperref": (6, "1"),
+    }
+    assert "'x:b'" in notes["\\there"].cause
+
+
+def test_the_name_of_a_chapter_is_a_prefix_of_its_labels() -> None:
+    places = {"sets": "book/sets", "maps": "book/maps", "other": "elsewhere/maps"}
+    labels = [Label("sets", "lemma-union", "sets#lemma-union"), Label("maps", "sec:one", "maps@1")]
+    wanted = {"sets:lemma-union": "sets#lemma-union", "maps-sec:one": "maps@1", "sets:gone": None, "lemma:union": None}
+    links = [(number, "maps", "refers_to", label) for number, label in enumerate(wanted)]
+    links.append((9, "other", "refers_to", "sets:lemma-union"))
+    targets = [link.target for link in resolve_links(links, labels, [], lambda _document, _key: None, places)]
+    assert targets == [*wanted.values(), None]
