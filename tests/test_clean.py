@@ -381,3 +381,37 @@ def test_options_of_commands_without_arguments_leave_the_text(command: str) -> N
 )
 def test_adjacent_references_are_separated_by_a_blank(source: str, shown: str) -> None:
     assert clean(source).shown()[0] == shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"\parskip=4pt ",
+        r"\parskip 4pt plus 1pt minus .5pt ",
+        r"\vskip 4pt plus 1fil",
+        r"\hskip-1.5em ",
+        r"\baselineskip=1.2\baselineskip ",
+        r"\mylength=4pt",
+        r"\mylength = \otherlength ",
+        r"\tolerance=1000 ",
+        r"\penalty-100 ",
+        r"\hrule height 2pt width 3cm ",
+        r"\advance\parskip by 2pt ",
+        r"\font\big=cmr10 scaled 1200 ",
+        r"\kern2pt ",
+        r"\pause ",
+    ],
+)
+def test_assignments_of_plain_tex_leave_no_text(command: str) -> None:
+    assert clean(f"One {command}two.").text == "One two."
+
+
+def test_a_place_after_the_key_of_a_citation_is_its_note() -> None:
+    result = clean(r"See \cite{K}*{Theorem 2.1} and \cite{A,B} * {c}.")
+    assert [key for _, key in result.references] == ["K", "A", "B"]
+    assert "Theorem" not in result.text
+    assert "[K, Theorem 2.1]" in result.shown()[0]
+
+
+def test_braces_are_no_part_of_a_label() -> None:
+    assert clean(r"\cref{{a}} \ref{b{}}").references == [("ref", "a"), ("ref", "b")]

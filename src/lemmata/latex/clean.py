@@ -148,6 +148,29 @@ _WITH_OPTION = frozenset(  # of those without arguments
     printshorthands listoftodos linebreak nolinebreak pagebreak nopagebreak
     """.split()
 )
+# What plain TeX reads after some of its commands, and after any other where it is assigned a length.
+_UNIT = r"(?:true\s*)?(?:pt|em|ex|mm|cm|in|pc|bp|sp|dd|cc|mu|fil{1,3}|\\[a-zA-Z@]+)"
+_LENGTH = rf"[-+]?\s*(?:(?:\d+[.,]?\d*|[.,]\d+){_UNIT}|\\[a-zA-Z@]+)"
+_GLUE = rf"{_LENGTH}(?:\s*plus\s*{_LENGTH})?(?:\s*minus\s*{_LENGTH})?"
+_ASSIGNED = re.compile(rf"\s*=\s*{_GLUE}")
+_PLAIN_TEX = {
+    name: re.compile(pattern)
+    for names, pattern in {
+        """
+        vskip hskip mskip kern mkern raise lower moveleft moveright parskip parindent baselineskip lineskip topskip
+        leftskip rightskip parfillskip hangindent hsize vsize voffset hoffset spaceskip abovedisplayskip
+        belowdisplayskip itemsep topsep leftmargin
+        """: rf"\s*=?\s*{_GLUE}",
+        """
+        penalty tolerance pretolerance hangafter looseness clubpenalty widowpenalty hyphenpenalty linepenalty
+        hbadness vbadness brokenpenalty emergencystretch
+        """: rf"\s*=?\s*(?:{_GLUE}|[-+]?\s*\d+)",
+        "hrule vrule": rf"(?:\s*(?:width|height|depth)\s*{_LENGTH})+",
+        "advance multiply divide": rf"\s*\\[a-zA-Z@]+\s*(?:by\b)?\s*(?:{_GLUE}|[-+]?\s*\d+)",
+        "font": r"\s*\\[a-zA-Z@]+\s*=?\s*[\w-]+(?:\s+(?:scaled|at)\s+\S+)?",
+    }.items()
+    for name in names.split()
+}
 _SKIPS_FIRST = frozenset(
     """
     textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
@@ -292,8 +315,11 @@ def _unknown(_: str) -> Target | None:
     return None
 
 
+_BRACES = re.compile(r"[{}]")
+
+
 def _keys(keys: str) -> list[str]:
-    return [key for part in keys.split(",") if (key := " ".join(part.split()))]
+    return [key for part in _BRACES.sub("", keys).split(",") if (key := " ".join(part.split()))]
 
 
 def _label_name(key: str) -> str:
@@ -524,6 +550,10 @@ class _Cleaner:
             end = skip(_OVERLAY, text, end)
         if name in _REFERENCE or name in _CITATION:
             return self.link(name, end)
+        if name in _PLAIN_TEX or text[end : end + 2].lstrip().startswith("="):
+            pattern = _PLAIN_TEX.get(name, _ASSIGNED)
+            if assigned := pattern.match(text, end):
+                return self.swallow(assigned.end())
         count = _DROPPED.get(name)
         if name == "glossary" and (key := _GLOSSARY_KEY.match(text, end)):  # of memoir: (key){term}{meaning}
             return self.swallow(self.skip_arguments(key.end(), groups=2))
@@ -629,6 +659,9 @@ class _Cleaner:
             self.refer(family, self.text[slice(*last)])
             names += _keys(self.text[slice(*last)])
             at = last[1] + 1
+        elif family == "cite" and self.text[at : at + 2] == "*{" and (place := self.group(at + 1)) is not None:
+            notes.append(self.note(place))  # of amsrefs
+            at = place[1] + 1
         shown = ""
         if family == "cite":
             shown = self.citation(notes, names) if name != "nocite" else ""

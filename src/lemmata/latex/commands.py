@@ -27,7 +27,7 @@ def arguments_of(text: str, command: str) -> list[str]:
 
 
 _NOTE = re.compile(
-    r"(?:\\protect\s*)?\\(?:(footnotemark)|footnote(?:text)?|thanks|(?:sub)?titlenote|authornote|tnoteref|tnotetext|fnref"
+    r"(?:\\protect\s*)?\\(?:(footnotemark)|(?:table)?footnote(?:text)?|endnote|sidenote|margin(?:note|par)|thanks|(?:sub)?titlenote|authornote|tnoteref|tnotetext|fnref"
     r"|fntext|corref|cortext|inst|orcid\w*|label)(?![a-zA-Z])"
 )
 
