@@ -35,7 +35,7 @@ def links(reading: Reading) -> dict[str, set[str]]:
 
 
 def labels(reading: Reading) -> set[str]:
-    return {label.name for label in reading.labels}
+    return {label.name for label in reading.labels if not label.name.startswith("number:")}
 
 
 def test_labels_and_references_have_the_prefix_of_the_file_they_stand_in() -> None:

@@ -283,16 +283,17 @@ class Corpus(Sequence[Passage]):
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """The title of the document and the headings above each of consecutive rows.
 
-        The first passage of a document has its title twice: who types a title looks for where it begins.
+        The first passage of a document has its title twice, and its authors: who types them looks for where it begins.
         """
         query = (
-            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END,"
+            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END, d.authors,"
             " p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
             f" FROM {_ROWS_WITH_DOCUMENTS} WHERE row >= ? AND row < ? ORDER BY row"
         )
         rows = self._connection.execute(query, (start, self._length if stop is None else stop))
-        for section, title, is_first in rows:
-            yield " ".join(filter(None, (title, title if is_first else "", section)))
+        for section, title, authors, is_first in rows:
+            first = (title, *json.loads(authors or "[]")) if is_first else ()
+            yield " ".join(filter(None, (title, *first, section)))
 
     def table(self, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Columns of all passages (id, document, kind), in the order of the rows."""
