@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import write
 
 from lemmata.core.types import Reading
 from lemmata.ingest.papers import read_paper
+from lemmata.ingest.readers import IngestOptions
+from lemmata.ingest.sources import find_units
 from lemmata.latex.mains import Main
 
 
@@ -176,3 +180,38 @@ def test_hostile_repetition_takes_linear_time(fragment: str) -> None:
     begin = time.perf_counter()
     body(fragment * 5_000)
     assert time.perf_counter() - begin < 10
+
+
+# ---------------------------------------------------------------- titles, and what lies beside a paper
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        r"\vspace*{3cm}{\Huge\bfseries The Art of \\[2mm] Counting\footnote{Draft.}}\\{\Large A. Author}",
+        r"\centering \Large A. Author\par\vspace{1cm} \Huge The Art of Counting\par \vfill \large 2020",
+        r"\begin{center}\textbf{\huge The Art of Counting}\end{center} {\LARGE }",
+    ],
+)
+def test_a_title_page_that_is_set_by_hand_gives_the_title(page: str) -> None:
+    (document,) = body(f"\\begin{{titlepage}}{page}\\end{{titlepage}} Words.").documents
+    assert document.title == "The Art of Counting"
+
+
+def test_footnotes_are_no_part_of_titles() -> None:
+    reading = body(
+        r"\title{Sums\footnote{Funded by \cite{F}.}}\section{One\footnote{Or two.}}"
+        r"\begin{lemma}[Gauss\footnote{In 1801, see \ref{x}.}]\label{l} Yes.\end{lemma}"
+    )
+    lemma = next(passage for passage in reading.passages if passage.id == "doc#l")
+    assert (reading.documents[0].title, lemma.section, lemma.title) == ("Sums", "One", "Gauss")
+    assert [link.label for link in lemma.links] == ["x"]
+
+
+def test_data_of_plots_beside_tex_is_a_note(tmp_path: Path) -> None:
+    paper = r"\documentclass{article}\begin{document} Words and more words. \end{document}"
+    logs = "id,text\n1,The pump leaks at its seal.\n"
+    write(tmp_path, {"paper.tex": paper, "data/curve.csv": "x,y\n1,2\n2,4\n", "data/logs.csv": logs})
+    source = find_units(tmp_path, IngestOptions())
+    assert [unit.path for unit in source.units] == ["data/logs.csv", "paper.tex"]
+    assert [skip.file for skip in source.skips] == ["data/curve.csv"]

@@ -13,7 +13,7 @@ from lemmata.latex.clean import plain
 from lemmata.latex.commands import arguments_of, without_notes
 from lemmata.latex.expand import Definitions, expand
 from lemmata.latex.mains import Main
-from lemmata.latex.source import Flat
+from lemmata.latex.source import Flat, read_argument
 
 _ARXIV_FILE = re.compile(
     r"(?:arxiv[-_.]?)?(?:(\d{4}\.\d{4,5})|([a-z-]+(?:\.[A-Z]{2})?)[-_/]?(\d{7}))(?:v\d+)?(?=$|[._-])", re.I
@@ -37,6 +37,27 @@ def _authors(arguments: Sequence[str]) -> tuple[str, ...]:
                 if 2 < len(name) < 80 and name not in names and not re.search(r"[\d@]", name):
                     names.append(name)
     return tuple(names[:100])
+
+
+_TITLE_PAGE = re.compile(r"\\begin\s*\{titlepage\}(.{0,20000}?)\\end\s*\{titlepage\}", re.DOTALL)
+_SIZE = re.compile(r"(\{\s*)?(?:\\[a-zA-Z]+\s*)??\\(Huge|huge|LARGE|Large)(?![a-zA-Z])")
+_END_OF_LINES = re.compile(
+    r"\n[ \t]*\n|\\(?:par|vspace\*?|vfill|vskip|end|begin|rule|Huge|huge|LARGE|[lL]arge|normalsize|small)(?![a-zA-Z])"
+)
+_LONGEST_TITLE = 300  # characters
+
+
+def _title_by_hand(text: str) -> str:
+    r"""What a title page sets in the largest letters; empty where none does, and for what is too long for a title."""
+    best: tuple[int, str] = 9, ""
+    for size in _SIZE.finditer(text):
+        rank = ("Huge", "huge", "LARGE", "Large").index(size[2])
+        group = read_argument(text, size.start(1), 2_000) if size[1] else None
+        line = group[0] if group else _END_OF_LINES.split(text[size.end() : size.end() + 2_000].lstrip())[0]
+        title = plain(without_notes(line)).strip(" .,")
+        if rank < best[0] and 3 <= len(title) <= _LONGEST_TITLE and re.search(r"[^\W\d_]{2}", title):
+            best = rank, title
+    return best[1]
 
 
 def _planetmath(head: str) -> tuple[dict[str, Any], list[str]]:
@@ -68,6 +89,8 @@ def read_front_matter(
 
     planetmath, names = _planetmath(head)
     titles = [title for title in clean_arguments("pmtitle" if planetmath else "title") if title]
+    if not titles and (page := _TITLE_PAGE.search(head)):
+        titles = [_title_by_hand(expand(page[1], macros_in_force))]
     dates = [date for text in arguments_of(head, "pmcreated" if planetmath else "date") if (date := find_date(text))]
     msc = planetmath.get("msc") or re.findall(r"\b\d\d[A-Z-][\dxX]{2}\b", " ".join(arguments_of(head, "subjclass")))
     metadata: dict[str, Any] = {"main_file": main.path, "main_confidence": main.confidence}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -284,6 +284,13 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     units += (unit for unit in others if unit.path not in pdf_figures)
     no_note = {*figures, *(name for unit in units for name in unit.beside)}
     tex_folders = {posixpath.dirname(name) for name in sources}
+    if options.reader == "auto":
+        tables = [unit for unit in units if unit.reader == "logs" and _is_inside(unit.path, tex_folders)]
+        numbers = {unit.path for unit in tables if not _has_text(path, unit.path, options)}
+        skips += (
+            Skip(name, 0, "a table without text beside TeX: data of a plot is not read") for name in sorted(numbers)
+        )
+        units = [unit for unit in units if unit.path not in numbers]
     units = _select(units, options.reader, skips)
     for name in beside:
         if name not in no_note and not _is_by_product(name, tex_folders):
@@ -325,6 +332,16 @@ def _figures(
         included=included,
         read=partial(_text_of, base),
     )
+
+
+def _has_text(base: Path, name: str, options: IngestOptions) -> bool:
+    """Whether a table has the columns of the text."""
+    try:
+        with open_decompressed(base / name) as stream:
+            columns = {column for _, row in islice(rows_of(stream, name, []), 20) for column in row}
+    except (InputError, OSError):
+        return False
+    return columns.issuperset(options.columns.texts)
 
 
 def _is_by_product(name: str, tex_folders: Container[str]) -> bool:

@@ -183,6 +183,8 @@ def read_pdf(data: bytes, document: str, file: str, *, size: int = 1500, overlap
                 metadata={"page": first, "last_page": last},
             )
         )
+    if not passages:  # a logo, a drawing or a scan
+        return Reading(skips=[*skips, Skip(file, 0, "this PDF has no text: it is no document")])
     authors = tuple(name.strip() for name in re.split(r";| and ", metadata.get("author", "")) if name.strip())
     title = metadata.get("title") or posixpath.basename(document)
     record = Document(document, title, "pdf", authors, metadata.get("date"), file=file)
