@@ -197,6 +197,15 @@ def test_a_second_run_only_prints_the_table(first: tuple[Path, list[Report]], sa
 # ---------------------------------------------------------------- stages that run again
 
 
+def test_a_stage_runs_again_where_what_it_made_is_damaged(ran: Path) -> None:
+    file = Project(ran).training_file("pairs")
+    content = file.read_bytes()
+    file.write_bytes(content[:-10])
+    stages = run_until(ran, "finetune tuned")
+    assert [name for name, done in stages.items() if not done] == ["ingest", "mine pairs"]
+    assert file.read_bytes() == content
+
+
 def test_a_changed_fine_tuning_runs_again_and_nothing_before_it(ran: Path) -> None:
     (before, _), _ = run_all(ran)
     parts = ("corpus", "split", "training", "graph")

@@ -9,16 +9,17 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from lemmata.core.artefacts import Artefact, artefact, is_usable, model, training_set
 from lemmata.core.errors import ConfigError, WorkspaceError, suggest
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
-from lemmata.core.workspace import Workspace, read_manifest, read_manifests, vector_set, write_manifest
+from lemmata.core.workspace import Workspace, read_manifest, read_manifests, vectors_of, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example
 from lemmata.corpus.split import Keys, id_keys
@@ -88,6 +89,11 @@ class RunOptions:
         return [*(("finetune", name) for name in self.finetune), *(("static", name) for name in self.static)]
 
     @property
+    def models(self) -> list[tuple[str, str]]:
+        """Verb and name of all models that are trained, in order."""
+        return [*(("pretrain", name) for name in self.pretrain), *self.trained]
+
+    @property
     def last(self) -> str:
         """The model that is compared with the base, and that the workspace searches with from then on."""
         return self.trained[-1][1]
@@ -119,49 +125,59 @@ def _names(asked: EvaluateOptions) -> list[str]:
 
 def stage_table(workspace: Workspace) -> dict[str, str]:
     """What each stage of the runs so far did, in a few words."""
-    manifest = read_manifest(workspace.run_folder / "stages.json") or {}
-    return {
-        name: _describe_stage(name.partition(" ")[0], record["report"])
-        for name, record in manifest.get("stages", {}).items()
-    }
+    stages = (read_manifest(workspace.run_folder / "stages.json") or {}).get("stages", {})
+    return {name: _DESCRIBED[name.partition(" ")[0]](record["report"]) for name, record in stages.items()}
 
 
-def _describe_stage(stage: str, report: Mapping[str, Any]) -> str:
-    """The few figures of a report that say what its stage did."""
-    if stage in ("graph", "link", "extract") and "edges" in report:
-        edges = f"{sum(report['edges'].values()):,} edges, {sum(report['concepts'].values()):,} concepts"
-        if stage == "extract":
-            spent = f"{report['spent']['calls']:,} calls, cost {report['spent']['cost']:.2f}"
-            return f"{report['extracted']:,} of {report['documents']:,} documents, {spent}; {edges}"
-        if stage == "link":
-            links = [f"{new['edges']:,} new {name}" for name, new in report["restored"].items() if name != "both"]
-            recalls = [f"{name} {row['recall']:.2f}" for name, row in report["held_out"].items()]
-            return ", ".join(links) + (f"; recall on held-out logs: {', '.join(recalls)}" if recalls else "")
-        return edges
-    if stage == "split":
-        return ", ".join(f"{part} {row['rows']:,}" for part, row in report["counts"].items())
-    if stage == "embed":
-        measured = f", MRR {report['measures']['mrr']:.2f} on held-out edges" if "measures" in report else ""
-        return f"{report['nodes']:,} nodes, {report['edges']:,} edges{measured}"
-    if stage == "index":
-        return f"{report.get('encoded', 0):,} passages encoded"
-    if stage in ("compare", "audit"):
-        return str(report["sentence"])
-    if stage == "corpus":
-        return f"{report['passages']:,} passages in {report['documents']:,} documents"
-    if stage in ("finetune", "static"):
-        after = report["after"]
-        return ", ".join(f"{name} {value:.3f} → {after[name]:.3f}" for name, value in report["before"].items())
-    if stage == "pretrain":
-        return "kept" if report.get("kept", True) else "not kept: the base is better on validation"
-    if stage == "update":
-        return f"{report['new']:,} new and {report['replayed']:,} replayed records"
-    if stage == "tune":
-        return f"auto = {Fusion(**report['fusion']).formula}, fitted to {report['queries']:,} queries"
-    if stage in ("mine", "import", "negatives"):
-        spent = f", {report['spent']['calls']:,} calls" if "spent" in report else ""
-        return f"{report['records']:,} records{spent}"
-    return ""
+def _edges(report: Mapping[str, Any]) -> str:
+    return f"{sum(report['edges'].values()):,} edges, {sum(report['concepts'].values()):,} concepts"
+
+
+def _extracted(report: Mapping[str, Any]) -> str:
+    spent = f"{report['spent']['calls']:,} calls, cost {report['spent']['cost']:.2f}"
+    return f"{report['extracted']:,} of {report['documents']:,} documents, {spent}; {_edges(report)}"
+
+
+def _linked(report: Mapping[str, Any]) -> str:
+    links = [f"{new['edges']:,} new {name}" for name, new in report["restored"].items() if name != "both"]
+    recalls = [f"{name} {row['recall']:.2f}" for name, row in report["held_out"].items()]
+    return ", ".join(links) + (f"; recall on held-out logs: {', '.join(recalls)}" if recalls else "")
+
+
+def _embedded(report: Mapping[str, Any]) -> str:
+    measured = f", MRR {report['measures']['mrr']:.2f} on held-out edges" if "measures" in report else ""
+    return f"{report['nodes']:,} nodes, {report['edges']:,} edges{measured}"
+
+
+def _mined(report: Mapping[str, Any]) -> str:
+    return f"{report['records']:,} records" + (f", {report['spent']['calls']:,} calls" if "spent" in report else "")
+
+
+def _trained(report: Mapping[str, Any]) -> str:
+    after = report["after"]
+    return ", ".join(f"{name} {value:.3f} → {after[name]:.3f}" for name, value in report["before"].items())
+
+
+# the few figures of a report that say what a stage did
+_DESCRIBED: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "corpus": "{passages:,} passages in {documents:,} documents".format_map,
+    "graph": _edges,
+    "extract": _extracted,
+    "split": lambda report: ", ".join(f"{part} {row['rows']:,}" for part, row in report["counts"].items()),
+    "link": _linked,
+    "index": "{encoded:,} passages encoded".format_map,
+    "embed": _embedded,
+    "mine": _mined,
+    "import": _mined,
+    "negatives": _mined,
+    "audit": "{sentence}".format_map,
+    "pretrain": lambda report: "kept" if report.get("kept", True) else "not kept: the base is better on validation",
+    "finetune": _trained,
+    "static": _trained,
+    "compare": "{sentence}".format_map,
+    "update": "{new:,} new and {replayed:,} replayed records".format_map,
+    "tune": lambda report: f"auto = {Fusion(**report['fusion']).formula}, fitted to {report['queries']:,} queries",
+}
 
 
 def _check(workspace: Workspace, options: RunOptions) -> None:
@@ -202,7 +218,7 @@ def _check(workspace: Workspace, options: RunOptions) -> None:
 def _check_models(workspace: Workspace, options: RunOptions) -> None:
     """Refuse models whose base, guide or teacher neither exists nor is made before them."""
     trained: set[str] = set()
-    for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
+    for verb, name in options.models:
         table = workspace.config.get(verb, {}).get(name, {})
         if table.get("judge"):
             finetune_options(workspace, table["judge"])
@@ -238,7 +254,7 @@ class _Run:
     ) -> None:
         self.workspace, self.options, self.announce = workspace, options, announce
         self.asked, self.measure = asked, _names(asked)[0]  # the first decides
-        self.folder, self.config = workspace.run_folder, workspace.config
+        self.folder = workspace.run_folder
         self.folder.mkdir(exist_ok=True)
         self.limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
         self.key = ""
@@ -246,11 +262,11 @@ class _Run:
         self._done: dict[str, dict[str, Any]] = (read_manifest(self._file) or {}).get("stages", {})
         self.tasks: dict[str, Task] = {}
 
-    def stage(self, name: str, inputs: Any, verb: Callable[[Workspace], Any], manifest: Path | None = None) -> Any:
-        """The report of a verb, or the stored one if its inputs are the same and its manifest still exists."""
+    def stage(self, name: str, inputs: Any, verb: Callable[[Workspace], Any], item: Artefact | None = None) -> Any:
+        """The report of a verb, or the stored one if its inputs are the same and what it made can still be used."""
         self.key = fingerprint([self.key, name, inputs])
         record = self._done.get(name, {})
-        is_done = record.get("key") == self.key and (manifest is None or manifest.is_file())
+        is_done = record.get("key") == self.key and (item is None or is_usable(self.workspace, item))
         self.announce(name, is_done)
         if not is_done:
             record = {"key": self.key, "report": json.loads(json.dumps(verb(self.workspace), default=str))}
@@ -260,36 +276,21 @@ class _Run:
 
     def table(self, *path: str) -> Any:
         """A table of `lemmata.toml`; empty where there is none."""
-        table: Any = self.config
-        for name in path:
-            table = table.get(name, {})
-        return table
+        return reduce(lambda table, name: table.get(name, {}), path, self.workspace.config)
 
     def all(self) -> list[Report]:
         """Every stage in order, then the table before and after."""
-        workspace, options = self.workspace, self.options
+        workspace = self.workspace
         self._read_corpus()
-        if options.base == AUTO:
-            options = self.options = replace(options, base=packaged_encoder(workspace, static=bool(options.static)))
-        graph = workspace.manifest(workspace.graph_folder)
-        self.stage("graph", self.table("graph"), build_graph, graph)
-        if "extract" in options.also:  # before the split, which the new concepts need as well
-            tables = [self.table("extract"), self.table("llm"), self.limits]
-            self.stage("extract", tables, partial(extract_graph, limits=self.limits), graph)
-        self.stage("split", self.table("split"), split, workspace.manifest(workspace.split_folder))
-        if "link" in options.also:  # after the split: it learns from the links of training logs only
-            self.stage("link", self.table("link"), link_graph, graph)
+        if self.options.base == AUTO:
+            packaged = packaged_encoder(workspace, static=bool(self.options.static))
+            self.options = replace(self.options, base=packaged)
+        options = self.options
+        self._build_graph()
         self.tasks = {name: _task(workspace, name) for name in options.tasks}
-        base = self._index(options.base)
-        baseline = self._measure(("lexical", "dense", "hybrid"), "before", (options.base, base, self.key))
-        if "embed" in options.also:
-
-            def embed(workspace: Workspace) -> Any:
-                self._search_with(options.base, base)
-                return embed_graph(workspace)
-
-            self.stage("embed", self.table("embed"), embed, workspace.manifest(workspace.embedding_folder))
-        self._mine(base)
+        made_by = self._index(options.base)
+        baseline = self._measure(("lexical", "dense", "hybrid"), "before", (options.base, made_by, self.key))
+        self._mine(made_by)
         self._audit()
         update = self._train_or_update()
         last = self._index(options.last)
@@ -301,19 +302,33 @@ class _Run:
         return reports
 
     def _read_corpus(self) -> None:
-        workspace, options = self.workspace, self.options
-        if options.sources:
-            paths = [source if is_url(source) else workspace.root / source for source in options.sources]
+        workspace, sources = self.workspace, self.options.sources
+        if sources:
             self.announce("ingest", False)  # always runs: it reads only what changed
-            failed = ingest(workspace, paths).failed
-            if failed:
-                sentence = f"ingest: {failed:,} sources could not be read, 'lemmata info --skips' says why"
-                self.announce(sentence, False)
+            report = ingest(workspace, [source if is_url(source) else workspace.root / source for source in sources])
+            if report.failed:
+                self.announce(
+                    f"ingest: {report.failed:,} sources could not be read, 'lemmata info --skips' says why", False
+                )
         with contextlib.closing(Corpus(workspace)) as corpus:
             if not len(corpus):
                 raise WorkspaceError(f"the corpus in {workspace.root} is empty: name sources in [run]")
             size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
             self.stage("corpus", corpus.digest, lambda _: size)
+
+    def _build_graph(self) -> None:
+        table, graph = self.table, artefact(self.workspace, "graph")
+        extract = partial(extract_graph, limits=self.limits)
+        for name, inputs, verb, item in (
+            ("graph", table("graph"), build_graph, graph),
+            # before the split, which the new concepts need as well
+            ("extract", [table("extract"), table("llm"), self.limits], extract, graph),
+            ("split", table("split"), split, artefact(self.workspace, "split")),
+            # after the split: it learns from the links of training logs only
+            ("link", table("link"), link_graph, graph),
+        ):
+            if name not in ALSO or name in self.options.also:
+                self.stage(name, inputs, verb, item)
 
     def _index(self, encoder: str) -> str:
         """Index with an encoder, again where a model of its name was retrained; returns what made the vectors."""
@@ -329,33 +344,34 @@ class _Run:
         if (vectors_manifest(self.workspace) or {}).get("made_by") != name:
             index(self.workspace, settings={"encoder": encoder})
 
-    def _mine(self, base: str) -> None:
-        workspace, options = self.workspace, self.options
-        tables = [self.table("mine"), self.table("audit")]
+    def _mine(self, made_by: str) -> None:
+        workspace, options, table = self.workspace, self.options, self.table
 
-        def mine_set(workspace: Workspace, what: str, name: str, of: str = "") -> Any:
-            self._search_with(options.base, base)  # the vectors may be those of an earlier run's model
-            if what == "written":
-                return write_queries(workspace, self.limits, name=name)
-            return mine(workspace, what, name=name, of=of)
+        def with_base(verb: Callable[..., Any], **arguments: Any) -> Callable[[Workspace], Any]:
+            def act(workspace: Workspace) -> Any:
+                self._search_with(options.base, made_by)  # the vectors may be those of an earlier run's model
+                return verb(workspace, **arguments)
 
-        def manifest(name: str) -> Path:
-            return workspace.manifest(workspace.training(name))
+            return act
 
-        more = {"triplets": [self.table("embed")], "written": [self.table("llm"), self.limits]}
+        if "embed" in options.also:
+            self.stage("embed", table("embed"), with_base(embed_graph), artefact(workspace, "embedding"))
+        tables = [table("mine"), table("audit")]
+        more = {"triplets": [table("embed")], "written": [table("llm"), self.limits]}
+        verbs = {"written": partial(write_queries, limits=self.limits)}
+        rows: list[tuple[str, Any, Callable[[Workspace], Any], str]] = []
         for name in options.mine:
-            self.stage(
-                f"mine {name}", [*tables, *more.get(name, [])], partial(mine_set, what=name, name=name), manifest(name)
-            )
+            verb = with_base(verbs.get(name, partial(mine, what=name)), name=name)
+            rows.append((f"mine {name}", [*tables, *more.get(name, [])], verb, name))
         for name, file in options.imports.items():
             path = workspace.root / file
-            act = partial(import_queries, path=path, name=name)
-            self.stage(f"import {name}", [file, sha256_of([path]), tables[1]], act, manifest(name))
+            inputs = [file, sha256_of([path]), table("audit")]
+            rows.append((f"import {name}", inputs, partial(import_queries, path=path, name=name), name))
         for name in options.negatives:
-            hard = f"{name}-hard"
-            self.stage(
-                f"negatives {name}", tables, partial(mine_set, what="negatives", name=hard, of=name), manifest(hard)
-            )
+            verb = with_base(mine, what="negatives", name=f"{name}-hard", of=name)
+            rows.append((f"negatives {name}", tables, verb, f"{name}-hard"))
+        for stage, inputs, verb, name in rows:
+            self.stage(stage, inputs, verb, training_set(workspace, name))
 
     def _audit(self) -> None:
         """Refuse test queries that occur in training sets; miners never see the tasks of the test part."""
@@ -369,9 +385,9 @@ class _Run:
     def _train_or_update(self) -> _Update | None:
         """Train the models of [run], or the last one further where nothing but passages came in since its training."""
         options, key, settings = self.options, self.key, self._settings()
-        model = self.workspace.model(options.last)
-        weights = weights_sha256(model) if model.is_dir() else ""
-        manifest = read_manifest(self.workspace.manifest(model)) or {}
+        folder = self.workspace.model(options.last)
+        weights = weights_sha256(folder) if folder.is_dir() else ""
+        manifest = read_manifest(self.workspace.manifest(folder)) or {}
         before_update = manifest.get("base_sha256") if manifest.get("verb") == "update" else None
         state = read_state(self.folder)
         if state is not None and (state.settings != settings or state.weights not in (weights, before_update)):
@@ -382,7 +398,7 @@ class _Run:
         update = None
         is_trained = True
         if state is not None and (state.key, state.weights) == (key, weights):
-            for verb, name in (*(("pretrain", name) for name in options.pretrain), *options.trained):
+            for verb, name in options.models:
                 self.announce(f"{verb} {name}", True)
             update = self._read_update()
             is_trained = False
@@ -391,7 +407,7 @@ class _Run:
             is_trained = bool(update.before)
         else:
             self._train()
-        weights = weights_sha256(model)
+        weights = weights_sha256(folder)
         if is_trained:
             write_state(self.folder, TrainingState(weights, settings, key, passages))
         self.key = fingerprint([key, weights])  # what follows depends on the model, not on how it came about
@@ -408,16 +424,11 @@ class _Run:
         return fingerprint([tables, {**stages, **values}])
 
     def _train(self) -> None:
-        workspace = self.workspace
-        for name in self.options.pretrain:
-            table = self.table("pretrain", name)
-            tables = [table, self.table("finetune", table.get("judge", ""))]
-            manifest = workspace.manifest(workspace.model(name))
-            self.stage(f"pretrain {name}", tables, partial(pretrain_model, name=name), manifest)
-        verbs = {"finetune": finetune_model, "static": static_model}
-        for verb, name in self.options.trained:
-            manifest = workspace.manifest(workspace.model(name))
-            self.stage(f"{verb} {name}", self.table(verb, name), partial(verbs[verb], name=name), manifest)
+        verbs = {"pretrain": pretrain_model, "finetune": finetune_model, "static": static_model}
+        for verb, name in self.options.models:
+            table = self.table(verb, name)
+            inputs = [table, self.table("finetune", table.get("judge", ""))] if verb == "pretrain" else table
+            self.stage(f"{verb} {name}", inputs, partial(verbs[verb], name=name), model(self.workspace.model(name)))
 
     def _update(self, state: TrainingState, new: Keys) -> _Update:
         """Measure the last model on new passages, and train it further where that is worth it or asked for."""
@@ -488,10 +499,10 @@ class _Run:
         task = validation_queries(self.workspace, last.validation)
         if task is None:
             return False
-        vectors = vector_set(self.workspace, name)
-        fit = partial(tune, task=task, measure=measure, retriever=f"auto:{name}")
+        if not vectors_of(self.workspace, name).fusion.is_file():
+            self._done.pop(f"tune {name}", None)
         inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
-        self.stage(f"tune {name}", inputs, fit, vectors.fusion if vectors else None)
+        self.stage(f"tune {name}", inputs, partial(tune, task=task, measure=measure, retriever=f"auto:{name}"))
         return True
 
     def _measure(self, retrievers: Sequence[str], where: str, encoder: tuple[str, str, str]) -> dict[str, Report]:

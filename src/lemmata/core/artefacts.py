@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import sha256_of, writing
+from lemmata.core.files import replace_folder, sha256_of, writing
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
@@ -122,12 +122,11 @@ def of_encoder(vectors: VectorSet, kind: str) -> Artefact:
     if not vectors.is_default:
         name = f"{name} of {vectors.encoder}"
         command = command if kind == "map" else f"{command} --encoder {vectors.encoder}"
-    folder = vectors.vectors.parent
-    source = folder / ("summaries" if kind == "summaries_ann" else "vectors") / "manifest.json"
+    source = vectors.root / ("summaries" if kind == "summaries_ann" else "vectors") / "manifest.json"
     return Artefact(
         kind,
         name,
-        folder / kind,
+        vectors.root / kind,
         command,
         row.sources,
         vectors=source if "vectors" in row.sources else None,
@@ -270,12 +269,17 @@ def is_current(item: Artefact, recipe: Mapping[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def making(item: Artefact, recipe: Mapping[str, Any]) -> Iterator[Path]:
+def making(item: Artefact, recipe: Mapping[str, Any], work: Path | None = None) -> Iterator[Path]:
     """A folder to fill, which takes the place of an artefact at the end, with the recipe in its manifest.
 
     Until then the artefact before can be read, and a kill leaves it as it was. What is known only after the making may
-    be added to the recipe meanwhile.
+    be added to the recipe meanwhile. Long work that a kill must not lose is done in a folder of its own, `work`.
     """
+    if work is not None:
+        yield work
+        seal(work, recipe)
+        replace_folder(work, item.folder)
+        return
     with writing(item.folder) as folder:
         folder.mkdir()
         yield folder

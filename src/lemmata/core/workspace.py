@@ -11,9 +11,10 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lemmata.core.config import build, merged, read_toml
 from lemmata.core.errors import ConfigError, WorkspaceError
@@ -39,13 +40,13 @@ _NEW_CONFIG = """\
 
 
 class _Below:
-    """A file or folder at a fixed path below the root of a workspace."""
+    """A file or folder at a fixed path below the root of a workspace or of an encoder's folder."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def __get__(self, workspace: Workspace, _owner: type[Workspace]) -> Path:
-        return workspace.root / self._path
+    def __get__(self, place: Workspace | VectorSet, _owner: type) -> Path:
+        return place.root / self._path
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
@@ -260,42 +261,23 @@ def read_manifests(folder: Path) -> dict[str, Manifest]:
     return {name: manifest for name, manifest in manifests.items() if manifest is not None}
 
 
-class VectorSet(NamedTuple):
-    """The places of the vectors of one encoder, and of what was made from them; none of them need exist."""
+@dataclass(frozen=True, slots=True)
+class VectorSet:
+    """The folder of an encoder, with its vectors and what was made from them; none of them need exist."""
 
     encoder: str  # what `load_encoder` takes
     is_default: bool
-    vectors: Path
-    ann: Path
-    fusion: Path
+    root: Path
 
-    @property
-    def manifest(self) -> Path:
-        return self.vectors / "manifest.json"
-
-    @property
-    def summaries(self) -> Path:
-        """Short texts about passages, with their vectors."""
-        return self.ann.with_name("summaries")
-
-    @property
-    def summaries_ann(self) -> Path:
-        return self.ann.with_name("summaries_ann")
-
-    @property
-    def lengths(self) -> Path:
-        """Of the edges of the graph."""
-        return self.ann.with_name("lengths")
-
-    @property
-    def map(self) -> Path:
-        """The places of the passages on a map."""
-        return self.ann.with_name("map")
-
-    @property
-    def metric(self) -> Path:
-        """The learned metric, with its own lengths of edges."""
-        return self.ann.with_name("metric")
+    vectors = _Below("vectors")
+    manifest = _Below("vectors/manifest.json")
+    ann = _Below("ann")
+    fusion = _Below("fusion.json")
+    summaries = _Below("summaries")  # short texts about passages, with their vectors
+    summaries_ann = _Below("summaries_ann")
+    lengths = _Below("lengths")  # of the edges of the graph
+    map = _Below("map")  # the places of the passages
+    metric = _Below("metric")  # the learned one, with its own lengths of edges
 
 
 def default_encoder(workspace: Workspace) -> str:
@@ -327,7 +309,7 @@ def vector_set(workspace: Workspace, encoder: str = "") -> VectorSet | None:
 
 def vectors_of(workspace: Workspace, encoder: str) -> VectorSet:
     """The set of a named encoder, whether it exists or not."""
-    return _in_folder(workspace.encoder_folder(encoder), encoder, _default_if_readable(workspace))
+    return VectorSet(encoder, encoder == _default_if_readable(workspace), workspace.encoder_folder(encoder))
 
 
 def vector_sets(workspace: Workspace) -> list[VectorSet]:
@@ -338,16 +320,13 @@ def vector_sets(workspace: Workspace) -> list[VectorSet]:
         if (folder / "vectors").is_dir():
             manifest = read_manifest(folder / "vectors" / "manifest.json")
             known = default if folder == workspace.encoder_folder(default) else folder.name
-            sets.append(_in_folder(folder, str(manifest["encoder"]) if manifest else known, default))
+            encoder = str(manifest["encoder"]) if manifest else known
+            sets.append(VectorSet(encoder, encoder == default, folder))
     return sorted(sets, key=lambda item: (not item.is_default, item.encoder))
-
-
-def _in_folder(folder: Path, encoder: str, default: str) -> VectorSet:
-    return VectorSet(encoder, encoder == default, folder / "vectors", folder / "ann", folder / "fusion.json")
 
 
 def remove_vectors(workspace: Workspace, removed: VectorSet) -> None:
     """Delete a set with what was made from it; call it while holding the workspace."""
     if removed.is_default:
         workspace.default_encoder_file.unlink(missing_ok=True)
-    retire(removed.vectors.parent)
+    retire(removed.root)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import Artefact, artefact, check_files, open_artefact, seal
-from lemmata.core.files import read_array, read_json, writing
+from lemmata.core.artefacts import Artefact, artefact, check_files, making, open_artefact
+from lemmata.core.files import read_array, read_json
 from lemmata.core.types import Mask
 from lemmata.core.workspace import Workspace, open_manifest
 
@@ -91,15 +91,13 @@ def write_split(workspace: Workspace, split: Split, manifest: Mapping[str, Any])
         "digest": split.digest(),
         "counts": split.counts(),
     }
-    with writing(workspace.split_folder) as folder:
-        folder.mkdir()
+    with making(artefact(workspace, "split"), {**manifest, **own}) as folder:
         np.save(folder / "part.npy", split.part)
         np.save(folder / "unseen.npy", split.unseen)
         np.save(folder / "passages.npy", split.passages)
         np.save(folder / "documents.npy", split.documents)
         concepts = json.dumps(dict(split.concepts), ensure_ascii=False, indent=0)
         (folder / "concepts.json").write_text(concepts, "utf-8")
-        seal(folder, {**manifest, **own})
 
 
 def open_split(workspace: Workspace, inputs: str) -> Split:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.artefacts import artefact, check_files, file_facts, open_artefact, seal
+from lemmata.core.artefacts import artefact, check_files, file_facts, making, open_artefact
 from lemmata.core.database import change_counter, check_integrity, connect, transaction
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import is_writable, read_array, read_json, sha256_of, writing
+from lemmata.core.files import is_writable, read_array, read_json, sha256_of
 from lemmata.core.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
 from lemmata.core.workspace import Workspace, open_manifest, read_manifest, write_manifest
 
@@ -293,8 +293,7 @@ def write_graph(
         "kind": kind.tolist(),
         "relations": list(graph.relations),
     }
-    with writing(workspace.graph_folder) as folder:
-        folder.mkdir()
+    with making(artefact(workspace, "graph"), manifest) as folder:
         for name in _ARRAYS:
             np.save(folder / f"{name}.npy", getattr(graph, name))
         np.save(folder / "rows.npy", rows)
@@ -303,7 +302,6 @@ def write_graph(
             np.save(folder / name, array)
         for name, content in (("nodes", nodes), ("concepts", (list(map(astuple, concepts)), dict(merged)))):
             (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), "utf-8")
-        seal(folder, manifest)
 
 
 def open_graph(workspace: Workspace) -> StoredGraph:
@@ -391,10 +389,8 @@ def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[st
 
 def write_embedding(workspace: Workspace, vectors: Floats, manifest: Mapping[str, Any]) -> None:
     """Replace the embedding of the compressed graph: one vector per node."""
-    with writing(workspace.embedding_folder) as folder:
-        folder.mkdir()
+    with making(artefact(workspace, "embedding"), manifest) as folder:
         np.save(folder / "matrix.npy", vectors)
-        seal(folder, manifest)
 
 
 def open_embedding(workspace: Workspace) -> Vectors:

@@ -159,8 +159,7 @@ def _graph_counts(
     """Nodes and edges of the graph; before it is built, those that the corpus alone has."""
     graph = read_manifest(workspace.manifest(workspace.graph_folder))
     if graph is not None:
-        embedding = read_manifest(workspace.manifest(workspace.embedding_folder))
-        embedded = embedding is not None and embedding["inputs"] == graph["inputs"]
+        embedded = is_usable(workspace, artefact(workspace, "embedding"))
         report = {name: graph["report"][name] for name in ("nodes", "edges", "concepts", "merges")}
         return {**report, "graph": {"sources": graph["report"]["sources"], "embedded": embedded}}
     return {

@@ -15,6 +15,7 @@ from lemmata.core.artefacts import (
     artefact,
     artefacts,
     file_problems,
+    is_usable,
     learned_metric,
     model,
     note_problems,
@@ -126,13 +127,8 @@ def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
     """Files that no manifest names and that lemmata did not leave for a reason."""
     sealed = {item.folder for item in artefacts(workspace)}
     expected = {path for path, _ in notes(workspace)}
-    expected |= {
-        workspace.database,
-        workspace.incoming,
-        workspace.graph_records,
-        workspace.manifest(workspace.corpus_folder),
-    }
-    expected.add(workspace.summary_bindings)
+    expected |= {workspace.database, workspace.incoming, workspace.manifest(workspace.corpus_folder)}
+    expected |= {workspace.graph_records, workspace.summary_bindings}
     for path in _managed(workspace):
         parts = path.relative_to(workspace.root).parts
         if any(part.startswith(".") or ".partial" in part for part in parts):
@@ -191,9 +187,7 @@ def _finished_work(workspace: Workspace) -> Iterator[tuple[Path, str]]:
     if read_manifest(workspace.indexing) is None:
         for partial in sorted(workspace.dense_folder.glob("*/*.partial")):
             yield partial, "vectors that were completed or given up"
-    graph = read_manifest(workspace.manifest(workspace.graph_folder)) or {}
-    embedding = read_manifest(workspace.manifest(workspace.embedding_folder)) or {}
-    if embedding and embedding.get("inputs") == graph.get("inputs"):
+    if is_usable(workspace, artefact(workspace, "embedding")):
         for checkpoint in sorted(workspace.embedding_folder.parent.glob("embedding.*partial.npz")):
             yield checkpoint, "checkpoint of a finished embedding"
     for vectors in vector_sets(workspace):
@@ -211,12 +205,12 @@ def _useless_vectors(workspace: Workspace) -> Iterator[tuple[Path, str]]:
             if vectors.encoder in (default, unfinished):
                 continue
             if read_manifest(vectors.manifest) is None:
-                yield vectors.vectors.parent, "vectors that no manifest names"
+                yield vectors.root, "vectors that no manifest names"
                 continue
             try:
                 encoder_kind(vectors.encoder, workspace.models_folder)
             except InputError:
-                yield vectors.vectors.parent, f"vectors of {vectors.encoder}, which is no longer there"
+                yield vectors.root, f"vectors of {vectors.encoder}, which is no longer there"
 
 
 def _size(path: Path) -> int:

@@ -265,7 +265,7 @@ def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:
     with workspace.hold():
         sets = vector_sets(workspace)
         folder = workspace.encoder_folder(encoder_id(name, workspace.models_folder))
-        removed = next((each for each in sets if name == each.encoder or folder == each.vectors.parent), None)
+        removed = next((each for each in sets if name == each.encoder or folder == each.root), None)
         if removed is None:
             raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [each.encoder for each in sets])}")
         freed = sum(size_on_disk(removed, summaries=each) for each in (False, True))

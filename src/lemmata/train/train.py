@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from lemmata.core.artefacts import file_problems, is_current, model, seal
+from lemmata.core.artefacts import file_problems, is_current, making, model
 from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
-from lemmata.core.files import fingerprint, replace_folder, sha256_of, write_atomically
+from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.types import Passage, Progress
 from lemmata.core.workspace import Options, Settings, Workspace, read_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
@@ -141,10 +141,10 @@ def _make(
         if out.is_dir():
             trained_under = summary(read_trained(out))
             # `begun` tells `lemmata gc` that this work is finished
-            seal(out, {**inputs, "report": report, "trained_under": trained_under, "begun": key})
-            if workspace is not None:
-                invalidate_vectors(workspace, place.name)
-            replace_folder(out, place)
+            recipe = {**inputs, "report": report, "trained_under": trained_under, "begun": key}
+            with making(item, recipe, out):
+                if workspace is not None:
+                    invalidate_vectors(workspace, place.name)
         shutil.rmtree(work, ignore_errors=True)
     return report
 
