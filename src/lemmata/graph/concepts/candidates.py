@@ -151,7 +151,7 @@ _NO_DEFINITION = re.compile(
     r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|\bwhat (?:is|are)\b|\?\s*$"
 )
 _REFERS_BACK = re.compile(
-    r"\W*(?:These|This|Such|It|They|Those|The (?:latter|former)|In (?:this|that|which) case|Diese[rsnm]?|Solche\w*)\b"
+    r"\W*(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)\b"
 )
 _ANNOUNCES = re.compile(r"(?::|\b(?:following|folgende\w*)\b[^.]*\.?)\s*$")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
@@ -367,7 +367,7 @@ def _prose_rule(name: str, before: str, after: str) -> str:
         return "emphasis" if predicate and not ("$" in predicate[0] and _CONDITION.search(after)) else ""
     if re.search(r"\b(?:is|are) an?$", before) and _CONDITION.search(after):
         return "emphasis"
-    if re.search(r"\b[Dd]efine \w+$", before):
+    if re.search(r"(?<!will )(?<!to )\b[Dd]efine \w+$", before):
         return "emphasis"
     return "stress" if " " in name or _DEFINING_WORDS.search(before) or _CONDITION.search(after[:60]) else ""
 
