@@ -110,7 +110,7 @@ def test_an_anchor_that_is_a_text_is_encoded() -> None:
     assert rows(triplet) == [0, 2, 3]
 
 
-def test_margin_and_ratio_cut_off_the_nearest() -> None:
+def test_the_ratio_cuts_off_the_nearest() -> None:
     vectors = turned(0, 10, 20, 40, 60, 70)
     training = part(passages(6))
 
@@ -118,7 +118,6 @@ def test_margin_and_ratio_cut_off_the_nearest() -> None:
         return rows(mined([PAIR], training, vectors, options=replace(FREE, **options))[0])
 
     assert negative_rows() == [2, 3, 4, 5]
-    assert negative_rows(margin=0.1) == [3, 4, 5]  # cosines 0.985 and 0.940
     assert negative_rows(ratio=0.7) == [4, 5]  # 0.766 is more than 0.689
     assert rows(mined([PAIR], training, vectors, options=FREE, depth=4)[0]) == [2, 3]
     assert negative_rows(number=1) == [2]
@@ -356,6 +355,6 @@ def test_order_of_pairs_does_not_matter_once_answers_are_known(ends: list[tuple[
 
 
 def test_settings_are_checked() -> None:
-    assert build(NegativeOptions, {"number": 7, "margin": 1}, "[negatives]") == NegativeOptions(number=7, margin=1.0)
+    assert build(NegativeOptions, {"number": 7, "ratio": 1}, "[negatives]") == NegativeOptions(number=7, ratio=1.0)
     with pytest.raises(ConfigError, match="too small"):
         build(NegativeOptions, {"number": 0}, "[negatives]")

@@ -21,12 +21,11 @@ class PaperOptions:
     """How the text of a paper is split into passages."""
 
     CHOICES: ClassVar = {"chunks": ("rest", "all", "none")}
-    SMALLEST: ClassVar = {"chunk_size": 1, "chunk_overlap": 0, "longest_statement": 1}
+    SMALLEST: ClassVar = {"chunk_size": 1, "chunk_overlap": 0}
 
     chunks: str = "rest"  # of the prose outside statements and proofs; or "all" of the text, or "none"
     chunk_size: int = 1500  # characters
     chunk_overlap: int = 200  # characters that two neighbouring chunks share
-    longest_statement: int = 12_000  # characters; the index also reads the parts of longer ones
     preamble: str = ""  # path of a LaTeX file with definitions that every paper uses
 
 

@@ -54,6 +54,7 @@ from lemmata.latex.source import SHORT, Flat, decode, read_argument, write_out_s
 from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets, referring_macros
 
+_LONGEST_STATEMENT = 8  # chunks; of a longer one the index also reads the parts
 _LONGEST_TITLE = 200  # characters
 _SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".aux", ".txt", "")
 
@@ -106,7 +107,7 @@ def _statements(paper: PaperState) -> list[Passage]:
 def _parts(statement: Passage, options: PaperOptions) -> list[Passage]:
     """The parts of a long statement, for the index; none of a shorter one."""
     text = statement.bare_text
-    if len(text) <= options.longest_statement:
+    if len(text) <= _LONGEST_STATEMENT * options.chunk_size:
         return []
     return [
         replace(

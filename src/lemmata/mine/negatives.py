@@ -56,7 +56,6 @@ class NegativeOptions:
     SMALLEST: ClassVar = {"number": 1, "hops": 0}
     number: int = 4  # negatives for a pair
     ratio: float = 0.95  # a negative has at most this share of the positive's cosine
-    margin: float = 0.0  # and is at least this much below it
     other_document: bool = True  # negatives come from other documents; of logs, from other threads and locations
     hops: int = 2  # in the graph: neighbours of the positive and the anchor are no negatives; 0: they may be
 
@@ -252,7 +251,7 @@ class _NegativeSampler:
         rows = candidates.rows
         ends = [pair.positive] if isinstance(pair.anchor, str) else [pair.positive, pair.anchor]
         alive = self.view.allowed[rows]
-        most = min(cosine - self.options.margin, cosine - (1 - self.options.ratio) * abs(cosine))
+        most = cosine - (1 - self.options.ratio) * abs(cosine)
         for rule, masked in (
             ("itself", self._among(rows, [np.array(ends)])),
             ("answer", self._among(rows, [np.fromiter(answers, np.int64, len(answers))])),

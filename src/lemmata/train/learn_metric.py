@@ -61,11 +61,10 @@ QUERY_WEIGHTS = (0.5, 1.0, 2.5)
 class MetricStageOptions:
     """How a metric is learned."""
 
-    SMALLEST: ClassVar = {"dimension": 4, "rank": 1, "epochs": 1, "seed": 0}
+    SMALLEST: ClassVar = {"dimension": 4, "rank": 1, "epochs": 1}
     dimension: int = 256  # of the embeddings; a multiple of 4
     rank: int = 32  # of the metrics
     epochs: int = 50  # at most; validation ends the training
-    seed: int = 0  # random seed
 
 
 class _Task(NamedTuple):
@@ -122,7 +121,6 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
                 batch=batch,
                 fan_out=FAN_OUT if len(links) > MOST_LINKS else 0,
                 epochs=options.epochs,
-                seed=options.seed,
             ),
             data.task.part(0),
             candidates=data.candidates,
