@@ -93,3 +93,10 @@ def test_a_macro_that_leaves_out_its_argument_leaves_out_all_of_its_paragraphs()
     source = "Words that stay.\\HIDE{One.\n\n\\begin{lemma} Two.\\end{lemma}\n\nThree \\ref{x}.} Words after it."
     reading = read(source, r"\newcommand{\HIDE}[1]{}")
     assert [passage.text for passage in reading.passages] == ["Words that stay. Words after it."]
+
+
+def test_a_footnote_is_no_part_of_the_title_of_a_statement() -> None:
+    source = r"\begin{theorem}[Gauss\fn{A story by \ref{x}.}] True.\end{theorem} \section{One\fn{More.}} Text of it."
+    theorem, chunk = read(source, r"\newcommand\fn[1]{\footnote{#1}}").passages
+    assert (theorem.title, theorem.text, chunk.section) == ("Gauss", "True.\n\nA story by x.", "One")
+    assert [link.label for link in theorem.links] == ["x"]

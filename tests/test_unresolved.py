@@ -1,7 +1,8 @@
-"""References without a target, counted by the macro that the author wrote."""
+"""What people look for by name: labels of other chapters, references without a target, authors."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from tests.make import write
@@ -9,6 +10,8 @@ from tests.make import write
 from lemmata.core.types import Label
 from lemmata.ingest.resolve import resolve_links
 from lemmata.project import Project
+from lemmata.search.lexical import LexicalIndex
+from lemmata.search.retriever import HEADING_WEIGHT
 
 
 def test_what_is_not_resolved_is_counted_by_macro_with_a_place(tmp_path: Path) -> None:
@@ -31,6 +34,19 @@ def test_what_is_not_resolved_is_counted_by_macro_with_a_place(tmp_path: Path) -
         "\\hyperref": (6, "1"),
     }
     assert "'x:b'" in notes["\\there"].cause
+
+
+def test_an_author_finds_the_beginning_of_a_document(tmp_path: Path) -> None:
+    paper = "\\documentclass{article}\\title{%s}\\author{%s}\\begin{document}\\section{One} Text of %s.\\end{document}"
+    write(
+        tmp_path / "papers", {"a.tex": paper % ("Sets", "Ada Quill", "sets"), "b.tex": paper % ("Maps", "Bo", "maps")}
+    )
+    project = Project.init(tmp_path / "workspace")
+    project.ingest([tmp_path / "papers"])
+    with contextlib.closing(project.corpus) as corpus:
+        index = LexicalIndex.build(corpus.contents(), tmp_path / "lexical", headings=corpus.headings())
+        rows, _ = index.search(["the note of Quill"], 2, heading_weight=HEADING_WEIGHT)
+        assert corpus.ids()[rows[0, 0]] == "a@1"
 
 
 def test_the_name_of_a_chapter_is_a_prefix_of_its_labels() -> None:

@@ -23,7 +23,7 @@ from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
 from lemmata.ingest.text import read_pdf
 from lemmata.latex.clean import Cleaned, join
-from lemmata.latex.commands import MOST_FAILURES, without_notes
+from lemmata.latex.commands import MOST_FAILURES, arguments_of, without_notes
 from lemmata.latex.expand import (
     WORD,
     Definitions,
@@ -135,10 +135,13 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         paper.skip(statement.begin, f"{statement.kind} without text")
         return None
     macros = paper.macros.at(statement.begin)
-    source_of_note = expand(statement.note, macros)
-    note, _ = paper.clean(without_notes(source_of_note), "refers_to")
-    _, note_links = paper.clean(source_of_note, "refers_to")
+    heading = expand(statement.note, macros)
+    note, note_links = paper.clean(without_notes(heading), "refers_to")
     links += note_links
+    for argument in arguments_of(heading, "footnote"):  # it belongs to the text, not to the title
+        footnote, note_links = paper.clean(argument, "refers_to")
+        text = join((text, footnote), "\n\n")
+        links += note_links
     if len(note.text) > _LONGEST_TITLE or note.text.endswith("?"):  # the question of an example is no title
         text, note = join((note, text), "\n\n"), Cleaned("", [])
     proofs = []
