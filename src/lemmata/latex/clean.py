@@ -849,6 +849,8 @@ def clean(
     `find` says what a label leads to, None where it is not known. `lists` are those around the text, and are brought
     up to date for the text after it.
     """
+    if not text or text.isspace():  # as most notes are
+        return Cleaned("", [])
     # Only the empty lines of the author separate paragraphs, not those that dropped commands leave.
     text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(_OWN_CHARACTERS.sub("", text)))
     cleaner = _Cleaner(text, find, Lists() if lists is None else lists)
