@@ -149,7 +149,7 @@ def test_a_search_shows_cards_with_marks_formulas_a_path_and_its_time(window: Wi
     expect(page.locator(".hit")).to_have_count(10)
     assert page.url.startswith(f"{window.address}/?q=number")
     card = page.locator(f'.hit[data-id="{HOOK}"]')
-    expect(card.locator(".kind").first).to_have_text("Theorem")
+    expect(card.locator(".kind").first).to_have_text("Theorem 1.2")
     expect(card.locator("h3")).to_contain_text("Hook length formula")
     expect(card.locator("mark", has_text="tableaux").first).to_be_visible()
     assert card.locator("math").count() > 1
