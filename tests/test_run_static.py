@@ -57,7 +57,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
     """A complete run; tests work on copies of its folder."""
     folder = write_static_recipe(tmp_path_factory.mktemp("run"))
     (report,), stages = run_all(folder)
-    assert list(stages)[-4:] == ["mine pairs", "static fast", "index fast", "tune fast"]
+    assert list(stages)[-5:] == ["mine pairs", "static fast", "index fast", "compare auto of fast", "tune fast"]
     assert not any(stages.values())
     return folder, report
 
@@ -72,6 +72,7 @@ def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Pa
     assert list(project.models()) == ["fast"]  # no fine-tuning was asked for, so the default of `finetune` is none
     [searched] = [vectors for vectors in project.info()["vectors"] if vectors["default"]]
     assert (searched["encoder"], searched["fusion"]["fitted"]["queries"]) == ("fast", 12)
+    assert any(note.startswith("search uses fast") and "on 6 validation queries" in note for note in report.notes)
     assert stage_table(project)["static fast"].startswith("../asked.tsv/MRR@10 0.")
     written = {path: path.read_bytes() for path in (folder / "run").glob("report*")}
     (again,), stages = run_all(folder)
@@ -82,6 +83,23 @@ def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Pa
     assert code == 0
     assert "static fast: up to date" in out
     assert "fast, auto" in out
+
+
+def test_search_stays_with_the_base_where_the_new_model_finds_less(first: tuple[Path, Report], tmp_path: Path) -> None:
+    folder = shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
+    change(folder, 'static = ["fast"]\nbase = "hashing"', 'static = ["hasty"]\nbase = "fast"')
+    text = (folder / "lemmata.toml").read_text("utf-8")
+    hasty = (
+        text[text.index("[static.fast]") : text.index("[evaluate]")].replace("fast", "hasty")
+        + "sets = { pairs = 0.05 }\n"
+    )
+    (folder / "lemmata.toml").write_text(text + "\n" + hasty, "utf-8")
+    (report,), _ = run_all(folder)
+    assert any(note.startswith("search stays with fast") for note in report.notes)
+    [searched] = [vectors for vectors in Project(folder).info()["vectors"] if vectors["default"]]
+    assert searched["encoder"] == "fast"
+    _, stages = run_all(folder)
+    assert [name for name, done in stages.items() if not done] == ["ingest"]
 
 
 def test_a_static_model_is_trained_further_on_new_passages(first: tuple[Path, Report], tmp_path: Path) -> None:

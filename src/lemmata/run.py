@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lemmata.core.artefacts import Artefact, artefact, is_usable, model, training_set
-from lemmata.core.errors import ConfigError, WorkspaceError, suggest
+from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError, suggest
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
 from lemmata.core.workspace import Workspace, read_manifest, read_manifests, vectors_of, write_manifest
@@ -294,10 +294,15 @@ class _Run:
         self._audit()
         update = self._train_or_update()
         last = self._index(options.last)
+        verdict = self._compare_auto()
         compared = ("dense", "hybrid", "auto") if self._fit() else ("dense", "hybrid")
         tuned = self._measure(compared, "after", (options.last, last, self.key))
-        self._search_with(options.last, last)  # the workspace searches with the tuned model from now on
+        if verdict["adopted"]:
+            self._search_with(options.last, last)  # the workspace searches with the tuned model from now on
+        else:
+            self._search_with(options.base, made_by)
         reports = [_report(name, task, baseline[name], tuned[name], self, update) for name, task in self.tasks.items()]
+        reports = [replace(report, notes=[*report.notes, verdict["sentence"]]) for report in reports]
         _write(self.folder, reports)
         return reports
 
@@ -494,16 +499,77 @@ class _Run:
 
     def _fit(self) -> bool:
         """Fit `auto` to the last model's validation queries that do not come from the corpus itself; False without."""
-        name, measure = self.options.last, self.measure
-        last = finetune_options(self.workspace, name, static=bool(self.options.static))
-        task = validation_queries(self.workspace, last.validation)
+        task = self._asked_task()
         if task is None:
             return False
+        name = self.options.last
         if not vectors_of(self.workspace, name).fusion.is_file():
             self._done.pop(f"tune {name}", None)
-        inputs = [measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
-        self.stage(f"tune {name}", inputs, partial(tune, task=task, measure=measure, retriever=f"auto:{name}"))
+        self.stage(f"tune {name}", self._inputs(task), partial(self._tune, task=task))
         return True
+
+    def _tune(self, workspace: Workspace, task: Task) -> Any:
+        return tune(workspace, task, f"auto:{self.options.last}", measure=self.measure)
+
+    def _asked_task(self) -> Task | None:
+        last = finetune_options(self.workspace, self.options.last, static=bool(self.options.static))
+        return validation_queries(self.workspace, last.validation)
+
+    def _inputs(self, task: Task) -> list[Any]:
+        return [self.measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
+
+    def _compare_auto(self) -> dict[str, Any]:
+        """Whether `auto` with the last model finds at least as much on validation as with the base.
+
+        Of validation queries that do not come from the corpus itself one half fits the weights and the other decides;
+        else the validation part of the tasks decides, with the weights that nothing was fitted to.
+        """
+        task = self._asked_task()
+        tasks = [task] if task else self._validation_tasks()
+        inputs = [self.options.base, self.options.last, *map(self._inputs, tasks)]
+
+        def decide(workspace: Workspace) -> dict[str, Any]:
+            judging = tasks
+            if task:
+                queries = list(task.qrels)
+                vectors_of(workspace, self.options.last).fusion.unlink(missing_ok=True)  # fitted to more queries
+                self._tune(workspace, _only(task, queries[::2]))
+                judging = [_only(task, queries[1::2])]
+            names = {"before": f"auto:{self.options.base}", "after": f"auto:{self.options.last}"}
+            measured = [
+                evaluate(workspace, each, retrievers=[*names.values()], options=self.asked).retrievers
+                for each in judging
+                if each.qrels
+            ]
+            found = {
+                which: np.concatenate([np.zeros(0), *(report[name][self.measure] for report in measured)])
+                for which, name in names.items()
+            }
+            return self._verdict(**found)
+
+        return dict(self.stage(f"compare auto of {self.options.last}", inputs, decide))
+
+    def _validation_tasks(self) -> list[Task]:
+        tasks = []
+        for name in self.options.tasks:
+            with contextlib.suppress(LemmataError):  # that part may pose no queries
+                tasks += [corpus_task(self.workspace, name, part="validation")] if name in TASKS else []
+        return tasks
+
+    def _verdict(self, before: Floats64, after: Floats64) -> dict[str, Any]:
+        base, last = self.options.base, self.options.last
+        if not len(before):
+            return {
+                "adopted": True,
+                "sentence": f"search uses {last}; there are no validation queries to compare it on",
+            }
+        adopted = bool(after.mean() >= before.mean())
+        means = f"{self.measure} {before.mean():.3f} with {base}, {after.mean():.3f} with {last}"
+        return {
+            "adopted": adopted,
+            "sentence": f"search {'uses' if adopted else 'stays with'} {last if adopted else base}:"
+            f" auto has {means}, on {len(before):,} validation queries",
+        }
 
     def _measure(self, retrievers: Sequence[str], where: str, encoder: tuple[str, str, str]) -> dict[str, Report]:
         """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
@@ -551,6 +617,12 @@ def _task(workspace: Workspace, name: str) -> Task:
     if name in TASKS:
         return corpus_task(workspace, name, part="test")
     return beir_task(workspace, _task_folder(workspace, name), name=Path(name).name)
+
+
+def _only(task: Task, queries: Sequence[str]) -> Task:
+    """A task with some of its queries."""
+    texts = {query: task.queries[query] for query in queries}
+    return replace(task, queries=texts, qrels={query: task.qrels[query] for query in queries}, groups={})
 
 
 def _task_folder(workspace: Workspace, name: str) -> Path:
