@@ -191,6 +191,7 @@ def test_references_inside_formulas_are_links_too() -> None:
     [
         r"\fontfamily{phv}\selectfont",
         r"\captionsetup{width=85mm}",
+        r"\addvspace{2mm}",
         r"\titleformat{\section}[display]{\bfseries}{\thesection}{1em}{#1}[]",
         r"\titlespacing*{\section}{0pt}{4pt}{4pt}",
         r"\glossary(hom){$\protect\Hom$}{type of homomorphisms}",
@@ -202,6 +203,7 @@ def test_settings_of_fonts_headings_and_glossaries_are_no_text(command: str) -> 
 
 def test_the_text_of_a_cell_over_several_columns_or_rows_stays() -> None:
     assert clean(r"\multicolumn{2}{c}{robust} \multirow{2}{*}{median}").text == "robust median"
+    assert clean(r"a \raisebox{1ex}[0pt]{b}").text == "a b"
 
 
 @pytest.mark.parametrize(

@@ -341,6 +341,12 @@ def test_a_label_after_many_claims_refers_to_the_passage_around_them() -> None:
     assert reading.passages[-1].text == "See theorem last."
 
 
+def test_a_question_with_a_formula_is_text_and_options_are_not() -> None:
+    preamble = r"\newenvironment{question}[2][]{\refstepcounter{equation}\textbf{Question.} #1#2\par}{}"
+    source = r"\begin{question}[leftmargin=2mm]{Is $x=y$ in every field?} It is.\end{question}"
+    assert only(body(source, preamble)).text == "Is $x=y$ in every field?\n\nIt is."
+
+
 def test_an_environment_may_be_called_like_a_macro() -> None:
     (passage,) = body(r"The mean of \var{price} is $\var{m}$.", r"\newenvironment{var}[1]{\texttt{#1}}{}").passages
     assert passage.text == r"The mean of price is $\texttt{m}$."

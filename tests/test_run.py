@@ -65,6 +65,7 @@ STAGES = [
     "audit",
     "finetune tuned",
     "index tuned",
+    "compare auto of tuned",
 ]
 
 

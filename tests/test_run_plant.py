@@ -87,6 +87,7 @@ STAGES = [
     "audit",
     "finetune tuned",
     "index tuned",
+    "compare auto of tuned",
 ]
 ANSWER = {
     "question": "Why does it leak?",

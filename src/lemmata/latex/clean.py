@@ -127,7 +127,7 @@ _DROPPED = {
         cline cmidrule PMlinkescapeword nobibliography shorttitle shortauthors authorrunning titlerunning
         received accepted published orcid journal pacs preprint keyword PACS MSC translator contrib
         pmcanonicalname pmcreated pmmodified pmtitle pmprivacy pmtype pmcomment pmrelated pmdefines pmkeywords
-        bibitem BibitemShut hypersetup geometry raisebox allowdisplaybreaks numberwithin swapnumbers tikzset
+        bibitem BibitemShut hypersetup geometry addvspace allowdisplaybreaks numberwithin swapnumbers tikzset
         pgfplotsset psset pgfdeclarelayer pgfsetlayers usepgfplotslibrary usepgflibrary tikzexternalize asyinclude
         tikzexternalsetprefix setbeamertemplate usetheme columnsep needspace Needspace fontfamily fontencoding
         fontseries fontshape captionsetup
@@ -557,6 +557,8 @@ class _Cleaner:
         count = _DROPPED.get(name)
         if name == "glossary" and (key := _GLOSSARY_KEY.match(text, end)):  # of memoir: (key){term}{meaning}
             return self.swallow(self.skip_arguments(key.end(), groups=2))
+        if name == "raisebox":  # {height}[above][below]{text}
+            return self.skip_arguments(self.skip_arguments(end, groups=1), 2)
         if name == "titleformat":  # {command}[shape]{format}{label}{sep}{before}[after]
             end = self.skip_arguments(end, groups=1)
             return self.skip_arguments(self.skip_arguments(end, 1, 4), 1)

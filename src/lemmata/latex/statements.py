@@ -110,6 +110,7 @@ class _Head(NamedTuple):
     restated_by: str = ""
 
 
+_OPTIONS = re.compile(r"\s*[a-z][a-z /_-]+=")  # of a box or list: title=…, leftmargin=…
 _LONGEST_OPENED = 8_000  # characters of an opening with its arguments inserted
 _ARGUMENT = re.compile(r"#([1-9])")
 _LABEL = re.compile(r"\\label\s*\{([^{}]*)\}")
@@ -284,7 +285,8 @@ class _Reader:
         if note == NO_VALUE or not note.strip("{} "):
             shown = _LABEL.sub("", rest)
             unsaid = {NO_VALUE, *labels, *(default for _, default in kind.opening.arguments)}
-            printed = [value for value in values if value in shown and value not in unsaid and "=" not in value]
+            said = (value for value in values if value in shown and value not in unsaid)
+            printed = [value for value in said if not _OPTIONS.match(value)]
             note = ", ".join(value for value in printed if re.search(r"[^\W\d_]", value))  # else it is a number
         return _Head(kind.kind, note, labels, at, restated_by)
 
