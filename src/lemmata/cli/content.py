@@ -114,7 +114,7 @@ def _print_document(document: dict[str, Any]) -> None:
         title = f"  {passage['title']}" if passage["title"] else ""
         line("  ", (passage["kind"], "green"), f" {passage['id']}{title}")
     if document.get("bibliography"):
-        line(f"\n{len(document['bibliography']):,} entries of its bibliography:")
+        line(f"\n{len(document['bibliography']):,} entries of its bibliography{'' if is_long else ':'}")
     for entry in () if is_long else document.get("bibliography", ()):
         text = entry["title"] or _cell(entry["text"])[:120]
         where = f"  → {entry['target']}" if entry["target"] else ""

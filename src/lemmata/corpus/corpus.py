@@ -312,7 +312,7 @@ class Corpus(Sequence[Passage]):
     def heading_kinds(self, document: str) -> list[tuple[int, str]]:
         """For each passage of a document the place of its heading in the contents, -1 for none, and its kind."""
         query = f"SELECT COALESCE(json_extract(metadata, '$.{HEADING}'), -1), kind FROM passages WHERE document = ?"
-        return self._connection.execute(query, (document,)).fetchall()
+        return self._connection.execute(f"{query} AND kind != ?", (document, PART)).fetchall()
 
     def chapter_names(self) -> Iterator[tuple[str, str]]:
         """Number and title of the chapter of each row, empty where it has none."""
