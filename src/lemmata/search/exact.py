@@ -13,7 +13,8 @@ from lemmata.latex.kinds import kind_of
 _MOST = 20  # passages of one name; a number is a name in every paper
 _LONGEST = 300  # characters of a query that is a name
 _NUMBERED = re.compile(
-    r"(?P<kind>§|[^\W\d_]+(?: [^\W\d_]+){0,2})\.?\s*\(?(?P<number>(?:\d+|[a-z]|[ivxlc]+)(?:[.-](?:\d+|[a-z]))*[a-z']?)\)?"
+    r"(?P<kind>§|[^\W\d_]+(?: [^\W\d_]+){0,2})\.?\s*"
+    r"\(?(?P<number>(?:\d+|[a-z]|[ivxlc]+)(?:[.-](?:\d+|[a-z]))*[a-z']?)\)?"
     r"(?:\s*,?\s+(?:(?:of|in|from|aus|von|in)\s+)?(?P<title>.+))?",
     re.I,
 )
