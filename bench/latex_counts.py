@@ -265,7 +265,7 @@ def found(path: Path) -> tuple[Counts, list[str], int, Counter[str]]:
             mains = [document.file for document in corpus.documents() if document.kind == "paper"]
             own = 0
             for passage in corpus:
-                if passage.kind in ("chunk", "abstract"):
+                if passage.kind in ("chunk", "abstract", "part"):
                     continue
                 environment = passage.metadata["environment"]
                 counts["statements"][environment] += 1
