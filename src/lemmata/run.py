@@ -551,9 +551,9 @@ class _Run:
 
     def _validation_tasks(self) -> list[Task]:
         tasks = []
-        for name in self.options.tasks:
+        for name in [name for name in self.options.tasks if name in TASKS] or ["references"]:
             with contextlib.suppress(LemmataError):  # that part may pose no queries
-                tasks += [corpus_task(self.workspace, name, part="validation")] if name in TASKS else []
+                tasks.append(corpus_task(self.workspace, name, part="validation"))
         return tasks
 
     def _verdict(self, before: Floats64, after: Floats64) -> dict[str, Any]:
