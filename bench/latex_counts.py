@@ -99,11 +99,13 @@ def including_macros(texts: dict[str, str]) -> dict[str, tuple[int, str]]:
     return {name: (int(count), meaning) for name, count, meaning in found}
 
 
-def joined(name: str, texts: dict[str, str], root: str, seen: tuple[str, ...] = ()) -> str:
+def joined(
+    name: str, texts: dict[str, str], root: str, macros: dict[str, tuple[int, str]], seen: tuple[str, ...] = ()
+) -> str:
     """A file with all that it includes, without comments and hidden parts."""
     text = plain(texts[name])
     if name == root:  # such macros are called in the main file
-        for macro, (count, meaning) in including_macros(texts).items():
+        for macro, (count, meaning) in macros.items():
             call = re.compile(r"\\" + macro + r"\s*" + r"\{([^{}]*)\}\s*" * count)
             text = call.sub(partial(_filled, meaning), text)
 
@@ -112,7 +114,7 @@ def joined(name: str, texts: dict[str, str], root: str, seen: tuple[str, ...] = 
             for suffix in (".tex", ""):
                 path = posixpath.normpath(posixpath.join(folder, match[1] or "", match[2])) + suffix
                 if path in texts and path not in seen:
-                    return joined(path, texts, root, (*seen, name))
+                    return joined(path, texts, root, macros, (*seen, name))
         return ""
 
     return INPUT.sub(included, text)
@@ -135,14 +137,14 @@ def environments(text: str) -> tuple[set[str], dict[str, str], dict[str, int]]:
     return names - {"proof"}, boxes, wrappers
 
 
-def count_paper(main: str, texts: dict[str, str]) -> Iterator[tuple[str, str]]:
+def count_paper(main: str, texts: dict[str, str], macros: dict[str, tuple[int, str]]) -> Iterator[tuple[str, str]]:
     """Each item of a paper with its measure."""
-    whole = joined(main, texts, main)
+    whole = joined(main, texts, main, macros)
     if "\\documentclass" not in whole:  # it may stand in a format that was dumped before
         formats = [
             name for name, text in texts.items() if "\\documentclass" in text and "{document}" not in plain(text)
         ]
-        whole = "".join(joined(name, texts, name) for name in formats if name.endswith(".tex")) + whole
+        whole = "".join(joined(name, texts, name, macros) for name in formats if name.endswith(".tex")) + whole
     before, _, body = whole.partition("\\begin{document}")
     head, body = (before, body) if body else ("", before)
     body = DEFINITION.sub("", body.partition("\\end{document}")[0])
@@ -275,7 +277,9 @@ def found(path: Path) -> tuple[Counts, list[str], int, Counter[str]]:
                     counts["links"][link.relation] += link.relation in ("refers_to", "proof_uses")
                     own += link.target == passage.id
         with contextlib.closing(sqlite3.connect(project.corpus_folder / "corpus.sqlite")) as connection:
-            labels = connection.execute("SELECT name FROM labels WHERE name NOT LIKE 'name:%'")
+            labels = connection.execute(
+                "SELECT name FROM labels WHERE name NOT LIKE 'name:%' AND name NOT LIKE 'number:%'"
+            )
             counts["labels"].update(name for (name,) in labels)
             counts["bibliography"].update(key for (key,) in connection.execute("SELECT key FROM bibliography"))
             harm = damage(connection.execute("SELECT kind, text || ' ' || proof FROM passages"))
@@ -296,10 +300,11 @@ def compare(path: Path, name: str) -> dict[str, Any]:
     seconds = time.perf_counter() - begin
     texts = sources(path)
     counted: Counts = {measure: Counter() for measure in MEASURES}
+    macros = including_macros(texts)
     for main in mains:
         main = main.removeprefix(f"{path.name}/")
         file = main if main in texts else next((name for name in texts if name.endswith(f"/{main}")), "")
-        for measure, item in count_paper(file, texts) if file else ():
+        for measure, item in count_paper(file, texts, macros) if file else ():
             counted[measure][item] += 1
     known = path / "expected.json"
     result: dict[str, Any] = {"source": name, "documents": len(mains), "self_links": own, "seconds": round(seconds, 1)}
@@ -328,7 +333,7 @@ def table(results: list[dict[str, Any]]) -> str:
         cells = [f"{result['found'][m]:,} / {result['counted'][m]:,}" for m in MEASURES]
         lines.append(f"| {result['source']} | {result['documents']:,} | {' | '.join(cells)} | {result['self_links']} |")
     lines += ["", "| source | " + " | ".join(DAMAGE) + " |", "|---" * (len(DAMAGE) + 1) + "|"]
-    for result in results:
+    for result in (result for result in results if "damage" in result):
         lines.append(f"| {result['source']} | " + " | ".join(f"{result['damage'][name]:,}" for name in DAMAGE) + " |")
     return "\n".join(lines)
 
