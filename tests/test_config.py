@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import pytest
 from tests.make import lemmata
 
-from lemmata.core.config import Option, all_options, build, merged, options_of, read_assignments, read_toml
+from lemmata.core.config import RECIPES, Option, all_options, build, merged, options_of, read_assignments, read_toml
 from lemmata.core.errors import ConfigError, near, suggest
 from lemmata.core.records import FLAT
 from lemmata.project import Project
@@ -174,3 +174,19 @@ def test_a_key_that_is_given_twice_is_a_list_and_never_the_last_value() -> None:
     assert own == {"columns": {"text": ["a", "b"]}}
     with pytest.raises(ConfigError, match=r"seconds = \[1, 2\]"):
         read_assignments(["seconds=1", "seconds=2"], "ingest")
+
+
+def test_the_settings_of_a_file_go_over_those_of_its_recipe(tmp_path: Path) -> None:
+    project = Project.init(tmp_path / "w")
+    project.config_file.write_text('recipe = "math-embed"\n[finetune.tuned]\nbase = "minilm"\nepochs = 1\n')
+    tuned = Project(tmp_path / "w").config["finetune"]["tuned"]
+    assert (tuned["base"], tuned["epochs"], tuned["tokens"]) == ("minilm", 1, 256)
+    project.config_file.write_text('recipe = "math-embd"\n')
+    with pytest.raises(ConfigError, match=r"'math-embd'; did you mean 'math-embed'"):
+        Project(tmp_path / "w").config  # noqa: B018 - reading it is the point
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_has_settings_that_there_are_and_is_documented(name: str) -> None:
+    assert read_toml(RECIPES[name])
+    assert f'recipe = "{name}"' in (Path(__file__).parents[1] / "docs" / "papers.md").read_text(encoding="utf-8")

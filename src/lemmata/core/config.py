@@ -43,6 +43,10 @@ TABLES = {
 }
 
 
+# settings of papers, by the name that `recipe` at the top of a settings file gives
+RECIPES = {file.stem: file for file in sorted((Path(__file__).parent / "recipes").glob("*.toml"))}
+
+
 class Option(NamedTuple):
     """One key of a settings file."""
 
@@ -62,14 +66,19 @@ def read_toml(path: Path, tables: Mapping[str, str] = TABLES) -> dict[str, Any]:
     """The tables of a settings file, each checked against its option record.
 
     `tables` maps a table to `module:class`, loaded only where the file has keys for it. `name.*` allows any number
-    of tables [name.…] with the same record.
+    of tables [name.…] with the same record. Where the file names a `recipe`, its own keys go over those of the recipe.
     """
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
+    recipe = config.pop("recipe", None)
     _check_tables(config, str(path), tables)
-    return config
+    if recipe is None:
+        return config
+    if recipe not in RECIPES:
+        raise ConfigError(f"{path}: there is no recipe {recipe!r}{suggest(str(recipe), list(RECIPES))}")
+    return merged(read_toml(RECIPES[recipe], tables), config)
 
 
 def read_assignments(words: Iterable[str], table: str) -> tuple[dict[str, Any], dict[str, Any]]:
