@@ -29,9 +29,9 @@ from lemmata.evaluate.evaluate import EvaluateOptions, evaluate
 from lemmata.evaluate.measures import parse_measure
 from lemmata.evaluate.report import Report, as_html, as_json
 from lemmata.evaluate.significance import Floats64, bootstrap, compare
-from lemmata.evaluate.tasks import Task
+from lemmata.evaluate.tasks import Task, restricted
 from lemmata.evaluate.tuning import tune
-from lemmata.evaluate.workspace_tasks import TASKS, beir_task, corpus_task
+from lemmata.evaluate.workspace_tasks import TASKS, beir_task, corpus_task, own_tasks
 from lemmata.graph.build import build_graph
 from lemmata.graph.extract import extract_graph
 from lemmata.ingest.beir import read_judged
@@ -447,8 +447,9 @@ class _Run:
             before = self._measure(("dense",), "update", (name, state.weights, key))
             verb, _ = options.trained[-1]
             table = self.table(verb, name)
-            own = [task for task in options.tasks if task in TASKS] or ["references"]
-            settings = {} if table.get("validation") else {"validation": dict.fromkeys(own, measure)}
+            settings = {}
+            if not table.get("validation"):
+                settings = {"validation": dict.fromkeys(own_tasks(options.tasks), measure)}
             further = partial(
                 update_model, name=name, new=new, start=state.weights, static=verb == "static", settings=settings
             )
@@ -469,21 +470,20 @@ class _Run:
     def _compare(self, new: Keys) -> dict[str, Any]:
         """The verdict on new passages."""
         name, base, measure = self.options.last, self.options.base, self.measure
-        roles = {f"dense:{name}": "model", f"dense:{base}": "base"}
-        asked = replace(self.asked, measures=measure)
-        values = []
-        for group in tasks_to_compare(self.workspace, self.options.tasks, new):
-            reports = [
-                evaluate(self.workspace, task, retrievers=list(roles), options=asked).retrievers for task in group
-            ]
-            values.append(
-                {
-                    role: np.concatenate([np.zeros(0), *(report[retriever][measure] for report in reports)])
-                    for retriever, role in roles.items()
-                }
-            )
-        verdict = gain_lost(measure, *values)
+        roles = {"model": f"dense:{name}", "base": f"dense:{base}"}
+        about_new, about_known = tasks_to_compare(self.workspace, self.options.tasks, new)
+        verdict = gain_lost(measure, self._values(about_new, roles), self._values(about_known, roles))
         return {**verdict._asdict(), "worth": verdict.is_clear, "sentence": verdict.sentence(name, base)}
+
+    def _values(self, tasks: Sequence[Task], roles: Mapping[str, str]) -> dict[str, Floats64]:
+        """The first measure of each query of the tasks, for the retriever of each role."""
+        asked = replace(self.asked, measures=self.measure)
+        retrievers = list(roles.values())
+        measured = [evaluate(self.workspace, task, retrievers=retrievers, options=asked).retrievers for task in tasks]
+        return {
+            role: np.concatenate([np.zeros(0), *(values[retriever][self.measure] for values in measured)])
+            for role, retriever in roles.items()
+        }
 
     def _read_update(self) -> _Update | None:
         """What the run that made the present model said about it, if it trained it further for the same tasks."""
@@ -533,25 +533,16 @@ class _Run:
             if task:
                 queries = list(task.qrels)
                 vectors_of(workspace, self.options.last).fusion.unlink(missing_ok=True)  # fitted to more queries
-                self._tune(workspace, _only(task, queries[::2]))
-                judging = [_only(task, queries[1::2])]
+                self._tune(workspace, restricted(task, queries[::2]))
+                judging = [restricted(task, queries[1::2])]
             names = {"before": f"auto:{self.options.base}", "after": f"auto:{self.options.last}"}
-            measured = [
-                evaluate(workspace, each, retrievers=[*names.values()], options=self.asked).retrievers
-                for each in judging
-                if each.qrels
-            ]
-            found = {
-                which: np.concatenate([np.zeros(0), *(report[name][self.measure] for report in measured)])
-                for which, name in names.items()
-            }
-            return self._verdict(**found)
+            return self._verdict(**self._values([each for each in judging if each.qrels], names))
 
         return dict(self.stage(f"compare auto of {self.options.last}", inputs, decide))
 
     def _validation_tasks(self) -> list[Task]:
         tasks = []
-        for name in [name for name in self.options.tasks if name in TASKS] or ["references"]:
+        for name in own_tasks(self.options.tasks):
             with contextlib.suppress(LemmataError):  # that part may pose no queries
                 tasks.append(corpus_task(self.workspace, name, part="validation"))
         return tasks
@@ -617,12 +608,6 @@ def _task(workspace: Workspace, name: str) -> Task:
     if name in TASKS:
         return corpus_task(workspace, name, part="test")
     return beir_task(workspace, _task_folder(workspace, name), name=Path(name).name)
-
-
-def _only(task: Task, queries: Sequence[str]) -> Task:
-    """A task with some of its queries."""
-    texts = {query: task.queries[query] for query in queries}
-    return replace(task, queries=texts, qrels={query: task.qrels[query] for query in queries}, groups={})
 
 
 def _task_folder(workspace: Workspace, name: str) -> Path:

@@ -217,7 +217,7 @@ def _fitted(facts: dict[str, Any] | None) -> str:
 
 def _metric(report: dict[str, Any], weights: dict[str, Any]) -> str:
     """Which retrievers use the learned metric, and why."""
-    rival = report.get("rival", "text")  # older ones were compared with lengths by text only
+    rival = report["rival"]
     values = (
         f"{report['measure']} {report['by_metric']:.3f}, by {rival} {report[f'by_{rival}']:.3f}, p {report['p']:.4f}"
     )

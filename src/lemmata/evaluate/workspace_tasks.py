@@ -28,6 +28,11 @@ _MOST_SHOWN = 5  # missing passages in a message
 # ---------------------------------------------------------------- from the corpus
 
 
+def own_tasks(names: Sequence[str]) -> list[str]:
+    """The tasks among the names that are made from the corpus itself; `references` where there are none."""
+    return [name for name in names if name in TASKS] or ["references"]
+
+
 def corpus_task(
     workspace: Workspace,
     name: str,

@@ -3,6 +3,7 @@ r"""Calls of LaTeX commands in a text: read their arguments, find what they refe
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from lemmata.latex.source import read_argument, read_optional
 
@@ -10,20 +11,23 @@ MOST_FAILURES = 50  # unclosed arguments; each costs a scan to the end of the te
 BEGIN = re.compile(r"\\begin\s*\{([^{}\n]{1,80})\}")
 
 
-def arguments_of(text: str, command: str) -> list[str]:
-    """The braced arguments of all calls of a command, in order."""
-    arguments: list[str] = []
-    pattern = re.compile(r"\\" + command + r"(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?(?=\s*\{)")
+def read_calls(pattern: re.Pattern[str], text: str, reach: int) -> Iterator[tuple[re.Match[str], str, int]]:
+    """What a pattern matches before a braced argument, with the argument and its end; no call inside another one."""
     failures = at = 0
     while failures < MOST_FAILURES and (call := pattern.search(text, at)):
-        argument = read_argument(text, call.end(), 20_000)
+        argument = read_argument(text, call.end(), reach)
         if argument is None:
             failures += 1
-            at = call.end()
+            at = max(call.end(), call.start() + 1)
         else:
-            arguments.append(argument[0])
+            yield call, *argument
             at = argument[1]
-    return arguments
+
+
+def arguments_of(text: str, command: str) -> list[str]:
+    """The braced arguments of all calls of a command, in order."""
+    pattern = re.compile(r"\\" + command + r"(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?(?=\s*\{)")
+    return [argument for _, argument, _ in read_calls(pattern, text, 20_000)]
 
 
 _NOTE = re.compile(

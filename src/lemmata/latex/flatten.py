@@ -121,6 +121,12 @@ class _Flattener:
         self.failures_left -= argument is None and self.failures_left > 0
         return argument
 
+    def branches(self, text: str, at: int) -> tuple[str, str, int] | None:
+        """The two groups after a condition, for true and for false, and where the text continues."""
+        then = self.argument(text, at)
+        otherwise = self.argument(text, then[1]) if then else None
+        return (then[0], *otherwise) if then and otherwise else None
+
     def find(self, name: str, suffixes: Sequence[str]) -> tuple[str, str] | None:
         """Path and text of an included file: beside the main file, beside the including one, at the root."""
         name = self.path(name).strip().strip('"').strip()
@@ -263,15 +269,14 @@ class _Flattener:
             return second.end()
         if word in ("InputIfFileExists", "IfFileExists"):
             present = self.find(first[1], _SUFFIXES) is not None
-            then = self.argument(text, first.end())
-            otherwise = self.argument(text, then[1]) if then else None
-            if then is None or otherwise is None:
+            branches = self.branches(text, first.end())
+            if branches is None:
                 return first.end()
+            then, otherwise, end = branches
             if present and word == "InputIfFileExists":
                 self.include(first[1], number, text, begin)
-            chosen, _ = then if present else otherwise
-            self._walk_made(number, begin, chosen)
-            return otherwise[1]
+            self._walk_made(number, begin, then if present else otherwise)
+            return end
         self.include(first[1], number, text, begin, part=word.startswith("subfile"))
         return first.end()
 
@@ -368,12 +373,12 @@ class _Flattener:
         name = _UNDEFINED.fullmatch(condition[0]) if condition else None
         if condition is None or name is None:
             return None
-        is_defined = re.compile(rf"\\(?:def|let|{'|'.join(_DEFINING)})\*?\s*\{{?\s*\\{name[1]}(?![a-zA-Z@])")
-        then = self.argument(text, condition[1])
-        otherwise = self.argument(text, then[1]) if then else None
-        if then is None or otherwise is None or any(is_defined.search(piece) for piece in self.joined.pieces):
+        is_defined = re.compile(rf"\\(?:let|{'|'.join(_DEFINING)})\*?\s*\{{?\s*\\{name[1]}(?![a-zA-Z@])")
+        branches = self.branches(text, condition[1])
+        if branches is None or any(is_defined.search(piece) for piece in self.joined.pieces):
             return None
-        return then[0], otherwise[1]
+        then, _, end = branches
+        return then, end
 
     def _branch(self, text: str, begin: int, scan: int, word: str, jumps: dict[int, int]) -> int:
         """Where the text continues after a conditional with a known value; -1 where the value is not known."""

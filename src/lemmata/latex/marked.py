@@ -9,7 +9,7 @@ from typing import Any
 
 from lemmata.core.words import LINKING_WORDS
 from lemmata.latex.clean import plain
-from lemmata.latex.commands import MOST_FAILURES
+from lemmata.latex.commands import read_calls
 from lemmata.latex.expand import Definitions
 from lemmata.latex.source import read_argument
 
@@ -77,26 +77,19 @@ def marked_terms(source: str) -> tuple[list[str], list[str]]:
     """
     terms: list[str] = []
     new_terms: list[str] = []
-    dollars = at = failures = 0
-    for mark in _MARK.finditer(source):
-        if mark.start() < at:
-            continue  # inside the one before
-        dollars += source.count("$", at, mark.start())
-        at = mark.start()
-        if dollars % 2:
-            continue  # inside a formula
-        argument = read_argument(source, mark.end(), _LONGEST)
-        if argument is None:
-            failures += 1
-            if failures == MOST_FAILURES:
-                break
+    dollars = at = 0
+    for mark, argument, end in read_calls(_MARK, source, _LONGEST):
+        begin = mark.start()
+        dollars += source.count("$", at, begin)
+        in_formula = dollars % 2
+        dollars += source.count("$", begin, end)
+        at = end
+        if in_formula:
             continue
-        term = plain(argument[0])
-        heading = term.endswith((".", ":")) and at < 60 and _WITHOUT_TEXT.fullmatch(source, 0, at)
+        term = plain(argument)
+        heading = term.endswith((".", ":")) and begin < 60 and _WITHOUT_TEXT.fullmatch(source, 0, begin)
         term = term.rstrip(" .,;:")
         sentence = len(term) > _LONGEST_TERM or term.count(" ") >= _MOST_WORDS
-        dollars += source.count("$", at, argument[1])
-        at = argument[1]
         if not heading and not sentence and not _RUN_IN_HEADING.match(term) and _LETTERS.search(term):
             terms.append(term)
             if mark["term"]:
@@ -111,15 +104,8 @@ def index_entries(source: str, text: str) -> list[list[str]]:
     """
     entries: dict[str, list[str]] = {}
     lower = f" {' '.join(text.lower().split())}"
-    failures = 0
-    for call in _INDEX.finditer(source):
-        argument = read_argument(source, call.end(), _LONGEST)
-        if argument is None:
-            failures += 1
-            if failures == MOST_FAILURES:
-                break
-            continue
-        entry, _, form = argument[0].partition("|")
+    for _, argument, _ in read_calls(_INDEX, source, _LONGEST):
+        entry, _, form = argument.partition("|")
         name = _entry_name(entry, lower)
         see = _SEE.match(form)
         other = read_argument(form, see.end(), _LONGEST) if see else None

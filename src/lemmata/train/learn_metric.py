@@ -208,7 +208,7 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
     citations = citations_between(known.graph, np.asarray(known.rows), passages)
     index, metric = ExactIndex(data.matrix), LearnedMetric(trained.nodes.h.cpu().numpy(), epsilon, _head(trained))
 
-    def half(number: int) -> _Half:
+    def read_half(number: int) -> _Half:
         task = data.task.part(number)
         queries = data.matrix[task.rows]
         nearest = index.search(queries, DIFFUSION.depth, candidates)
@@ -235,7 +235,7 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
         return _recalls(search(half, *setting), half.task)
 
     progress("choosing seeds", 0, None)
-    tuning, judging = half(0), half(1)
+    tuning, judging = read_half(0), read_half(1)
     settings = [*product(SEEDS, QUERY_WEIGHTS)]
     found, chosen = {}, {}
     for name, search, choices in (

@@ -21,7 +21,7 @@ from lemmata.corpus.split import Keys
 from lemmata.evaluate.charts import signed
 from lemmata.evaluate.significance import Floats64
 from lemmata.evaluate.tasks import Task, restricted, sampled
-from lemmata.evaluate.workspace_tasks import TASKS, corpus_task
+from lemmata.evaluate.workspace_tasks import corpus_task, own_tasks
 from lemmata.train.prepare import new_queries
 
 FEWEST = 10  # queries of each kind, below which nothing can be said
@@ -61,7 +61,7 @@ def tasks_to_compare(workspace: Workspace, names: list[str], new: Keys) -> tuple
     out: their judgments are for the test.
     """
     fresh, known = [], []
-    for name in [name for name in names if name in TASKS] or ["references"]:
+    for name in own_tasks(names):
         asked: set[str] = set()  # a document may have passages of both parts
         for part in ("validation", "train"):
             with contextlib.suppress(LemmataError):  # a part without queries
