@@ -150,6 +150,45 @@ def test_notes_of_one_kind_are_shown_once_with_their_number_and_some_places(tmp_
     assert len(json.loads(lemmata("info", "--skips", "--json", "-w", tmp_path / "w"))) == 9
 
 
+def test_references_without_a_target_are_one_line_a_macro(tmp_path: Path) -> None:
+    files = {f"{name}.tex": f"\\section{{{name}}} See \\eqref{{gone{name}}} here.\n" for name in "abcde"}
+    files["e.tex"] += "And \\eqref{gone2}, \\nameref{lost}.\n"
+    write(tmp_path / "notes", files)
+    make_workspace(tmp_path, tmp_path / "notes", index=None)
+    shown = lemmata("info", "--skips", "-w", tmp_path / "w").splitlines()
+    assert shown == [
+        "\\eqref: 6 references without a target, from e.tex:1, a.tex:1, b.tex:1 and 2 more",
+        "\\nameref: 1 reference without a target, from e.tex:1",
+    ]
+
+
+def test_what_goes_into_a_pipe_ends_without_blanks(workspace: Path) -> None:
+    lemmata("index", "--no-dense", "-w", workspace)
+    for words in (["search", "theta"], ["list", "passages"], ["list"], ["show", "hook-length"], ["info"]):
+        shown = lemmata(*words, "-w", workspace).splitlines()
+        assert len(shown) > 3
+        assert not [line for line in shown if line != line.rstrip()]
+
+
+def test_lists_show_the_numbers_of_statements_and_the_definitions_of_concepts(tmp_path: Path) -> None:
+    text = "\\begin{definition} A \\emph{widget} is a gadget with two holes. \\end{definition} A widget has holes.\n"
+    numbered = f"\\documentclass{{article}}\\newtheorem{{definition}}{{Definition}}\\begin{{document}}{text * 2}"
+    write(tmp_path / "notes", {"a.tex": numbered + "\\end{document}"})
+    make_workspace(tmp_path, tmp_path / "notes", index=None)
+    passages = [line.split() for line in lemmata("list", "passages", "-w", tmp_path / "w").splitlines()]
+    assert passages[1][:3] == ["a#definition-1", "definition", "1"]
+    lemmata("graph", "build", "-w", tmp_path / "w")
+    assert "two holes" in lemmata("list", "concepts", "-w", tmp_path / "w")
+    records = json.loads(lemmata("list", "concepts", "--json", "-w", tmp_path / "w"))
+    assert any("two holes" in record["definition"] for record in records)
+
+
+@pytest.mark.parametrize("words", [("search", "p", "-k", "-1"), ("list", "-k", "-1"), ("search", "-k", "-1", "p")])
+def test_a_number_that_is_too_small_is_not_taken_for_options(workspace: Path, words: tuple[str, ...]) -> None:
+    error = lemmata(*words, "-w", workspace, code=2)
+    assert "'-k'" in error.splitlines()[-1]
+
+
 @pytest.mark.slow
 def test_the_demo_runs_and_runs_again(tmp_path: Path) -> None:
     Project.init(tmp_path / "demo")

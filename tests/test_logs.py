@@ -93,11 +93,26 @@ def test_skipped_rows_are_counted_in_the_numbers() -> None:
 
 def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> None:
     with pytest.raises(InputError) as caught:
-        read("id,Kurztext\n1,a\n")
-    assert str(caught.value) == (
-        "shifts.csv: no column 'text'; the columns are 'id', 'Kurztext'; name the column of the text"
-        " with -o columns.text=COLUMN; did you mean Kurztext?"
-    )
+        read("id,Wortlaut\n1,a\n")
+    for part in ("shifts.csv", "'text'", "'id', 'Wortlaut'", "-o columns.text=COLUMN"):
+        assert part in str(caught.value)
+
+
+def test_columns_of_work_orders_are_recognised_by_their_names_with_a_note() -> None:
+    [reading] = read("WO_ID,CREATED_ON,EQUIP,FUNC_LOC,LONG_TEXT\nW7,2024-03-01,P-1,A1-P-0107,seal leaks\n")
+    [log] = reading.passages
+    assert (log.id, log.date, log.text) == ("W7", "2024-03-01", "seal leaks")
+    assert [link.label for link in log.links] == ["A1-P-0107"]
+    assert log.metadata == {"EQUIP": "P-1", "FUNC_LOC": "A1-P-0107"}
+    [note] = reading.skips
+    assert "'LONG_TEXT' as columns.text" in note.cause
+
+
+def test_names_that_were_given_and_the_usual_ones_come_before_those_that_are_recognised() -> None:
+    [log] = passages(read("WO_ID,ID,problem,text\n1,2,leak,fixed\n", Columns(id="ID")))
+    assert (log.id, log.text, log.metadata) == ("2", "fixed", {"WO_ID": "1", "problem": "leak"})
+    with pytest.raises(InputError, match="parent"):
+        read("EQUIP,PARENT_EQUIP,DESCRIPTION\nP1,,pump\n")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,13 @@ def _print_listing(what: str, records: list[dict[str, Any]], more: int) -> None:
     if not records:
         line(f"no {what}")
         return
+    from lemmata.server.records import short_text
+
     columns = _COLUMNS.get(what) or list(records[0])
+    if what == "concepts":
+        records = [
+            {**record, "definition": short_text(record["definition"], _LONGEST_DEFINITION)} for record in records
+        ]
     numeric = [name for name in columns if all(isinstance(record[name], int) for record in records)]
     heads = [f">{name}" if name in numeric else name for name in columns]
     open_console().print(table(heads, [[_cell(record[name]) for name in columns] for record in records]))
@@ -41,12 +47,13 @@ def _print_listing(what: str, records: list[dict[str, Any]], more: int) -> None:
 
 _COLUMNS = {
     "documents": ["id", "kind", "date", "passages", "title"],
-    "passages": ["id", "kind", "title", "section"],
-    "concepts": ["id", "kind", "passages", "name"],
+    "passages": ["id", "kind", "number", "title", "section"],
+    "concepts": ["id", "kind", "passages", "name", "definition"],
     "bibliography": ["document", "key", "year", "title", "target"],
 }
 
 
+_LONGEST_DEFINITION = 100  # characters
 _MOST_PASSAGES = 50  # of a document with contents that are listed one by one
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -222,9 +223,10 @@ def _replace_what_cannot_be_shown() -> None:
 
 
 def _text_read_as_options() -> str:
-    """The first argument that begins with a dash but is no option: `-1 modulo p`."""
-    before = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
-    return next((word for word in before if re.match(r"-[^-A-Za-z]|-[^=\s]*\s", word)), "")
+    """The first argument that begins with a dash but is neither an option nor the value of one: `-1 modulo p`."""
+    words = sys.argv[: sys.argv.index("--") if "--" in sys.argv else None]
+    texts = (word for before, word in pairwise(words) if not re.fullmatch(r"-\w|--[\w-]+", before))
+    return next((word for word in texts if re.match(r"-[^-A-Za-z]|-[^=\s]*\s", word)), "")
 
 
 def main() -> None:

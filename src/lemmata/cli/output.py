@@ -55,6 +55,7 @@ EncoderBudget = Annotated[
     ),
 ]
 _UNWRAPPED = 100_000  # columns
+_PADDING = re.compile(r" +$", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -120,7 +121,7 @@ def print_json(value: Any) -> None:
 def open_console() -> Console:
     """Standard output. It takes no markup: a `[pdf]` in an id, a file name or LaTeX is printed as it is.
 
-    Lines wrap on a terminal only; in a pipe or a file they stay whole.
+    Lines wrap on a terminal only; in a pipe or a file they stay whole, and end without blanks.
     """
     from rich.console import Console
     from rich.segment import Segment
@@ -129,6 +130,14 @@ def open_console() -> Console:
         def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
             for segment in super().render(*args, **kwargs):
                 yield segment if segment.control else segment._replace(text=_printable(segment.text))
+
+        def print(self, *args: Any, **kwargs: Any) -> None:
+            if sys.stdout.isatty():
+                super().print(*args, **kwargs)
+                return
+            with self.capture() as captured:
+                super().print(*args, **kwargs)
+            self.file.write(_PADDING.sub("", captured.get()))
 
     wrapped = sys.stdout.isatty() or "COLUMNS" in os.environ
     return SafeConsole(highlight=False, markup=False, width=None if wrapped else _UNWRAPPED)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN_PLACES = 3  # of each kind of note
+_UNRESOLVED = re.compile(r"(\\\w+): ([\d,]+) references? without a target")
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
 
@@ -267,18 +268,31 @@ def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, di
 def _print_skips(notes: Sequence[Skip]) -> None:
     """Print the notes by cause, the most frequent first, each with some of its places."""
     groups: dict[str, list[Skip]] = {}
+    macros: dict[str, list[tuple[int, Skip]]] = {}
     for note in notes:
-        groups.setdefault(_VALUE.sub("…", note.cause), []).append(note)
+        if reference := _UNRESOLVED.match(note.cause):
+            macros.setdefault(reference[1], []).append((int(reference[2].replace(",", "")), note))
+        else:
+            groups.setdefault(_VALUE.sub("…", note.cause), []).append(note)
     if not notes:
         line("nothing was skipped")
     for group in sorted(groups.values(), key=len, reverse=True):
         cause = group[0].cause if len(group) == 1 else _VALUE.sub("…", group[0].cause)
         line((f"{len(group):,} × ", "bold"), cause)
         for note in group[:_SHOWN_PLACES]:
-            place = f"{note.file}:{note.line}" if note.line else note.file
-            line(f"    {place}" + (f": {note.cause}" if note.cause != cause else ""))
+            line(f"    {_place(note)}" + (f": {note.cause}" if note.cause != cause else ""))
         if len(group) > _SHOWN_PLACES:
             line(f"    and {len(group) - _SHOWN_PLACES:,} more (--json lists all)", style="dim")
+    for macro, counts in sorted(macros.items(), key=lambda item: -sum(count for count, _ in item[1])):
+        counts.sort(key=lambda count: -count[0])
+        number = counted(sum(count for count, _ in counts), "reference")
+        places = ", ".join(_place(note) for _, note in counts[:_SHOWN_PLACES])
+        more = f" and {len(counts) - _SHOWN_PLACES:,} more" if len(counts) > _SHOWN_PLACES else ""
+        line((macro, "bold"), f": {number} without a target, from {places}{more}")
+
+
+def _place(note: Skip) -> str:
+    return f"{note.file}:{note.line}" if note.line else note.file
 
 
 def config(

@@ -21,6 +21,7 @@ from lemmata.core.types import (
     BOOKKEEPING,
     HEADING,
     INSERTED,
+    NUMBER,
     PART,
     Document,
     Integers,
@@ -456,7 +457,8 @@ class Corpus(Sequence[Passage]):
             (f"p.kind != '{PART}'", *(f"{column} = ?" for column, value in conditions.items() if value))
         )
         records = self._records(
-            "SELECT p.unit, p.id, p.kind, p.title, p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
+            f"SELECT p.unit, p.id, p.kind, COALESCE(json_extract(p.metadata, '$.{NUMBER}'), '') AS number, p.title,"
+            " p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
             f" p.first_line AS line FROM {_ROWS_WITH_DOCUMENTS} WHERE {where} ORDER BY row",
             [value for value in conditions.values() if value],
         )

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from lemmata.core.errors import InputError, near, require
@@ -78,21 +78,26 @@ def read_logs(
     row that cannot be used is a skip. So is an unreadable date, but its log stays and keeps the value in its metadata.
     Raises InputError where the rows lack the text column or another one that was named.
     """
+    rows, names = _read_head(rows, file)
+    recognised = recognise_columns(names, columns)
+    columns = replace(columns, **recognised)
     others = [str(column) for option, column in columns.named.items() if option != "text" and column]
-    numbered = enumerate(_with_columns(rows, (*columns.texts, *others), file), 1)
+    numbered = enumerate(_with_columns(rows, names, (*columns.texts, *others), file), 1)
     documents: Sequence[Document] = (Document(id=document, title=document, kind="table", file=file),)
     uses: dict[str, int] = {}  # of each id
+    chosen = ", ".join(f"{column!r} as columns.{option}" for option, column in recognised.items())
+    notes = [Skip(file, 0, f"read {chosen}, by their names; -o columns.text=COLUMN names another")] if chosen else []
     while True:
         passages: list[Passage] = []
-        skips: list[Skip] = []
+        skips, notes = notes, []
         number = 0
         for number, (line, row) in itertools.islice(numbered, batch):
             identity = _text(row, columns.id) or f"{document}:{number}"
             if isinstance(row, _RaggedRow):
                 skips.append(Skip(file, line, row.cause))
             elif not any(_text(row, column) for column in (*columns.texts, columns.title)):
-                names = ", ".join(map(repr, columns.texts))
-                skips.append(Skip(file, line, f"log {identity!r} has no text in the column {names}"))
+                texts = ", ".join(map(repr, columns.texts))
+                skips.append(Skip(file, line, f"log {identity!r} has no text in the column {texts}"))
             else:
                 wanted, identity = identity, unique_id(identity, uses)
                 if identity != wanted:
@@ -149,7 +154,8 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
     parents: dict[str, str] = {}
     lines: dict[str, int] = {}
     skips: list[Skip] = []
-    for line, row in _with_columns(rows, ("id", "parent", "description"), file):
+    rows, names = _read_head(rows, file)
+    for line, row in _with_columns(rows, names, ("id", "parent", "description"), file):
         name = _text(row, "id")
         if isinstance(row, _RaggedRow):
             skips.append(Skip(file, line, row.cause))
@@ -375,25 +381,71 @@ def text_lines(stream: BinaryIO, skip: Callable[[int, str], None] | None = None)
             text.detach()  # else the wrapper closes the caller's stream
 
 
-def _with_columns(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], needed: Sequence[str], file: str
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The rows; raises InputError, with the name of the file, where a needed column is missing."""
+_Rows = Iterable[tuple[int, Mapping[str, Any]]]
+
+
+def _read_head(rows: _Rows, file: str) -> tuple[_Rows, list[str]]:
+    """The rows, and the names of their columns; an InputError of the first rows gets the name of the file."""
     rest = iter(rows)
     try:
         head = list(itertools.islice(rest, _ROWS_TO_FIND_COLUMNS))
-        columns = list(dict.fromkeys(column for _, row in head for column in row))
-        missing = [column for column in dict.fromkeys(needed) if column not in columns]
-        if head and missing and any(map(_is_value, columns)):
-            raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))))
-        if head and missing:
-            hint = "; name the column of the text with -o columns.text=COLUMN" if missing[0] == "text" else ""
-            hint += "; a hierarchy has the columns id, parent and description" if "parent" in columns else ""
-            hint += "".join(near(column, columns) for column in missing)
-            names = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
-            raise InputError(f"no column {names[0]}; the columns are {names[1]}{hint}")
-        yield from itertools.chain(head, rest)
     except InputError as error:  # readers of streams do not know the name of the file
+        raise InputError(error.cause, file=error.file or file, line=error.line) from error
+    return itertools.chain(head, rest), list(dict.fromkeys(column for _, row in head for column in row))
+
+
+# What exports of maintenance systems call the columns, in order of preference; only letters and digits count.
+_OTHER_NAMES = {
+    option: names.split()
+    for option, names in {
+        "id": """
+            id woid wonum wonumber wono workorder workorderid workordernumber workorderno orderid ordernumber orderno
+            notificationid notificationnumber logid ticketid aufnr auftragsnummer auftrag qmnum meldungsnummer
+            """,
+        "text": """
+            text longtext worktext shorttext description workdescription orderdescription problemdescription problem
+            langtext kurztext beschreibung meldungstext
+            """,
+        "date": """
+            date createdon created creationdate createdate reportdate reportedon notificationdate startdate
+            basicstartdate timestamp datum erstelltam angelegtam meldungsdatum
+            """,
+        "location": """
+            functionallocation funclocation funcloc floc tplnr location locationid equipmentid equipmentno equipment
+            equip equnr assetid assetnum asset technischerplatz equipmentnummer anlage
+            """,
+    }.items()
+}
+
+
+def recognise_columns(names: Sequence[str], columns: Columns) -> dict[str, str]:
+    """The columns of a table that lacks the usual ones and for which no others were named, by option."""
+    folded = {re.sub(r"[\W_]", "", name).lower(): name for name in reversed(names)}
+    return {
+        option: next(folded[name] for name in other_names if name in folded)
+        for option, other_names in _OTHER_NAMES.items()
+        if option not in columns.named and option not in names and not folded.keys().isdisjoint(other_names)
+        if option != "text" or "parent" not in "".join(folded)  # that is a tree of locations
+    }
+
+
+def _with_columns(rows: _Rows, columns: Sequence[str], needed: Sequence[str], file: str) -> _Rows:
+    """The rows; raises InputError, with the name of the file, where a needed column is missing."""
+    missing = [column for column in dict.fromkeys(needed) if column not in columns]
+    if columns and missing and any(map(_is_value, columns)):
+        raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))), file=file)
+    if columns and missing:
+        hint = "; name the column of the text with -o columns.text=COLUMN, as for id, date and location"
+        hint = hint if missing[0] == "text" else ""
+        hint += (
+            "; a hierarchy has the columns id, parent and description" if "parent" in "".join(columns).lower() else ""
+        )
+        hint += "".join(near(column, columns) for column in missing)
+        named = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
+        raise InputError(f"no column {named[0]}; the columns are {named[1]}{hint}", file=file)
+    try:
+        yield from rows
+    except InputError as error:
         raise InputError(error.cause, file=error.file or file, line=error.line) from error
 
 

@@ -24,6 +24,7 @@ from lemmata.ingest.citation_graphs import GraphFiles, find_graphs, is_pajek
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
 from lemmata.ingest.front_matter import arxiv_id_of_file
+from lemmata.ingest.logs import recognise_columns
 from lemmata.ingest.readers import (
     ABOUT,
     EMPTY,
@@ -338,10 +339,10 @@ def _has_text(base: Path, name: str, options: IngestOptions) -> bool:
     """Whether a table has the columns of the text."""
     try:
         with open_decompressed(base / name) as stream:
-            columns = {column for _, row in islice(rows_of(stream, name, []), 20) for column in row}
+            columns = [column for _, row in islice(rows_of(stream, name, []), 20) for column in row]
     except (InputError, OSError):
         return False
-    return columns.issuperset(options.columns.texts)
+    return "text" in recognise_columns(columns, options.columns) or set(options.columns.texts).issubset(columns)
 
 
 def _is_by_product(name: str, tex_folders: Container[str]) -> bool:

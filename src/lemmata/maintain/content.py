@@ -72,6 +72,7 @@ def _concepts(workspace: Workspace, kind: str) -> Iterator[dict[str, Any]]:
                 "name": concept.name,
                 "aliases": list(concept.aliases),
                 "passages": len(mentions.get(concept.id, ())),
+                "definition": concept.description,
             }
 
 
