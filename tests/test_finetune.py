@@ -17,6 +17,9 @@ import pytest
 from tests.small_bert import one_answer_each, sayings, silent, small_bert, small_job
 
 from lemmata.core.errors import ConfigError, InputError, LemmataError
+from lemmata.encode.bert import read_architecture
+from lemmata.encode.export import write_encoder
+from lemmata.encode.onnx import OnnxEncoder
 from lemmata.train.encoders import freeze, load_model
 from lemmata.train.finetune import SHARES, FinetuneOptions, FinetuneResult, Objective, finetune, teacher_names
 from lemmata.train.job import Job, JobWriter
@@ -98,6 +101,7 @@ def test_a_model_learns_what_the_pairs_say_and_is_saved_for_anyone(base: Path, j
         ({"loss": "directed"}, 0.5),
         ({"loss": "popular"}, 0.5),
         ({"tokens": 8}, 0.3),
+        ({"loss": "triplet", "margin": 1.0}, 0.5),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -109,6 +113,16 @@ def test_every_way_of_training_learns(
     vectors = loaded(tmp_path / "out").encode(["a1", "a2 b3"])
     assert vectors.shape == (2, 32)
     assert np.isfinite(vectors).all()
+
+
+def test_pooling_is_chosen_and_saved(base: Path, job: Job, tmp_path: Path) -> None:
+    result = tuned(base, job, tmp_path, pooling="cls+mean")
+    assert result.after["sayings/MRR@10"] > result.before["sayings/MRR@10"] + 0.5
+    assert loaded(tmp_path / "out").encode(["a1", "a2 b3"]).shape == (2, 64)
+    assert read_architecture(tmp_path / "out").pooling == ("cls", "mean")
+    write_encoder(tmp_path / "out", tmp_path / "onnx", "fp32", "both")
+    expected = loaded(tmp_path / "out").encode(["a1 a2 b3"], normalize_embeddings=True)
+    np.testing.assert_allclose(OnnxEncoder(tmp_path / "onnx").encode(["a1 a2 b3"]), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "triplet"}, {"teacher": "base, base"}, {"tokens": 4}], ids=str)

@@ -14,7 +14,7 @@ from lemmata.core.errors import InputError
 from lemmata.core.types import Floats, Negative, Pair, Passage, Triplet
 from lemmata.core.workspace import read_manifest
 from lemmata.corpus.split import Split
-from lemmata.mine.gate import GateReport, Threshold, gated, threshold_from, thresholds_of
+from lemmata.mine.gate import GateReport, Threshold, gated, parse_gate, threshold_from, thresholds_of
 from lemmata.mine.material import TrainingView, training_view
 from lemmata.project import Project
 
@@ -76,6 +76,21 @@ def test_what_passed_once_passes_again_by_the_same_thresholds() -> None:
     assert list(gated(passed[::-1], shared_words, part, again, silent)) == passed[::-1]
     assert again.thresholds == known
     assert thresholds_of(first.as_json(), "another model") == {}
+
+
+def test_fixed_thresholds_are_those_of_the_paper_and_what_equals_them_passes() -> None:
+    records: list[Pair | Triplet] = [
+        Triplet(Pair("log pump seal leak", 1, "queries"), (Negative(2, "test"), Negative(50, "test"))),  # 4; 4 and 1
+        Pair("log pump seal", 1, "queries"),  # 3
+    ]
+    assert parse_gate("a/model@4,3") == ("a/model", (4.0, 3.0))
+    assert parse_gate("model@home") == ("model@home", None)
+    report = GateReport("words", fixed=(4.0, 3.0))
+    assert list(gated(records, shared_words, made_of(TEXTS), report, silent)) == [
+        Triplet(Pair("log pump seal leak", 1, "queries"), (Negative(50, "test"),))
+    ]
+    told = report.as_json()["kinds"]["queries"]
+    assert (told["least"], told["margin"], told["unrelated"]) == (4.0, 3.0, 1.0)
 
 
 def test_every_kind_of_anchor_has_its_own_thresholds() -> None:

@@ -1,13 +1,15 @@
 """The quality gate: a cross-encoder reads every mined pair, and drops positives and negatives that it doubts.
 
 The thresholds are computed from unrelated pairs, because every cross-encoder has its own scale, and so has every kind
-of anchor (a name, a question, a whole passage). The paper on the process industry keeps a triplet where the positive
-scores at least 5 and the negative at least 3 less, in logits of a model trained on MS MARCO.
+of anchor (a name, a question, a whole passage); `MODEL@5,3` has fixed ones. The paper on the process industry keeps a
+triplet where the positive scores at least 5 and the negative at least 3 less, in logits of a model trained on MS MARCO.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +46,7 @@ class GateReport:
     dropped: Counter[str] = field(default_factory=Counter)  # records and negatives, by rule
     by_kind: dict[str, Counter[str]] = field(default_factory=dict)
     thresholds: dict[str, Threshold] = field(default_factory=dict)
+    fixed: tuple[float, float] | None = None  # least score and margin, whatever unrelated pairs score
 
     def as_json(self) -> dict[str, Any]:
         kinds = {
@@ -53,6 +56,12 @@ class GateReport:
         total = sum(counts["offered"] for counts in self.by_kind.values())
         report = {"model": self.model, "offered": total, "kept": self.kept, "kept_negatives": self.kept_negatives}
         return {**report, "dropped": dict(sorted(self.dropped.items())), "kinds": kinds}
+
+
+def parse_gate(gate: str) -> tuple[str, tuple[float, float] | None]:
+    """`MODEL@5,3` as a model and fixed thresholds: the least score of a positive, and its distance from a negative."""
+    match = re.fullmatch(r"(.+)@(-?\d+(?:\.\d+)?),(\d+(?:\.\d+)?)", gate)
+    return (match[1], (float(match[2]), float(match[3]))) if match else (gate, None)
 
 
 def thresholds_of(gate: Mapping[str, Any], model: str) -> dict[str, Threshold]:
@@ -143,7 +152,11 @@ def _calibrate(
         unrelated = [(anchor, row) for anchor, row in unrelated if (anchor, row) not in related]
         rows = dict(zip(drawn, view.texts(drawn), strict=True))
         scores = score([(texts.anchor(Pair(anchor, row, "")), rows[row]) for anchor, row in unrelated])
-        report.thresholds[kind] = threshold_from(scores)
+        threshold = threshold_from(scores)
+        if report.fixed is not None:  # what equals them passes
+            least, margin = (math.nextafter(number, -math.inf) for number in report.fixed)
+            threshold = threshold._replace(least=least, margin=margin)
+        report.thresholds[kind] = threshold
 
 
 def threshold_from(scores: Floats) -> Threshold:

@@ -27,6 +27,7 @@ from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.mine.embedding import EmbedStageOptions, training_embedding
 from lemmata.mine.export import Mixture, mix_records, parts_of, write_training
+from lemmata.mine.gate import parse_gate
 from lemmata.mine.imported import ImportReport, imported_pairs
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
@@ -52,7 +53,7 @@ TRIPLETS = ("embedding", "scincl", "citations", "queries")
 class MineOptions:
     """The options of all miners; each has a table below [mine] in `lemmata.toml`."""
 
-    gate: str = ""  # a cross-encoder that positives and negatives have to pass: a model, a folder or a hub name
+    gate: str = ""  # a cross-encoder that positives and negatives have to pass: model, folder, hub name; MODEL@5,3
     pairs: PairOptions = field(default_factory=PairOptions)
     queries: QueryOptions = field(default_factory=QueryOptions)
     written: WrittenOptions = field(default_factory=WrittenOptions)
@@ -113,7 +114,7 @@ def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
     options: Any = manifest.get("options")
     options = dict(options) if isinstance(options, dict) else {}
     gate = options.pop("gate", "none")
-    if not (mined.what and options) or (gate != "none" and gate not in read_manifests(workspace.models_folder)):
+    if not (mined.what and options) or (gate != "none" and parse_gate(gate)[0] not in read_manifests(workspace.models_folder)):
         raise ConfigError(f"the training set {name!r} is not made from the workspace alone")
     if mined.what == "mix":
         return mix(workspace, name)

@@ -30,7 +30,7 @@ from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph_if_bui
 from lemmata.ingest.beir import read_qrels, read_queries
 from lemmata.mine.audit import LINKS, inspect_mined, refuse
 from lemmata.mine.export import Record, parts_of, write_training
-from lemmata.mine.gate import GateReport, gated, kind_of, thresholds_of
+from lemmata.mine.gate import GateReport, gated, kind_of, parse_gate, thresholds_of
 from lemmata.mine.material import TrainingView, training_view
 from lemmata.plant.link import ExpandedCorpus, indexed_corpus
 
@@ -248,10 +248,12 @@ def write_set(
     counts: Counter[str] = Counter()
     gate_report: GateReport | None = None
     if gate:
-        scorer = load_cross_encoder(gate, models=workspace.models_folder)
+        gate_model, fixed = parse_gate(gate)
+        scorer = load_cross_encoder(gate_model, models=workspace.models_folder)
         of = sets(workspace).get(options.get("of", ""), {}).get("report", {})
         # what passed once is not dropped by thresholds that are drawn anew
-        gate_report = GateReport(scorer.name, thresholds=thresholds_of(of.get("gate", {}), scorer.name))
+        thresholds = {} if fixed else thresholds_of(of.get("gate", {}), scorer.name)
+        gate_report = GateReport(scorer.name, thresholds=thresholds, fixed=fixed)
         records = gated(records, scorer.score, part.view, gate_report, progress)
         command, options = [*command, "-o", f"gate={gate}"], {**options, "gate": gate}
 

@@ -63,6 +63,16 @@ def set_prompts(model: Any, prompts: Mapping[str, str]) -> None:
         model.prompts = {"query": prompts.get("query", ""), "document": prompts.get("passage", "")}
 
 
+def set_pooling(model: Any, pooling: str) -> None:
+    """Pool token vectors as `pooling` says: mean, cls, or cls+mean, the two one after the other."""
+    pools = {name: module for name, module in model.named_children() if hasattr(module, "pooling_mode")}
+    if not pools:
+        raise ConfigError(f"pooling = {pooling!r} needs a base that pools the vectors of its tokens; set pooling = ''")
+    for name, module in pools.items():
+        modes = tuple(pooling.split("+"))
+        setattr(model, name, type(module)(module.embedding_dimension, modes, module.include_prompt))
+
+
 def freeze(model: Any, layers: int) -> None:
     """Exclude the lowest layers and the token embeddings from training."""
     transformer = transformer_of(model)

@@ -30,6 +30,7 @@ from lemmata.train.encoders import (
     merge_adapters,
     quiet,
     save_model,
+    set_pooling,
     set_prompts,
     state_of,
     transformer_of,
@@ -38,6 +39,7 @@ from lemmata.train.job import Job, translated
 from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
 from lemmata.train.losses import (
     LOSSES,
+    MARGIN,
     Records,
     candidates,
     cut_lengths,
@@ -66,9 +68,10 @@ class FinetuneOptions:
 
     CHOICES: ClassVar = {
         "loss": tuple(LOSSES),
+        "pooling": ("", "mean", "cls", "cls+mean"),
         "adapters": ("", "lora", "dora", "qlora"),
     }
-    SMALLEST: ClassVar = {"epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
+    SMALLEST: ClassVar = {"margin": 0.0, "epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
 
     base: str = AUTO  # packaged, by language; or a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
@@ -77,6 +80,8 @@ class FinetuneOptions:
     guard: dict[str, str] = field(default_factory=dict)  # the same for general tasks that must not get worse
     forget: float = 0.02  # largest loss of the guard's measure, as a fraction of it; below 0: it has to gain
     loss: str = "contrastive"  # directed: query to passage only; popular: directed, frequent answers rank high; triplet
+    margin: float = MARGIN  # of triplets: how much farther than the positive a negative has to be, in unit vectors
+    pooling: str = ""  # how token vectors become one; cls+mean: both, twice as long; empty: as the base does
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or fractions of the whole
     guide: str = ""  # a model that says which candidates may be answers too: "base", or as `base`
     teacher: str = ""  # "base", or as `base`: a model to stay close to; several, by commas: to learn from
@@ -133,6 +138,8 @@ def finetune(
     job = translated(job, base)
     model = _loaded(base, job)
     set_prompts(model, options.prompts)
+    if options.pooling:
+        set_pooling(model, options.pooling)
     if options.freeze:
         freeze(model, options.freeze)
     if options.adapters:
@@ -314,7 +321,7 @@ class Objective:
         losses = []
         for length in self.dimensions:
             short = shortened(vectors, length)
-            loss = self._loss.compute(short, Records(table, among, batch["expected"]))
+            loss = self._loss.compute(short, Records(table, among, batch["expected"], self.options.margin))
             if self._teacher is not None:
                 weight = TEACHER_WEIGHT if self._targets is None else TEACHERS_WEIGHT
                 difference = distillation(short, table, among, self._teacher[numbers].float())

@@ -61,6 +61,7 @@ class Records(NamedTuple):
     table: Tensor  # (b, columns) places of the texts: anchor, positive, negatives
     among: Candidates
     expected: Tensor  # (b,) how often each positive is expected in a batch
+    margin: float = MARGIN  # of triplets
 
 
 class Loss(NamedTuple):
@@ -118,7 +119,7 @@ LOSSES = {
     "contrastive": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among, both_ways=True)),
     "directed": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among)),
     "popular": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among, expected=of.expected)),
-    "triplet": Loss(lambda vectors, of: triplet(vectors, of.table), compares_candidates=False),
+    "triplet": Loss(lambda vectors, of: triplet(vectors, of.table, of.margin), compares_candidates=False),
 }
 
 
