@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.make import lemmata
 
 from lemmata.cli.main import main
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
@@ -323,3 +324,31 @@ def test_the_command_line_states_calls_tokens_and_cost(
     assert "about 200 tokens in 1 call, at a cost of 0.0004;" in error
     assert "encoding would take about 1 calls and 200 tokens at a cost of 0.0004, more than the cap of a c" in error
     assert server.tokens == []
+
+
+def test_several_workspaces_are_one_table_with_their_macro_mean(project: Project, tmp_path: Path) -> None:
+    folders = [tmp_path / "w", tmp_path / "other"]
+    other = Project.init(folders[1])
+    other.ingest([write_notes(tmp_path, dict(list(NOTES.items())[:8]))])
+    other.index(settings={"encoder": "hashing"})
+    for folder, asked in zip(folders, (20, 5), strict=True):
+        rows = [f"{QUERIES[f'q{n}']}\tn{n if asked == 20 else 0}" for n in range(asked)]  # the other: one right of five
+        (folder / "asked.tsv").write_text("\n".join(["query\tpassage", *rows]))
+    command = ["evaluate", *map(str, folders), "--queries", "asked.tsv", "--retriever", "lexical,dense"]
+    told = json.loads(lemmata(*command, "-o", "measures=Success@1", "--json"))
+    alone = []
+    for folder in folders:
+        text = lemmata("evaluate", folder, *command[3:], "-o", "measures=Success@1", "--json")
+        alone.append(json.loads(text)["retrievers"])
+    for name, result in told["retrievers"].items():
+        means = [each[name]["measures"]["Success@1"] for each in alone]
+        assert result["measures"]["Success@1"] == pytest.approx(sum(means) / 2)
+        assert [group["queries"] for group in result["groups"].values()] == [20, 5]
+        assert [group["measures"]["Success@1"] for group in result["groups"].values()] == pytest.approx(means)
+        low, high = result["ci"]["Success@1"]
+        assert low <= result["measures"]["Success@1"] <= high
+    assert told["queries"] == 25
+    assert told["comparisons"][0]["difference"] == pytest.approx(
+        told["retrievers"]["dense"]["measures"]["Success@1"] - told["retrievers"]["lexical"]["measures"]["Success@1"]
+    )
+    assert "--tune is for one workspace" in lemmata(*command, "--tune", code=1)

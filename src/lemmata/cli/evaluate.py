@@ -16,6 +16,7 @@ from lemmata.cli.output import (
     assigned,
     confirm_limits,
     counted,
+    invocation,
     line,
     open_console,
     opened,
@@ -53,6 +54,12 @@ Limit = Annotated[int, typer.Option(help="Maximum number of queries, a random sa
 
 
 def evaluate(
+    workspaces: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Several workspaces in one table, each counting alike; default: that of -w.", metavar="[DIR]..."
+        ),
+    ] = None,
     queries: Annotated[
         Path | None,
         typer.Option(
@@ -106,44 +113,58 @@ def evaluate(
     """Measure retrievers on queries with known answers.
 
     dense:ENCODER, auto:ENCODER and so on compare encoders; their vectors are made where they are missing. By -o:
-    measures, comma-separated; level: passage, document or whole-document; seed.
+    measures, comma-separated; level: passage, document or whole-document; seed. Files of queries are looked for below
+    each of several workspaces first.
     """
     from lemmata.core.files import write_atomically
     from lemmata.evaluate.evaluate import evaluate, evaluate_options
-    from lemmata.evaluate.report import as_html, terminal_table
+    from lemmata.evaluate.report import as_html, pooled, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.search.index import make_allowance
 
     settings, others = assigned(o, "evaluate")
-    workspace = opened(others)
-    options = evaluate_options(workspace, settings)
-    chosen = chosen_task(workspace, options.seed, queries, qrels, beir, task, part, limit)
     names = _names(retriever)
-    allowance = make_allowance(workspace, **read_budget(budget, ("tokens", "cost")))
-    if tune:
-        ignored = {"--html": html, "--trec": trec, "-o level": "level" in settings, "--allow-leakage": allow_leakage}
-        ignored |= {"--train-queries": train_queries, "--train-qrels": train_qrels}
-        _check_tuned(names, beir, ignored)
-        fit = {"measure": options.measures.split(",")[0], "allow_missing": allow_missing, "allowance": allowance}
-        _tune(workspace, chosen, names, fit)
-        return
-    with showing_progress(workspace):
-        report = evaluate(
-            workspace,
-            chosen,
-            retrievers=names or _default_retrievers(workspace),
-            options=options,
-            train=_examples(train_queries, train_qrels),
-            allow_leakage=allow_leakage,
-            allow_missing=allow_missing,
-            trec=trec,
-            allowance=allowance,
-            command=" ".join(["lemmata", *sys.argv[1:]]),
-        )
+    folders = workspaces or [invocation.folder]
+    if len(folders) > 1 and (tune or trec):
+        raise LemmataError(f"{'--tune' if tune else '--trec'} is for one workspace at a time")
+    reports = {}
+    for folder in folders:
+        workspace = opened(others, folder)
+        options = evaluate_options(workspace, settings)
+        files = [_below(folder, path) if workspaces and path else path for path in (queries, qrels, beir)]
+        chosen = chosen_task(workspace, options.seed, *files, task, part, limit)
+        allowance = make_allowance(workspace, **read_budget(budget, ("tokens", "cost")))
+        if tune:
+            ignored = {"--html": html, "--trec": trec, "-o level": "level" in settings}
+            ignored |= {"--train-queries": train_queries, "--train-qrels": train_qrels}
+            _check_tuned(names, beir, ignored | {"--allow-leakage": allow_leakage})
+            fit = {"measure": options.measures.split(",")[0], "allow_missing": allow_missing, "allowance": allowance}
+            _tune(workspace, chosen, names, fit)
+            return
+        with showing_progress(workspace):
+            reports[str(folder)] = report = evaluate(
+                workspace,
+                chosen,
+                retrievers=names or _default_retrievers(workspace),
+                options=options,
+                train=_examples(train_queries, train_qrels),
+                allow_leakage=allow_leakage,
+                allow_missing=allow_missing,
+                trec=trec,
+                allowance=allowance,
+                command=" ".join(["lemmata", *sys.argv[1:]]),
+            )
+    if len(reports) > 1:
+        report = pooled(reports, options.seed)
     if html is not None:
         write_atomically(html, as_html(report).encode())
         typer.echo(f"report: {html}", err=True)
     print_report(report, lambda _: open_console().print(terminal_table(report)), record=report_as_json(report))
+
+
+def _below(folder: Path, path: Path) -> Path:
+    """A path below a workspace where there is such a file or folder, else as it is."""
+    return folder / path if (folder / str(path).partition("#")[0]).exists() else path
 
 
 def _tune(workspace: Workspace, task: Task, names: list[str], fit: dict[str, Any]) -> None:

@@ -201,12 +201,12 @@ def _rate(done: int, seconds: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
 
 
-def opened(settings: Settings | None = None) -> Workspace:
-    """The workspace of -w; `settings` override tables of its `lemmata.toml`."""
+def opened(settings: Settings | None = None, folder: Path | None = None) -> Workspace:
+    """The workspace of -w, or in `folder`; `settings` override tables of its `lemmata.toml`."""
     from lemmata.core.config import merged
     from lemmata.core.workspace import Workspace
 
-    workspace = Workspace(invocation.folder).check()
+    workspace = Workspace(folder or invocation.folder).check()
     workspace.config = merged(workspace.config, {table: keys for table, keys in (settings or {}).items() if keys})
     return workspace
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.errors import LemmataError
 from lemmata.core.types import Mask
 from lemmata.evaluate.charts import (
     COLOURS,
@@ -26,7 +27,7 @@ from lemmata.evaluate.charts import (
     signed,
     table,
 )
-from lemmata.evaluate.significance import Comparison, bootstrap
+from lemmata.evaluate.significance import Comparison, bootstrap, compare
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -53,6 +54,48 @@ class Report:
     missing: Mapping[str, int] = field(default_factory=dict)  # judged passages, judgments, queries not in the corpus
     encoder: str = ""  # of the dense retrievers
     trained_on: Mapping[str, int] = field(default_factory=dict)  # queries that the encoder knows from another split
+    weights: Floats64 | None = None  # (n,) of the queries in means over all of them, 1 on average; None: all alike
+
+    def weighed(self, values: Floats64) -> Floats64:
+        """Values whose plain mean is the mean over all queries."""
+        return values if self.weights is None else values * self.weights
+
+
+def pooled(reports: Mapping[str, Report], seed: int = 0) -> Report:
+    """One report of the same retrievers in several workspaces, by name: the mean is that over the workspaces (macro),
+    whose own means are its groups."""
+    several = list(reports.values())
+    first = several[0]
+    for name, report in reports.items():
+        if list(report.retrievers) != list(first.retrievers):
+            raise LemmataError(
+                f"{name} has other retrievers ({', '.join(report.retrievers)}): name them by --retriever"
+            )
+    sizes = [len(report.queries) for report in several]
+    owner = np.repeat(np.arange(len(several)), sizes)
+    weights = np.repeat(sum(sizes) / (len(sizes) * np.maximum(sizes, 1)), sizes)
+    results = {
+        retriever: {name: np.concatenate([each.retrievers[retriever][name] for each in several]) for name in measures}
+        for retriever, measures in first.retrievers.items()
+    }
+    weighed = {who: {name: values * weights for name, values in row.items()} for who, row in results.items()}
+    depth = min((curves.shape[1] for report in several for curves in report.recall.values()), default=0)
+    generator = np.random.default_rng(seed)
+    compared = _measures(first) if len(results) > 1 else []
+    notes = {f"{name}: {note}": None for name, report in reports.items() for note in report.notes}
+    return Report(
+        task=first.task,
+        queries=[f"{name}: {query}" for name, report in reports.items() for query in report.queries],
+        texts={f"{name}: {query}": text for name, report in reports.items() for query, text in report.texts.items()},
+        retrievers=results,
+        groups={name: owner == number for number, name in enumerate(reports)},
+        comparisons=[pair for name in compared for pair in compare(weighed, name, next(iter(results)), generator)],
+        recall={name: np.concatenate([report.recall[name][:, :depth] for report in several]) for name in first.recall},
+        notes=["the mean is that of the workspaces, whatever their number of queries", *notes],
+        command=first.command,
+        encoder=" / ".join(dict.fromkeys(report.encoder for report in several if report.encoder)),
+        weights=weights,
+    )
 
 
 def _mean(values: Floats64) -> float | None:
@@ -71,8 +114,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "queries": len(report.queries),
         "retrievers": {
             retriever: {
-                "measures": {name: _mean(values) for name, values in measures.items()},
-                "ci": {name: _interval(values) for name, values in measures.items()},
+                "measures": {name: _mean(report.weighed(values)) for name, values in measures.items()},
+                "ci": {name: _interval(report.weighed(values)) for name, values in measures.items()},
                 "groups": {
                     group: {
                         "queries": int(mask.sum()),
@@ -114,12 +157,13 @@ def _rows(report: Report) -> list[_Row]:
     rows = []
     for measure in _measures(report):
         results = {name: values[measure] for name, values in report.retrievers.items() if measure in values}
-        means = {name: _mean(values) for name, values in results.items()}
+        means = {name: _mean(report.weighed(values)) for name, values in results.items()}
         best = max((mean for mean in means.values() if mean is not None), default=None)
         for position, (name, values) in enumerate(results.items()):
             groups = [_mean(values[mask]) for mask in report.groups.values()]
             is_best = means[name] == best and len(results) > 1
-            rows.append(_Row(measure, name, means[name], _interval(values), groups, position == 0, is_best))
+            interval = _interval(report.weighed(values))
+            rows.append(_Row(measure, name, means[name], interval, groups, position == 0, is_best))
     return rows
 
 

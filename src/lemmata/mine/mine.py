@@ -114,7 +114,9 @@ def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
     options: Any = manifest.get("options")
     options = dict(options) if isinstance(options, dict) else {}
     gate = options.pop("gate", "none")
-    if not (mined.what and options) or (gate != "none" and parse_gate(gate)[0] not in read_manifests(workspace.models_folder)):
+    if not (mined.what and options) or (
+        gate != "none" and parse_gate(gate)[0] not in read_manifests(workspace.models_folder)
+    ):
         raise ConfigError(f"the training set {name!r} is not made from the workspace alone")
     if mined.what == "mix":
         return mix(workspace, name)
