@@ -405,6 +405,42 @@ def test_a_damaged_file_is_named(tiny: Path, tmp_path: Path, name: str) -> None:
         OnnxEncoder(tmp_path)
 
 
+@pytest.mark.parametrize(("pooling", "file"), [("mean", "onnx/model.onnx"), ("cls", "model_optimized.onnx"),
+                                              ("cls+mean", "model.onnx")])  # fmt: skip
+def test_a_folder_from_elsewhere_opens_by_what_its_encoder_json_says(tmp_path: Path, pooling: str, file: str) -> None:
+    onnx = pytest.importorskip("onnx")
+    write_bert(tmp_path / "bert", {"pooling_mode_mean_tokens": True})
+    folder = tmp_path / "theirs"
+    (folder / file).parent.mkdir(parents=True)
+    (folder / "tokenizer.json").write_bytes((tmp_path / "bert" / "tokenizer.json").read_bytes())
+    vectors = np.random.default_rng(1).normal(size=(len(WORDS) + 4, 6)).astype(np.float32)
+    make = onnx.helper
+    ids = [make.make_tensor_value_info(name, 7, ["b", "t"]) for name in ("input_ids", "attention_mask")]
+    types = make.make_tensor_value_info("token_type_ids", 7, ["b", "t"])
+    nodes = [make.make_node("Add", ["input_ids", "token_type_ids"], ["sum"]),
+             make.make_node("Gather", ["vectors", "sum"], ["last_hidden_state"])]  # fmt: skip
+    states = make.make_tensor_value_info("last_hidden_state", 1, ["b", "t", 6])
+    graph = make.make_graph(nodes, "g", [*ids, types], [states], [onnx.numpy_helper.from_array(vectors, "vectors")])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(folder / file))
+    with pytest.raises(InputError, match=r'encoder\.json.*"pooling"'):
+        load_encoder(str(folder))
+    (folder / "encoder.json").write_text("{}")
+    with pytest.raises(InputError, match="pooling"):
+        load_encoder(str(folder))
+    (folder / "encoder.json").write_text(json.dumps({"pooling": pooling, "prompts": {"query": "rank of "}}))
+    encoder = load_encoder(str(folder))
+    tokens = vectors[[2, 4 + WORDS.index("theta"), 4 + WORDS.index("graph"), 3]]  # [CLS] theta graph [SEP]
+    parts = {"cls": tokens[0], "mean": tokens.mean(axis=0)}
+    expected = np.concatenate([parts[name] for name in pooling.split("+")])
+    found = encoder.encode(["theta graph", "the lemma of the lemma of the lemma"])
+    np.testing.assert_allclose(found[0], expected / np.linalg.norm(expected), atol=1e-5)
+    asked = encoder.encode(["theta"], role="query")
+    np.testing.assert_array_equal(asked, encoder.encode(["rank of theta"]))
+    assert encoder.name.startswith("theirs-")
+    assert encoder.dimension == len(expected)
+
+
 # ---------------------------------------------------------------- export
 
 

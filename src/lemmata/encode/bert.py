@@ -117,7 +117,7 @@ def max_tokens(folder: Path) -> int:
         _optional(folder / "sentence_bert_config.json").get("max_seq_length"),
         _optional(folder / "tokenizer_config.json").get("model_max_length"),
     ]
-    positions = int(read_json(folder / "config.json").get("max_position_embeddings", 512))
+    positions = int(_optional(folder / "config.json").get("max_position_embeddings", 512))
     chosen = next((int(value) for value in candidates if value), positions)
     return min(chosen, positions)  # tokenizers write 10^30 for "no limit"
 

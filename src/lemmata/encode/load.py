@@ -99,6 +99,9 @@ def encoder_kind(name: str, models: Path | None = None) -> str:
         raise InputError(
             f"{name!r} is a cross-encoder, which reranks (search --retriever auto+rerank) and does not encode"
         )
+    if (folder / "tokenizer.json").is_file() and (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")):
+        pooling = 'write {"pooling": "mean"} there (or "cls", as its authors say), with "prompts" if it has any'
+        raise InputError(f"{name!r} is an ONNX folder without encoder.json: {pooling}")
     if models is not None and folder.parent == models:
         raise InputError(f"the model {name!r} was not kept: it scored worse on validation than its base")
     own = [folder.name for folder in models.glob("[!.]*")] if models is not None else []

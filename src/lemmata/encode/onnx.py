@@ -1,28 +1,33 @@
 """The default encoder: an exported folder run by onnxruntime, with tokenizers and nothing else.
 
-The folder holds `model.onnx`, `tokenizer.json` and `encoder.json` (see `export.py`).
+The folder holds `model.onnx`, `tokenizer.json` and `encoder.json` (see `export.py`). In a folder from elsewhere, whose
+graph gives a vector for each token, `encoder.json` says how they become one (`pooling`), and may say no more.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.files import sha256_of
 from lemmata.core.types import Floats, Integers
 from lemmata.core.workers import available_cores
-from lemmata.encode.bert import read_json
+from lemmata.encode.bert import max_tokens, read_json
 
 _TOKENS = 512  # of one batch, padding included; 256 was 4 % slower, 1,024 6 %
 _TEXTS = 4096  # tokenised at once: enough to sort by length, few enough for memory
 _PADDING = 8  # a text is padded to a multiple of so many tokens
+_EMBEDDING = "embedding"  # the output of our own graphs: pooled, and of length 1
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+_POOLING = '{"pooling": "mean"}, "cls" or "cls+mean"'
 CHARACTERS_PER_TOKEN = 64  # of a long text, the tokenizer gets this many per token that the model reads
 
 
@@ -30,21 +35,26 @@ class OnnxEncoder:
     """An exported encoder. `dimension` cuts the vectors of a Matryoshka model; `threads` defaults to all cores."""
 
     def __init__(self, folder: Path, *, dimension: int | None = None, threads: int | None = None) -> None:
-        check_folder(folder)
-        settings = read_json(folder / "encoder.json")
-        try:
-            name, full = str(settings["name"]), int(settings["dimension"])
-            self._max_tokens = int(settings["max_tokens"])
-            self._prompts = {role: str(prompt) for role, prompt in settings["prompts"].items()}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError("does not describe an encoder", file=str(folder / "encoder.json")) from error
-        self.name, self.dimension = cut_to(name, full, dimension)
+        settings = encoder_settings(folder)
+        self._max_tokens, self._prompts = settings.max_tokens, settings.prompts
+        self._session = open_session(settings.graph, 1)
+        self._inputs = {entry.name for entry in self._session.get_inputs()}
+        outputs = {entry.name: entry for entry in self._session.get_outputs()}
+        self._output = next((name for name in (_EMBEDDING, "sentence_embedding") if name in outputs), "")
+        self._pooling = () if self._output else settings.pooling
+        if not self._output:
+            self._output = next(iter(outputs))
+            known = len(outputs[self._output].shape) == 3 and self._inputs <= _INPUTS
+            if not known or not self._pooling or not {"mean", "cls"}.issuperset(self._pooling):
+                file = str(settings.graph)
+                raise InputError(f"is no encoder of tokens, or encoder.json has no pooling ({_POOLING})", file=file)
+        full = int(outputs[self._output].shape[-1]) * max(1, len(self._pooling))
+        self.name, self.dimension = cut_to(settings.name, full, dimension)
         self._tokenizer = open_tokenizer(folder / "tokenizer.json")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._max_tokens)
         # each thread runs batches of its own: threads that share one wait for each other at every operator
         self._threads = threads or available_cores()
-        self._session = open_session(folder / "model.onnx", 1)
 
     def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
         prompt = self._prompts.get(role, "")
@@ -61,8 +71,11 @@ class OnnxEncoder:
 
         def run(batch: Sequence[int]) -> None:
             ids, mask = _pad([tokens[position] for position in batch], widths[batch[0]])
-            vectors = self._session.run(["embedding"], {"input_ids": ids, "attention_mask": mask})[0]
-            if self.dimension < vectors.shape[1]:
+            given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            vectors = self._session.run([self._output], {name: given[name] for name in self._inputs})[0]
+            if self._pooling:
+                vectors = _pool(vectors, mask, self._pooling)
+            if self._output != _EMBEDDING or self.dimension < vectors.shape[1]:
                 vectors = normalised(vectors[:, : self.dimension])
             matrix[[rows[position] for position in batch]] = vectors
 
@@ -82,11 +95,42 @@ class OnnxEncoder:
                 pass
 
 
-def check_folder(folder: Path) -> None:
-    """InputError where a file of an exported encoder is missing."""
-    missing = [name for name in ("encoder.json", "model.onnx", "tokenizer.json") if not (folder / name).is_file()]
-    if missing:
-        raise InputError(f"is no exported encoder: {', '.join(missing)} missing", file=str(folder))
+class EncoderSettings(NamedTuple):
+    """What an exported folder says about its model."""
+
+    graph: Path
+    name: str
+    max_tokens: int
+    prompts: Mapping[str, str]  # by role: query, passage
+    pooling: tuple[str, ...]  # mean, cls; several are concatenated
+
+
+def encoder_settings(folder: Path) -> EncoderSettings:
+    """Read `encoder.json`; what it leaves out comes from the files of the tokenizer and the model beside it."""
+    graphs = [file for file in (folder / "model.onnx", folder / "onnx" / "model.onnx") if file.is_file()]
+    graphs += sorted(folder.glob("*.onnx"))
+    missing = [name for name in ("encoder.json", "tokenizer.json") if not (folder / name).is_file()]
+    if missing or not graphs:
+        missing += [] if graphs else ["model.onnx"]
+        raise InputError(f"is no exported encoder: {', '.join(sorted(missing))} missing", file=str(folder))
+    settings = read_json(folder / "encoder.json")
+    try:
+        pooling = settings.get("pooling") or ()
+        return EncoderSettings(
+            graphs[0],
+            str(settings.get("name") or f"{folder.resolve().name}-{sha256_of([graphs[0]])[:8]}"),
+            int(settings.get("max_tokens") or max_tokens(folder)),
+            {role: str(prompt) for role, prompt in (settings.get("prompts") or {}).items()},
+            tuple(pooling.split("+") if isinstance(pooling, str) else pooling),
+        )
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError("does not describe an encoder", file=str(folder / "encoder.json")) from error
+
+
+def _pool(states: Floats, mask: Integers, pooling: Sequence[str]) -> Floats:
+    """One vector (n, parts · dim) of those of the tokens (n, tokens, dim)."""
+    parts = {"cls": states[:, 0], "mean": (states * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)}
+    return np.concatenate([parts[name] for name in pooling], axis=1)
 
 
 def cut_to(name: str, full: int, dimension: int | None) -> tuple[str, int]:

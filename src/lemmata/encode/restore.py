@@ -21,7 +21,7 @@ from lemmata.core.errors import InputError, require
 from lemmata.core.files import writing
 from lemmata.core.types import Floats
 from lemmata.encode.bert import outlier_scales, read_json
-from lemmata.encode.onnx import check_folder, open_tokenizer
+from lemmata.encode.onnx import encoder_settings, open_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -43,14 +43,14 @@ def restore(folder: Path, out: Path) -> Path:
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("exists and is not overwritten by a model", file=str(out))
-    check_folder(folder)
+    file = encoder_settings(folder).graph
     tokenizer = open_tokenizer(folder / "tokenizer.json")
-    graph = _Graph(folder / "model.onnx")
+    graph = _Graph(file)
     try:
         tensors, config = _weights(graph)
     except (KeyError, ValueError, IndexError, TypeError, StopIteration) as error:
         cause = "is no BERT that lemmata exported, so it cannot be restored"
-        raise InputError(cause, file=str(folder / "model.onnx")) from error
+        raise InputError(cause, file=str(file)) from error
     return _write(folder, out, _configuration(folder / "encoder.json", config, tokenizer), tensors)
 
 

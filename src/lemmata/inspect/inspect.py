@@ -370,7 +370,7 @@ class _Inspector:
                 return
             longest = max_tokens(folder)
         else:
-            longest = int(read_json(folder / "encoder.json")["max_tokens"])
+            longest = int(read_json(folder / "encoder.json").get("max_tokens") or max_tokens(folder))
         texts = self._chosen.sampled_texts()
         what, progress = f"tokenising ({view.label})", self._workspace.progress
         tokens = read_tokenizer(folder / "tokenizer.json")
