@@ -131,8 +131,10 @@ def evaluate(
     for folder in folders:
         workspace = opened(others, folder)
         options = evaluate_options(workspace, settings)
-        files = [_below(folder, path) if workspaces and path else path for path in (queries, qrels, beir)]
-        chosen = chosen_task(workspace, options.seed, *files, task, part, limit)
+        asked, judged, judged_folder = (
+            _below(folder, path) if workspaces and path else path for path in (queries, qrels, beir)
+        )
+        chosen = chosen_task(workspace, options.seed, asked, judged, judged_folder, task, part, limit)
         allowance = make_allowance(workspace, **read_budget(budget, ("tokens", "cost")))
         if tune:
             ignored = {"--html": html, "--trec": trec, "-o level": "level" in settings}
