@@ -29,6 +29,7 @@ from tests.llm_server import Server as ChatServer
 from tests.make import lemmata, make_workspace, write
 
 from lemmata.core.errors import ConfigError, WorkspaceError
+from lemmata.core.records import as_json
 from lemmata.core.types import Passage
 from lemmata.core.workspace import Workspace
 from lemmata.project import Project
@@ -276,7 +277,7 @@ def test_concepts_are_looked_up_and_described(client: httpx.Client) -> None:
 def test_a_bridge_is_that_of_the_command_line_with_its_nodes(client: httpx.Client, project: Project) -> None:
     body = {"source": "a#sponge", "target": "a#zebra", "k": 2}
     found = valid(client.post("/bridge", json=body), "/bridge")
-    expected = json.loads(json.dumps(project.bridge("a#sponge", "a#zebra", k=2).to_json()))
+    expected = as_json(project.bridge("a#sponge", "a#zebra", k=2))
     assert {key: found[key] for key in expected} == expected
     assert found["nodes"]["a#middle"]["excerpt"] == "Sponges and zebras drink."
     refused(client.post("/bridge", json={"source": "a#sponge", "target": "a#sponge"}), 400, "refused")

@@ -20,12 +20,12 @@ from lemmata.cli.output import (
     line,
     open_console,
     opened,
+    perform,
     print_report,
     read_budget,
     say,
     showing_progress,
     table,
-    working,
 )
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.search.names import NAMES
@@ -331,11 +331,8 @@ def mteb(
     """Run tasks of mteb on an encoder and on BM25."""
     from lemmata.evaluate.mteb import run_mteb
 
-    with working() as workspace:
-        records = run_mteb(
-            workspace, tasks, encoder=encoder, retrievers=[name.strip() for name in retriever.split(",")]
-        )
-    print_report(records, _print_mteb)
+    retrievers = [name.strip() for name in retriever.split(",")]
+    perform(run_mteb, _print_mteb, tasks=tasks, encoder=encoder, retrievers=retrievers)
 
 
 def _print_mteb(records: list[dict[str, Any]]) -> None:
@@ -444,4 +441,4 @@ def export_encoder(
     drift = export(source, out, precision, texts=texts, force=force)
     cosines = f"mean cosine {drift.mean_cosine:.5f}, smallest {drift.least_cosine:.5f}"
     shown = f"{out}: {cosines}, top-10 overlap {drift.overlap:.3f}"
-    print_report(drift, lambda _: line(shown), record=drift._asdict())
+    print_report(drift, lambda _: line(shown))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata.cli.evaluate import Limit, Part, TaskName, chosen_task
-from lemmata.cli.output import counted, line, opened, print_report, showing_progress, working
+from lemmata.cli.output import counted, line, opened, perform, print_report, showing_progress
 
 _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
@@ -21,10 +21,10 @@ def corpus(
     """Write the cleaned passages as JSON lines, which `ingest` reads back."""
     from lemmata.evaluate.export import export_corpus
 
-    with working() as workspace:
-        report = export_corpus(workspace, path)
-    counts = f"{counted(report['passages'], 'passage')} of {counted(report['documents'], 'document')}"
-    print_report(report, lambda _: line(f"{path}: {counts}"))
+    def show(report: dict[str, Any]) -> None:
+        line(f"{path}: {counted(report['passages'], 'passage')} of {counted(report['documents'], 'document')}")
+
+    perform(export_corpus, show, path=path)
 
 
 def beir(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +37,7 @@ def fetch(
         report = fetch_arxiv(
             to, ids or (), category=category, month=month, url=url or URL, contact=contact, progress=progress
         )
-    print_report(report, _print_fetched, record=asdict(report))
+    print_report(report, _print_fetched)
 
 
 def _print_fetched(report: Fetched) -> None:

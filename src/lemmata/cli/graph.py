@@ -18,12 +18,12 @@ from lemmata.cli.output import (
     line,
     open_console,
     opened,
+    perform,
     print_report,
     read_budget,
     showing_progress,
     styled,
     table,
-    working,
 )
 from lemmata.core.errors import LemmataError
 
@@ -38,10 +38,7 @@ def build(o: Assigned = None, on: On = "") -> None:
     """Build the graph by rules: links, concepts, relations."""
     from lemmata.graph.build import build_graph
 
-    settings, others = assigned(o, "graph")
-    with working(others, on) as workspace:
-        report = build_graph(workspace, settings=settings)
-    print_report(report, _print_graph)
+    perform(build_graph, _print_graph, "graph", o, on=on)
 
 
 def extract(
@@ -104,12 +101,10 @@ def import_(
 
     if bool(paths) == bool(remove):
         raise LemmataError("name the files of one graph, or an import with --remove")
-    with working() as workspace:
-        if paths:
-            report = import_graph(workspace, paths, format=format, name=name, strict=not lenient)
-        else:
-            report = remove_import(workspace, remove)
-    print_report(report, _print_imported if paths else _print_graph)
+    if paths:
+        perform(import_graph, _print_imported, paths=paths, format=format, name=name, strict=not lenient)
+    else:
+        perform(remove_import, _print_graph, name=remove)
 
 
 def _print_imported(report: dict[str, Any]) -> None:
@@ -148,10 +143,7 @@ def link(
     """Predict links of logs to locations and to earlier logs."""
     from lemmata.plant.link import link_graph
 
-    settings, others = assigned(o, "link")
-    with working(others) as workspace:
-        report = link_graph(workspace, withheld=withheld, settings=settings)
-    print_report(report, _print_linked)
+    perform(link_graph, _print_linked, "link", o, withheld=withheld)
 
 
 def _print_linked(report: dict[str, Any]) -> None:
@@ -176,10 +168,7 @@ def embed(o: Assigned = None) -> None:
     """Learn a vector for every node of the graph."""
     from lemmata.mine.embedding import embed_graph
 
-    settings, others = assigned(o, "embed")
-    with working(others) as workspace:
-        report = embed_graph(workspace, settings=settings)
-    print_report(report, _print_embedded)
+    perform(embed_graph, _print_embedded, "embed", o)
 
 
 def _print_embedded(report: dict[str, Any]) -> None:
@@ -216,16 +205,14 @@ def merges(
         raise LemmataError("one verdict at a time: --accept, --reject or --undo")
     if decisions:
         verdict, (kept, gone) = decisions[0]
-        with working() as workspace:
-            report = decide_merge(workspace, kept, gone, verdict)
-        print_report(report, _print_graph)
+        perform(decide_merge, _print_graph, kept=kept, gone=gone, verdict=verdict)
         return
     if status not in ("", *STATUSES):
         raise LemmataError(f"there is no status {status!r} (there are: {', '.join(STATUSES)})")
     proposals = [merge for merge in merges(opened(), similar=similar) if status in ("", merge.status)]
     shown = proposals[: k or None]
     more = len(proposals) - len(shown)
-    print_report(shown, lambda _: _print_merges(shown, more), record=[merge._asdict() for merge in shown])
+    print_report(shown, lambda _: _print_merges(shown, more))
 
 
 def _print_merges(merges: list[Merge], more: int) -> None:

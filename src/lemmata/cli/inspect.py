@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lemmata.cli.output import counted, line, open_console, print_report, table, working
+from lemmata.cli.output import counted, line, open_console, perform, table
 
 _DIGITS = {"effective_rank": 1}  # of the other rows 3, as in the report
 _ROWS = ("mean_cosine", "isotropy", "effective_rank", "uniformity", "alignment", "separation", "purity@10")
@@ -36,10 +36,15 @@ def inspect(
     """Look inside encoders: tokens, norms, attention, space, and what training changed."""
     from lemmata.inspect.inspect import inspect
 
-    documents, passages = tuple(document or ()), tuple(passage or ())
-    with working() as workspace:
-        report = inspect(workspace, encoders or (), out, documents=documents, passages=passages, sample=sample)
-    print_report(report, _print_inspected)
+    perform(
+        inspect,
+        _print_inspected,
+        encoders=encoders or (),
+        out=out,
+        documents=tuple(document or ()),
+        passages=tuple(passage or ()),
+        sample=sample,
+    )
 
 
 def _print_inspected(report: dict[str, Any]) -> None:

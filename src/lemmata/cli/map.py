@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from lemmata.cli.output import counted, line, print_report, working
+from lemmata.cli.output import counted, line, perform
 
 
 def map_() -> None:
     """Place all passages in the plane, for the map of the web page."""
     from lemmata.search.map import build_map
 
-    with working() as workspace:
-        report = build_map(workspace)
-    print_report(report, _print_map)
+    perform(build_map, _print_map)
 
 
 def _print_map(report: dict[str, Any]) -> None:

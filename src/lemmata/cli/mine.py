@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from lemmata.cli.output import (
     line,
     open_console,
     opened,
+    perform,
     print_report,
     read_budget,
     showing_progress,
@@ -42,10 +44,7 @@ def split(o: Assigned = None) -> None:
     """
     from lemmata.mine.splits import split
 
-    settings, others = assigned(o, "split")
-    with working(others) as workspace:
-        report = split(workspace, settings=settings)
-    print_report(report, _print_split)
+    perform(split, _print_split, "split", o)
 
 
 def _print_split(report: dict[str, Any]) -> None:
@@ -64,10 +63,7 @@ def pairs(name: Name = "pairs", o: Assigned = None) -> None:
 def _mine(what: str, o: list[str] | None, *, on: str = "", **arguments: Any) -> None:
     from lemmata.mine.mine import mine
 
-    settings, others = assigned(o, "mine")
-    with working(others, on) as workspace:
-        report = mine(workspace, what, settings=settings, **arguments)
-    print_report(report, _print_set)
+    perform(mine, _print_set, "mine", o, on=on, what=what, **arguments)
 
 
 def queries(
@@ -154,9 +150,8 @@ def domain(
     """Select passages of this field from a general corpus."""
     from lemmata.mine.domain import select_domain
 
-    with working() as workspace:
-        report = select_domain(workspace, general, out, share=share, encoder=encoder)
-    print_report(report, lambda selection: _print_domain(out, selection))
+    show = partial(_print_domain, out)
+    perform(select_domain, show, general=general, out=out, share=share, encoder=encoder)
 
 
 def _print_domain(out: Path, report: dict[str, Any]) -> None:
@@ -174,9 +169,7 @@ def mix(
     """Mix several training sets into one."""
     from lemmata.mine.mine import mix
 
-    with working() as workspace:
-        report = mix(workspace, name)
-    print_report(report, _print_mix)
+    perform(mix, _print_mix, name=name)
 
 
 def _print_mix(report: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 import typer
 
 from lemmata.core.errors import ConfigError
+from lemmata.core.records import as_json
 from lemmata.train.ranks import is_first_process, is_first_to_fail
 
 if TYPE_CHECKING:
@@ -172,9 +173,27 @@ def print_report(report: Any, show: Callable[[Any], None], *, record: Any = None
     if not is_first_process():
         return
     if invocation.is_json:
-        print_json(report if record is None else record)
+        print_json(as_json(report if record is None else record))
     else:
         show(report)
+
+
+def perform(
+    verb: Callable[..., Any],
+    show: Callable[[Any], None],
+    table: str = "",
+    assignments: Sequence[str] | None = None,
+    *,
+    on: str = "",
+    **arguments: Any,
+) -> None:
+    """Call a verb of the workspace, with the settings of its `table` where it has one, and print its report."""
+    others: dict[str, Any] = {}
+    if table:
+        arguments["settings"], others = assigned(assignments, table)
+    with working(others, on) as workspace:
+        report = verb(workspace, **arguments)
+    print_report(report, show)
 
 
 def _log_progress() -> Progress:

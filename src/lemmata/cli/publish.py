@@ -26,7 +26,7 @@ def push(
         report = push(workspace, url, replace=replace)
     for sentence in report.out_of_date:
         say(f"pushed as it is: {sentence}")
-    print_report(report, _print_pushed, record=report._asdict())
+    print_report(report, _print_pushed)
 
 
 def _print_pushed(report: PushReport) -> None:
@@ -46,4 +46,4 @@ def pull(url: Place, folder: Annotated[Path, typer.Argument(help="The workspace 
     received = f"{megabytes(report.received)} received, {counted(report.changed, 'file')} changed"
     size = f"{counted(report.files, 'file')}, {megabytes(report.bytes)}"
     shown = f"{folder}, generation {report.generation}: {size}; {received}"
-    print_report(report, lambda _: line(shown), record=report._asdict())
+    print_report(report, lambda _: line(shown))

@@ -252,8 +252,7 @@ def bridge(
     """Connect two ideas by paths through the graph."""
     from lemmata.search.bridge import find_bridge
 
-    connection = find_bridge(opened(), source, target, k=k)
-    print_report(connection, _print_bridge, record=connection.to_json())
+    print_report(find_bridge(opened(), source, target, k=k), _print_bridge)
 
 
 def _print_bridge(connection: Bridge) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from lemmata.cli.output import (
     log,
     open_console,
     opened,
+    perform,
     print_report,
     progress_display,
     table,
@@ -35,10 +37,7 @@ def pretrain(
     """Pretrain an encoder on the text of the corpus."""
     from lemmata.train.train import pretrain_model
 
-    settings, others = assigned(o, f"pretrain.{name}")
-    with working(others) as workspace:
-        report = pretrain_model(workspace, name, settings=settings)
-    print_report(report, lambda result: _print_pretrained(name, result))
+    perform(pretrain_model, partial(_print_pretrained, name), f"pretrain.{name}", o, name=name)
 
 
 def _print_pretrained(name: str, report: dict[str, Any]) -> None:
@@ -68,22 +67,19 @@ def finetune(
     """
     from lemmata.train.train import finetune_model
 
-    settings, others = assigned(o, f"finetune.{name}")
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")
-    if job is not None and out is not None:
-        with progress_display() as progress:
-            report = _train_job(job, out, settings, progress)
-        print_report(report, lambda result: _print_encoder(f"model: {out}", result))
+    if job is None or out is None:
+        perform(finetune_model, partial(_print_encoder, _next_step(name)), f"finetune.{name}", o, name=name)
         return
-    with working(others) as workspace:
-        report = finetune_model(workspace, name, settings=settings)
-    _report_encoder(name, report)
+    settings, _ = assigned(o, f"finetune.{name}")
+    with progress_display() as progress:
+        report = _train_job(job, out, settings, progress)
+    print_report(report, partial(_print_encoder, f"model: {out}"))
 
 
-def _report_encoder(name: str, report: dict[str, Any]) -> None:
-    place = f"model: models/{name}; next: lemmata index --encoder {name}"
-    print_report(report, lambda result: _print_encoder(place, result))
+def _next_step(name: str) -> str:
+    return f"model: models/{name}; next: lemmata index --encoder {name}"
 
 
 def reranker(
@@ -98,10 +94,7 @@ def reranker(
     """
     from lemmata.train.train import reranker_model
 
-    settings, others = assigned(o, f"reranker.{name}")
-    with working(others) as workspace:
-        report = reranker_model(workspace, name, settings=settings)
-    print_report(report, lambda result: _print_reranker(name, result))
+    perform(reranker_model, partial(_print_reranker, name), f"reranker.{name}", o, name=name)
 
 
 def _print_reranker(name: str, report: dict[str, Any]) -> None:
@@ -135,10 +128,7 @@ def static(
     from lemmata.train.train import static_model
 
     refuse_several("'lemmata train static' works")
-    settings, others = assigned(o, f"static.{name}")
-    with working(others) as workspace:
-        report = static_model(workspace, name, settings=settings)
-    _report_encoder(name, report)
+    perform(static_model, partial(_print_encoder, _next_step(name)), f"static.{name}", o, name=name)
 
 
 def metric(
@@ -151,10 +141,7 @@ def metric(
     """
     from lemmata.train.learn_metric import learn_metric
 
-    settings, others = assigned(o, "metric")
-    with working(others) as workspace:
-        report = learn_metric(workspace, encoder=encoder, settings=settings)
-    print_report(report, _print_metric)
+    perform(learn_metric, _print_metric, "metric", o, encoder=encoder)
 
 
 def _print_metric(report: dict[str, Any]) -> None:
@@ -226,10 +213,7 @@ def prepare(
     from lemmata.train.train import prepare_job
 
     refuse_several("'lemmata train prepare' works")
-    settings, others = assigned(o, f"finetune.{name}")
-    with working(others) as workspace:
-        report = prepare_job(workspace, name, folder, settings=settings)
-    print_report(report, lambda result: _print_prepared(folder, result))
+    perform(prepare_job, partial(_print_prepared, folder), f"finetune.{name}", o, name=name, folder=folder)
 
 
 def _print_prepared(folder: Path, report: dict[str, Any]) -> None:
@@ -307,5 +291,4 @@ def run(
             open_console().print(profile_table(profiled))
 
     records = [report_as_json(report) for report in reports]
-    measured = [stage._asdict() for stage in profiled]
-    print_report(reports, show, record={"reports": records, "profile": measured} if profile else records)
+    print_report(reports, show, record={"reports": records, "profile": profiled} if profile else records)

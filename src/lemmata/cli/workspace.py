@@ -20,6 +20,7 @@ from lemmata.cli.output import (
     megabytes,
     open_console,
     opened,
+    perform,
     print_report,
     say,
     table,
@@ -72,8 +73,6 @@ def ingest(
     Columns of a table that have other names: -o columns.id=COLUMN, and so text, title, date, location, related. Several
     columns of text are joined: -o columns.text=PROBLEM -o columns.text=ACTION.
     """
-    from dataclasses import asdict
-
     from lemmata.ingest.ingest import ingest
     from lemmata.ingest.ingest import remove as remove_sources
     from lemmata.ingest.readers import READERS
@@ -91,8 +90,7 @@ def ingest(
             report = remove_sources(workspace, paths)
         else:
             report = ingest(workspace, paths, settings=settings, workers=workers, again=again)
-    renamed = [rename._asdict() for rename in report.renamed]
-    print_report(report, _print_ingested, record={**asdict(report), "renamed": renamed})
+    print_report(report, _print_ingested)
     if invocation.is_json and report.failures:
         fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
     if not invocation.is_json and report.failed:
@@ -148,12 +146,9 @@ def info(
     from lemmata.maintain.info import document_statistics, info
 
     if documents:
-        with working() as workspace:
-            statistics = document_statistics(workspace)
-        print_report(statistics, lambda report: _print_statistics(report["documents"], report["summary"], k))
+        perform(document_statistics, lambda report: _print_statistics(report["documents"], report["summary"], k))
     elif skips:
-        notes = list_skips(opened())
-        print_report(notes, _print_skips, record=[skip._asdict() for skip in notes])
+        print_report(list_skips(opened()), _print_skips)
     else:
         print_report(info(opened()), _print_info)
 
@@ -338,8 +333,7 @@ def doctor(
 
     repairs = _repair() if repair else []
     checks = run_checks(invocation.folder)
-    records = [check._asdict() for check in checks]
-    print_report(checks, _print_checks, record={"checks": records, "repairs": repairs} if repair else records)
+    print_report(checks, _print_checks, record={"checks": checks, "repairs": repairs} if repair else checks)
     if any(check.damaged for check in checks):
         raise typer.Exit(1)
 
@@ -368,8 +362,7 @@ def verify() -> None:
 
     with working() as workspace:
         report = verify(workspace)
-    problems = [{**problem._asdict(), "path": str(problem.path)} for problem in report.problems]
-    print_report(report, _print_verified, record={**report._asdict(), "problems": problems})
+    print_report(report, _print_verified)
     if not report.is_whole:
         raise typer.Exit(1)
 
@@ -387,7 +380,7 @@ def gc(dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would 
     from lemmata.maintain.verify import collect_garbage
 
     garbage = collect_garbage(opened(), dry_run=dry_run)
-    record = {"removed": not dry_run, "garbage": [item._asdict() for item in garbage]}
+    record = {"removed": not dry_run, "garbage": garbage}
     print_report(garbage, lambda items: _print_garbage(items, "could be" if dry_run else "were"), record=record)
 
 

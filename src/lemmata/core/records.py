@@ -17,6 +17,7 @@ import sys
 import tokenize
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -399,3 +400,16 @@ def _made(hint: Any, value: Any) -> Any:
     if get_origin(hint) is tuple:
         return tuple(value.items() if isinstance(value, dict) else value)
     return float(value) if hint is float else value
+
+
+def as_json(value: Any) -> Any:
+    """A value with its records as objects, its tuples as lists and its paths as texts."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return as_json(value._asdict())
+    if is_dataclass(value):
+        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: as_json(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

@@ -7,10 +7,10 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 from lemmata.core.errors import LemmataError, WorkspaceError, near, suggest
+from lemmata.core.records import as_json
 from lemmata.core.types import Document, Passage, whole_id
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.contents import headings
@@ -123,12 +123,11 @@ def _document(corpus: Corpus, identity: str) -> Document:
 def _describe_passage(workspace: Workspace, corpus: Corpus, passage: Passage) -> dict[str, Any]:
     return {
         "type": "passage",
-        **asdict(passage),
+        **as_json(passage),
         "number": passage.number,
         "headline": passage.headline,
         "document_title": corpus.document(passage.document).title,
         **_links(workspace, corpus, passage.id),
-        "links": [link._asdict() for link in passage.links],
         **_summaries(workspace, corpus, passage.id),
     }
 
@@ -145,9 +144,8 @@ def _summaries(workspace: Workspace, corpus: Corpus, identity: str) -> dict[str,
 def _describe_document(workspace: Workspace, corpus: Corpus, document: Document) -> dict[str, Any]:
     described = {
         "type": "location" if document.kind == "location" else "document",
-        **asdict(document),
+        **as_json(document),
         **_links(workspace, corpus, document.id),
-        "links": [link._asdict() for link in document.links],
     }
     if document.kind == "location":
         return described

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,11 +60,6 @@ class Bridge(NamedTuple):
     target: str
     paths: tuple[BridgePath, ...] = ()
     passages: tuple[BridgePassage, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As `lemmata bridge --json` prints it."""
-        paths = [{**path._asdict(), "steps": [step._asdict() for step in path.steps]} for path in self.paths]
-        return {**self._asdict(), "paths": paths, "passages": [passage._asdict() for passage in self.passages]}
 
 
 class BridgeGraph(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from lemmata.core.records import Described
+from lemmata.core.records import Described, as_json
 from lemmata.core.types import Document, Hit, Skip, Step
 from lemmata.search.bridge import BridgePassage, BridgePath
 from lemmata.search.filter import LONGEST_NAME
@@ -354,7 +354,7 @@ def hit_records(
             "document": passage.document,
             "title": passage.title,
             "text": passage.text,
-            "path": [step._asdict() for step in hit.path],
+            "path": as_json(hit.path),
             "file": passage.file,
             "line": passage.first_line or None,
             "last_line": passage.last_line or None,

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
+import inspect
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import numpy as np
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec
 
 from lemmata.core.errors import LemmataError, suggest
-from lemmata.core.records import Described
+from lemmata.core.records import Described, as_json
 from lemmata.core.types import Floats, Hit
+from lemmata.encode.onnx import normalised
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
@@ -50,7 +51,23 @@ _MOST_SKIPS = 200
 _EXCERPT = 320  # characters
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
+Arguments = ParamSpec("Arguments")
 Diversity = Annotated[float, Described("0: most relevant; up to 1: most varied.", 0, 1)]
+
+
+def _answered_by(
+    view: Callable[Concatenate[Opened, Arguments], dict[str, Any]],
+) -> Callable[Concatenate[Service, Arguments], dict[str, Any]]:
+    """A method that gives a view of the present state, with its generation."""
+
+    @functools.wraps(view)
+    def method(service: Service, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> dict[str, Any]:
+        with service.opened() as opened:
+            return {**view(opened, *arguments, **named), "generation": opened.generation}
+
+    itself, *others = inspect.signature(view).parameters.values()
+    vars(method)["__signature__"] = inspect.Signature([itself.replace(name="self"), *others])
+    return method
 
 
 class Service:
@@ -193,47 +210,15 @@ class Service:
             ids = {end for path in found.paths for step in path.steps for end in (step.source, step.target)}
             ids |= {name for path in found.paths for step in path.steps for name in step.evidence}
             described = views.nodes(opened, sorted(ids))
-            return {**found.to_json(), "nodes": described, "generation": opened.generation}
+            return {**as_json(found), "nodes": described, "generation": opened.generation}
 
     # ------------------------------------------------------------ one thing
 
-    def passage(self, identity: Id) -> dict[str, Any]:
-        """Everything about a passage."""
-        with self.opened() as opened:
-            return views.passage(opened, identity)
-
-    def concept(self, identity: Id) -> dict[str, Any]:
-        """Everything about a concept."""
-        with self.opened() as opened:
-            return views.concept(opened, identity)
-
-    def concepts(
-        self,
-        prefix: Annotated[str, Described("The start of a name or of a word in it.", most=200)] = "",
-        k: Annotated[int, Described("Number of concepts.", 1, MOST_HITS)] = 20,
-    ) -> dict[str, Any]:
-        """Concepts whose names begin like this, the most telling first."""
-        with self.opened() as opened:
-            return {"concepts": views.concepts(opened, prefix, k), "generation": opened.generation}
-
-    def graph_around(
-        self, identity: Id, limit: Annotated[int, Described("Number of nodes.", 1, 500)] = 50
-    ) -> dict[str, Any]:
-        """The nodes nearest to a node along the graph, and the edges between them."""
-        with self.opened() as opened:
-            return views.graph_around(opened, identity, limit)
-
-    def outline(
-        self,
-        document: Annotated[Name, Described("Id of a document; empty for the list of all.")] = "",
-        offset: Annotated[int, Described("Entries to leave out.", 0, 10**9)] = 0,
-        k: Annotated[int, Described("Number of entries.", 1, 1000)] = 50,
-    ) -> dict[str, Any]:
-        """The documents, or the passages of one document in its order."""
-        with self.opened() as opened:
-            if document:
-                return views.document_passages(opened, document, offset, k)
-            return views.documents(opened, offset, k)
+    passage = _answered_by(views.passage)
+    concept = _answered_by(views.concept)
+    concepts = _answered_by(views.concepts)
+    graph_around = _answered_by(views.graph_around)
+    outline = _answered_by(views.outline)
 
     # ------------------------------------------------------------ the map
 
@@ -244,15 +229,7 @@ class Service:
                 opened.map_record = {**views.map_of(opened), "generation": opened.generation}
             return opened.map_record
 
-    def map_passages(
-        self, rows: Annotated[str, Described("Comma-separated.", most=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")]
-    ) -> dict[str, Any]:
-        """Short records of the passages of some rows, comma-separated."""
-        with self.opened() as opened:
-            return {
-                "passages": views.passages_at(opened, [int(row) for row in rows.split(",")]),
-                "generation": opened.generation,
-            }
+    map_passages = _answered_by(views.map_passages)
 
     # ------------------------------------------------------------ answers
 
@@ -315,7 +292,9 @@ class Service:
             encoder = opened.encoder(model)
             if dimensions is not None and dimensions > encoder.dimension:
                 raise LemmataError(f"{model} has {encoder.dimension} dimensions: ask for no more")
-            vectors = _cut(encoder.encode(texts, role=input_type), dimensions)
+            vectors = encoder.encode(texts, role=input_type)
+        if dimensions is not None and dimensions < vectors.shape[1]:
+            vectors = normalised(vectors[:, :dimensions])
         tokens = sum(len(text) for text in texts) // _CHARACTERS_PER_TOKEN
         return {
             "object": "list",
@@ -344,7 +323,7 @@ class Service:
                 "documents": info["documents"],
                 "kinds": info["passages"],
                 "skipped": len(skips),
-                "skips": [skip._asdict() for skip in skips[:_MOST_SKIPS]],
+                "skips": as_json(skips[:_MOST_SKIPS]),
                 "retrievers": list(RETRIEVERS),
                 "encoders": opened.encoders,
                 "vectors": info["vectors"],
@@ -390,14 +369,6 @@ def _start_html(text: str) -> str:
 
 def _on_paths(hits: list[Hit]) -> list[str]:
     return sorted({end for hit in hits for step in hit.path for end in (step.source, step.target)})
-
-
-def _cut(vectors: Floats, dimensions: int | None) -> Floats:
-    """The first dimensions of vectors, with length 1 again."""
-    if dimensions is None or dimensions == vectors.shape[1]:
-        return vectors
-    vectors = vectors[:, :dimensions]
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
 
 
 def _model_record(name: str) -> dict[str, Any]:

@@ -7,17 +7,19 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.records import Described
 from lemmata.core.types import BOOKKEEPING, INSERTED, Edge, Hit, Passage, whole_id
 from lemmata.plant.history import read_history
+from lemmata.search.filter import Name
 from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
-from lemmata.server.records import document_record, short_text
+from lemmata.server.records import MOST_HITS, Id, document_record, short_text
 from lemmata.server.references import bibtex, latex_reference, latex_text
 
 _MOST_NEIGHBOURS = 200
@@ -97,7 +99,7 @@ def passage_of(opened: Opened, identity: str) -> Passage:
         raise UnknownIdError(f"there is no passage {identity!r}: search for it, or look into the outline") from None
 
 
-def passage(opened: Opened, identity: str) -> dict[str, Any]:
+def passage(opened: Opened, identity: Id) -> dict[str, Any]:
     """Everything about a passage; a list of neighbours holds 200 at most."""
     corpus = opened.retriever.corpus
     shown = passage_of(opened, identity)
@@ -142,7 +144,6 @@ def passage(opened: Opened, identity: str) -> dict[str, Any]:
         "latex": latex_reference(shown),
         "latex_text": latex_text(shown),
         "metadata": {key: value for key, value in shown.metadata.items() if key not in BOOKKEEPING},
-        "generation": opened.generation,
     }
 
 
@@ -221,12 +222,16 @@ def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], li
 # ---------------------------------------------------------------- concepts
 
 
-def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
-    """The most telling concepts of which a name, or a word in it, begins like this, whatever the case."""
+def concepts(
+    opened: Opened,
+    prefix: Annotated[str, Described("The start of a name or of a word in it.", most=200)] = "",
+    k: Annotated[int, Described("Number of concepts.", 1, MOST_HITS)] = 20,
+) -> dict[str, Any]:
+    """Concepts whose names begin like this, the most telling first."""
     graph = opened.needed_graph()
     wanted = f" {' '.join(prefix.split())}".casefold()
     fitting = (concept for concept, names in zip(graph.concepts, graph.names, strict=True) if wanted in names)
-    return [
+    records = [
         {
             "id": concept.id,
             "name": concept.name,
@@ -236,9 +241,10 @@ def concepts(opened: Opened, prefix: str, k: int) -> list[dict[str, Any]]:
         }
         for concept in itertools.islice(fitting, k)
     ]
+    return {"concepts": records}
 
 
-def concept(opened: Opened, identity: str) -> dict[str, Any]:
+def concept(opened: Opened, identity: Id) -> dict[str, Any]:
     """A concept with its relations and the passages that mention it; merged ones are described by the one kept."""
     graph = opened.needed_graph()
     stored = graph.stored
@@ -261,7 +267,6 @@ def concept(opened: Opened, identity: str) -> dict[str, Any]:
         "relations": relations,
         "passages": _neighbours(opened, ((name, "defines" if name == defining else "mentions") for name in ordered)),
         "passages_in_all": len(ordered),
-        "generation": opened.generation,
     }
 
 
@@ -307,8 +312,10 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
     return described
 
 
-def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
-    """The `limit` nodes nearest to a node along the graph, and all edges between them."""
+def graph_around(
+    opened: Opened, identity: Id, limit: Annotated[int, Described("Number of nodes.", 1, 500)] = 50
+) -> dict[str, Any]:
+    """The nodes nearest to a node along the graph, and the edges between them."""
     graph = opened.needed_graph()
     identity = graph.stored.merged.get(identity, identity)
     if identity not in graph.node_of:
@@ -354,14 +361,23 @@ def graph_around(opened: Opened, identity: str, limit: int) -> dict[str, Any]:
             {"source": source, "target": target, "relation": relation, "length": length}
             for (source, target, relation), length in edges.items()
         ],
-        "generation": opened.generation,
     }
 
 
 # ---------------------------------------------------------------- the outline
 
 
-def documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
+def outline(
+    opened: Opened,
+    document: Annotated[Name, Described("Id of a document; empty for the list of all.")] = "",
+    offset: Annotated[int, Described("Entries to leave out.", 0, 10**9)] = 0,
+    k: Annotated[int, Described("Number of entries.", 1, 1000)] = 50,
+) -> dict[str, Any]:
+    """The documents, or the passages of one document in its order."""
+    return _passages_of(opened, document, offset, k) if document else _documents(opened, offset, k)
+
+
+def _documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
     """The documents by id, each with the number of its passages, and the sections of a plant."""
     listed = opened.outline[offset : offset + k]
     return {
@@ -369,11 +385,10 @@ def documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
         "locations": _locations(opened, opened.sections),
         "total": len(opened.outline),
         "next_offset": offset + k if offset + k < len(opened.outline) else None,
-        "generation": opened.generation,
     }
 
 
-def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dict[str, Any]:
+def _passages_of(opened: Opened, identity: str, offset: int, k: int) -> dict[str, Any]:
     """The passages of a document in its order, with the start of their texts.
 
     Those of a location are the logs about it and all below it: the thread with the newest log first, and in a thread
@@ -407,7 +422,6 @@ def document_passages(opened: Opened, identity: str, offset: int, k: int) -> dic
         ],
         "total": len(rows),
         "next_offset": offset + k if offset + k < len(rows) else None,
-        "generation": opened.generation,
     }
 
 
@@ -475,17 +489,21 @@ def _base64(numbers: npt.NDArray[np.uint16]) -> str:
     return base64.b64encode(numbers.astype("<u2").tobytes()).decode()
 
 
-def passages_at(opened: Opened, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """Short records of the passages of some rows; UnknownIdError for a row that does not exist."""
-    corpus = opened.retriever.corpus
-    if unknown := [row for row in rows if row >= len(corpus)]:
+def map_passages(
+    opened: Opened,
+    rows: Annotated[str, Described("Comma-separated.", most=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")],
+) -> dict[str, Any]:
+    """Short records of the passages of some rows, comma-separated."""
+    corpus, numbers = opened.retriever.corpus, [int(row) for row in rows.split(",")]
+    if unknown := [row for row in numbers if row >= len(corpus)]:
         raise UnknownIdError(f"there is no row {unknown[0]}: the rows go from 0 to {len(corpus) - 1}")
-    return [
+    records = [
         {
             "row": row,
             "id": shown.id,
             "document": shown.document,
             **_shown(shown.kind, shown.title, shown.text, shown.number),
         }
-        for row, shown in zip(rows, corpus.passages(rows), strict=True)
+        for row, shown in zip(numbers, corpus.passages(numbers), strict=True)
     ]
+    return {"passages": records}
