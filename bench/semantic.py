@@ -28,7 +28,7 @@ from bench.auto import REPEATS, on_some, task_of, workspace
 from bench.metric import FROM_QUERY, SEEDS, WEIGHTS, walked_vectors
 from bench.shared import sorted_edges
 
-from lemmata.core.types import Edge, Floats, Integers
+from lemmata.core.types import Edge, Floats, Integers, Ranking
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import bootstrap, compare
 from lemmata.evaluate.task_search import TaskSearch
@@ -42,7 +42,7 @@ from lemmata.graph.metric import LearnedMetric, measure_by_metric
 from lemmata.graph.store import StoredGraph
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion, default_fusion, fit_fusion
-from lemmata.search.paths import PathSearch, Ranking
+from lemmata.search.paths import PathSearch
 from lemmata.search.retriever import Retriever
 from lemmata.train.metric import MetricOptions, TrainedMetric, messages, train_metric
 

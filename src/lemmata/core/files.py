@@ -171,16 +171,17 @@ def _exchange(new: Path, old: Path) -> bool:
     return rename is not None and rename(here, os.fsencode(new), here, os.fsencode(old), swap) == 0
 
 
+def link_file(source: str | Path, target: str | Path) -> None:
+    """The same file under another name; a copy where the disk has no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def link_folder(source: Path, target: Path) -> None:
     """A copy of a folder that shares its files, where the disk can: replace the files of either, never change them."""
-
-    def link(file: str, copy: str) -> None:
-        try:
-            os.link(file, copy)
-        except OSError:
-            shutil.copyfile(file, copy)
-
-    shutil.copytree(source, target, copy_function=link)
+    shutil.copytree(source, target, copy_function=link_file)
 
 
 def create_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.memmap[Any, Any]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Ranking = tuple[Integers, Floats]  # rows and scores (n, k), best first; -1 and -inf where there are fewer than k
 Progress = Callable[[str, int, int | None], None]  # what is being done, how many are done, total if known
 
 
@@ -334,6 +335,11 @@ class Hit(NamedTuple):
         return self.passage.text if self.passage else ""
 
 
+def no_hits(queries: int, k: int) -> Ranking:
+    """A ranking to be filled."""
+    return np.full((queries, k), -1, np.int64), np.full((queries, k), -np.inf, np.float32)
+
+
 # ---------------------------------------------------------------- protocols
 
 
@@ -359,9 +365,6 @@ class CrossEncoder(Protocol):
 
 
 class Index(Protocol):
-    """Queries (n, dim) to rows and scores, both (n, k), best first; -1 and -inf where there are fewer than k.
+    """Queries (n, dim) to the k nearest rows. `allowed` (n passages, bool) masks rows; None allows all."""
 
-    `allowed` (n passages, bool) masks rows; None allows all.
-    """
-
-    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]: ...
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking: ...

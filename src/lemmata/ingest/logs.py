@@ -176,14 +176,21 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
         path = " -> ".join([*cycle, cycle[0]])
         skips.append(Skip(file, lines[last], f"{last!r} closes a cycle of parents: {path}"))
         parents[last] = ""
+    return _locations(titles, parents, file, skips)
+
+
+def _locations(
+    titles: Mapping[str, str], parents: Mapping[str, str], file: str, skips: Sequence[Skip], **metadata: Any
+) -> Reading:
+    """Locations with their titles, each below its parent where it has one."""
     documents = [
         Document(
             id=f"location:{name}",
             title=title,
             kind="location",
             file=file,
-            metadata={"location": name},
-            links=(Link("part_of", parents[name]),) if parents[name] else (),
+            metadata={"location": name, **metadata},
+            links=(Link("part_of", parents[name]),) if parents.get(name) else (),
         )
         for name, title in titles.items()
     ]
@@ -212,21 +219,10 @@ def derive_hierarchy(cells: Iterable[str], *, file: str) -> Reading:
         return Reading()
     parents = _parents_by_prefix([name for name in names if _CODE.fullmatch(name)])
     every = [*names, *sorted(parents.keys() - names.keys())]
-    documents = [
-        Document(
-            id=f"location:{name}",
-            title=name if _WORD.search(name) and not _CODE.fullmatch(name) else "",
-            kind="location",
-            file=file,
-            metadata={"location": name, "derived": True},
-            links=(Link("part_of", parents[name]),) if parents.get(name) else (),
-        )
-        for name in every
-    ]
+    titles = {name: name if _WORD.search(name) and not _CODE.fullmatch(name) else "" for name in every}
     shape = "a tree by the prefixes of their codes" if any(parents.values()) else "a flat list"
     note = f"no table of locations was read: the {len(names):,} locations that logs name are {shape}"
-    labels = [Label("", name, f"location:{name}") for name in every]
-    return Reading(documents=documents, labels=labels, skips=[Skip(file, 0, note)])
+    return _locations(titles, parents, file, [Skip(file, 0, note)], derived=True)
 
 
 def _parents_by_prefix(codes: Sequence[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lemmata.core.artefacts import all_problems, checksums
 from lemmata.core.database import settle
 from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.files import explain_failed_write, is_leftover, remove, replace_folder, sync
+from lemmata.core.files import explain_failed_write, is_leftover, link_file, remove, replace_folder, sync
 from lemmata.core.objects import Entry, ObjectStore, Transfers, shown
 from lemmata.core.workspace import FOLDERS, Workspace, read_manifest, write_manifest
 from lemmata.maintain.generations import (
@@ -393,7 +393,7 @@ def _switch(workspace: Workspace, new: Files, changed: Files, gone: Iterable[str
             if name not in changed:
                 target = workspace.pulling / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _link(workspace.root / name, target)
+                link_file(workspace.root / name, target)
         if names:
             replace_folder(workspace.pulling / folder, workspace.root / folder)
         else:
@@ -401,11 +401,3 @@ def _switch(workspace: Workspace, new: Files, changed: Files, gone: Iterable[str
     if workspace.config_file.name in changed:
         (workspace.pulling / workspace.config_file.name).replace(workspace.config_file)
         sync(workspace.root)
-
-
-def _link(source: Path, target: Path) -> None:
-    """The same file under another name; a copy where the disk has no links."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

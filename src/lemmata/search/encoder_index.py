@@ -11,7 +11,7 @@ import numpy as np
 from lemmata.core.artefacts import Artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import is_writable, read_array
-from lemmata.core.types import Encoder, Floats, Index, Mask
+from lemmata.core.types import Encoder, Floats, Index, Mask, Ranking
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, vector_set, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import repeats
@@ -20,7 +20,7 @@ from lemmata.graph.lengths import open_lengths
 from lemmata.graph.metric import LearnedMetric, StoredMetric, open_metric
 from lemmata.graph.store import open_graph
 from lemmata.search.fusion import Fusion, Rank, default_fusion
-from lemmata.search.paths import QUERY_WEIGHT, SEEDS, PathSearch, Ranking
+from lemmata.search.paths import QUERY_WEIGHT, SEEDS, PathSearch
 from lemmata.search.summaries.score import SummaryIndex
 from lemmata.search.summaries.store import StoredSummaries, open_summaries
 from lemmata.search.tokens import one_form

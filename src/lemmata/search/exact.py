@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from lemmata.core.types import Floats, Integers, Mask, printed_name
+from lemmata.core.types import Floats, Integers, Mask, Ranking, printed_name
 from lemmata.corpus.corpus import Corpus
 from lemmata.latex.kinds import kind_of
 
@@ -59,7 +59,7 @@ def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[i
     return rows[:_MOST]
 
 
-def put_first(named: list[int], rows: Integers, scores: Floats) -> tuple[Integers, Floats]:
+def put_first(named: list[int], rows: Integers, scores: Floats) -> Ranking:
     """A ranking (1, k) with the named rows in front, whose score is that of the best hit and one more."""
     others = ~np.isin(rows[0], named)
     best = float(scores[0, 0]) if rows.size and rows[0, 0] >= 0 else 0.0

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.types import Crowding, Floats, Integers, Mask
+from lemmata.core.types import Crowding, Floats, Integers, Mask, Ranking
 from lemmata.graph.diffusion import NEAREST, Links, spread, start_weights
 from lemmata.graph.store import Citations
 
-Ranking = tuple[Integers, Floats]  # rows and scores (n, depth), best first; -1 where there are fewer
 # candidates (n, m; -1 is none) to a further ranking of the queries, of these rows or of others
 Rank = Callable[[Integers], Ranking]
 Floats64 = npt.NDArray[np.float64]

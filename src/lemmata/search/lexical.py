@@ -41,7 +41,7 @@ import numpy.typing as npt
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, read_array, read_json, release_pages, write_atomically, writing
-from lemmata.core.types import Floats, Integers, Mask
+from lemmata.core.types import Floats, Integers, Mask, Ranking, no_hits
 from lemmata.search.tokens import Tokenizer
 from lemmata.vectors.exact import best, check_allowed
 
@@ -150,14 +150,13 @@ class LexicalIndex:
 
     def search(
         self, queries: Sequence[str], k: int, allowed: Mask | None = None, *, heading_weight: float = 0.0
-    ) -> tuple[Integers, Floats]:
+    ) -> Ranking:
         """Rows and scores as in lemmata.core.types.Index; passages without a token of the query are no hits.
 
         `heading_weight` is that of a word in a heading against one in a passage of mean length.
         """
         check_allowed(allowed, len(self))
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
+        rows, scores = no_hits(len(queries), k)
         excluded = self._excluded(allowed)
         for number, query in enumerate(queries if k > 0 else ()):
             terms = self._terms(query, heading_weight)
@@ -171,7 +170,7 @@ class LexicalIndex:
                 release_pages(segment.rows, segment.frequencies)
         return rows, scores
 
-    def _rank(self, terms: Sequence[_Term], k: int, excluded: Mask | None) -> tuple[Integers, Floats]:
+    def _rank(self, terms: Sequence[_Term], k: int, excluded: Mask | None) -> Ranking:
         """Rows, ascending, and scores of passages that hold the k best."""
         postings = sum(term.postings for term in terms)
         self._read += postings

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Step
+from lemmata.core.types import Integers, Mask, MeasuredGraph, Ranking, Step, no_hits
 from lemmata.graph.geodesic import Tree, search_tree, search_trees
 from lemmata.graph.lengths import distance
 from lemmata.graph.metric import LearnedMetric
 from lemmata.graph.store import StoredGraph
 
-Ranking = tuple[Integers, Floats]  # rows and similarities (n, depth), best first; -1 where there are fewer
 QUERY = "query"  # the source of the first step
 NEAR = "similar_to"  # its relation
 # Nearest passages that a path may begin with, and how much more the step from the query counts than one along an edge.
@@ -76,8 +75,7 @@ class PathSearch:
             counted=self._is_passage if allowed is None else self._is_passage & allowed[self._rows],
             blocked=[self._of_itself(int(row)) for row in own],
         )
-        found = np.full((len(rows), k), -1, np.int64)
-        scores = np.full((len(rows), k), -np.inf, np.float32)
+        found, scores = no_hits(len(rows), k)
         for number, tree in enumerate(trees):
             reached = self._rows[tree.nodes]
             counts = reached >= 0 if allowed is None else (reached >= 0) & allowed[reached]

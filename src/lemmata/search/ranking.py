@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lemmata.core.types import Floats, Integers, Mask
+from lemmata.core.types import Floats, Integers, Mask, Ranking, no_hits
 
 
-def rerank(rows: Integers, scores: Floats, cross: Floats, weight: float) -> tuple[Integers, Floats]:
+def rerank(rows: Integers, scores: Floats, cross: Floats, weight: float) -> Ranking:
     """Sort the first hits of rankings (n, k) again, by their scores `cross` (n, first) of a cross-encoder.
 
     The new score is (1 - w) · old + w · cross, each standardised within the query's first hits; with w = 1 the
@@ -45,7 +45,7 @@ def _standardised(scores: Floats, is_hit: Mask) -> Floats:
     return np.where(spread > 1e-6, centred / np.maximum(spread, 1e-6), 0).astype(np.float32)
 
 
-def without_itself(rows: Integers, scores: Floats, itself: Integers) -> tuple[Integers, Floats]:
+def without_itself(rows: Integers, scores: Floats, itself: Integers) -> Ranking:
     """Rankings (n, k) without the passage that each query is (n,), as (n, k - 1); without its last where it is none."""
     columns = np.arange(rows.shape[1] - 1)[None, :]
     is_own = rows == itself[:, None]
@@ -54,13 +54,12 @@ def without_itself(rows: Integers, scores: Floats, itself: Integers) -> tuple[In
     return np.take_along_axis(rows, columns, 1), np.take_along_axis(scores, columns, 1)
 
 
-def fold_parts(rows: Integers, scores: Floats, whole: Integers, k: int) -> tuple[Integers, Floats]:
+def fold_parts(rows: Integers, scores: Floats, whole: Integers, k: int) -> Ranking:
     """The k best passages of rankings (n, depth) of passages and their parts, each by its best row.
 
     `whole` (passages,) has the passage of each row: itself, or the one that it is a part of.
     """
-    folded = np.full((len(rows), k), -1, np.int64)
-    best = np.full((len(rows), k), -np.inf, np.float32)
+    folded, best = no_hits(len(rows), k)
     for number, row in enumerate(rows):
         passages, places = np.unique(whole[row[row >= 0]], return_index=True)
         order = np.argsort(places)[:k]  # a ranking has the best first
@@ -90,7 +89,7 @@ def diversify(relevance: Floats, vectors: Floats, k: int, weight: float) -> Inte
 
 
 def choose_rerank_weight(
-    objective: Callable[[Integers], float], ranking: tuple[Integers, Floats], cross: Floats
+    objective: Callable[[Integers], float], ranking: Ranking, cross: Floats
 ) -> tuple[float, list[tuple[float, float]]]:
     """The weight of a cross-encoder with the highest value on validation rankings, and all tried with their values.
 

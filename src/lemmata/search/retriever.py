@@ -16,7 +16,7 @@ import numpy as np
 
 from lemmata.core.artefacts import artefact, open_artefact, read_artefact
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask
+from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask, Ranking
 from lemmata.core.workspace import Workspace, open_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.cross import load_cross_encoder
@@ -216,9 +216,7 @@ class Retriever:
     def _parts(self) -> dict[int, int]:
         return self.corpus.parts()
 
-    def _find_whole(
-        self, search: Callable[[int, Mask | None], tuple[Integers, Floats]], k: int, allowed: Mask | None
-    ) -> tuple[Integers, Floats]:
+    def _find_whole(self, search: Callable[[int, Mask | None], Ranking], k: int, allowed: Mask | None) -> Ranking:
         """The result of a search for k allowed passages in which the parts of a passage count as the passage."""
         if not self._parts:
             return search(k, allowed)
@@ -235,7 +233,7 @@ class Retriever:
         allowed: Mask | None = None,
         fusion: Fusion | None = None,
         itself: Integers | None = None,
-    ) -> tuple[Integers, Floats]:
+    ) -> Ranking:
         """Rows and scores (n, k) for many queries, best first; -1 where there are fewer than k.
 
         `retriever` is one of RETRIEVERS; dense:NAME, hybrid:NAME and auto:NAME use the vectors of that encoder.
@@ -243,7 +241,7 @@ class Retriever:
         (n,) is the passage that a query is, -1 for none: what it refers to gains nothing from that.
         """
 
-        def search(depth: int, allowed: Mask | None) -> tuple[Integers, Floats]:
+        def search(depth: int, allowed: Mask | None) -> Ranking:
             return self._search_rows(texts, depth, retriever, allowed, fusion, itself)
 
         return self._find_whole(search, k, allowed)
@@ -256,7 +254,7 @@ class Retriever:
         allowed: Mask | None,
         fusion: Fusion | None,
         itself: Integers | None,
-    ) -> tuple[Integers, Floats]:
+    ) -> Ranking:
         base, number, model = split_reranker(retriever)
         if number:
             depth = max(k, number)
@@ -316,7 +314,7 @@ class Retriever:
         index = self.dense(encoder)
         named = named_rows(self.corpus, text, allowed)
 
-        def rank(depth: int) -> tuple[Integers, Floats]:
+        def rank(depth: int) -> Ranking:
             ranking = self.search_rows([text], depth, retriever, allowed)
             return put_first(named, *ranking) if named else ranking
 
@@ -372,12 +370,12 @@ class Retriever:
         kind, encoder = parse_retriever(retriever or "dense")
         index = self.dense(encoder)
 
-        def search(depth: int, allowed: Mask | None) -> tuple[Integers, Floats]:
+        def search(depth: int, allowed: Mask | None) -> Ranking:
             if not self.has_vectors:
                 return self.lexical.search(texts, depth, allowed)
             return index.index.search(np.asarray(self.vectors.matrix[row : row + 1], np.float32), depth, allowed)
 
-        def rank(depth: int) -> tuple[Integers, Floats]:
+        def rank(depth: int) -> Ranking:
             if retriever:
                 return self.search_rows(texts, depth, retriever, allowed, itself=np.array([row]))
             return self._find_whole(search, depth, allowed)
@@ -388,9 +386,7 @@ class Retriever:
             return self._with_paths(hits, text, index, allowed, learned=True, itself=row)
         return self._with_paths(hits, text, index, itself=row) if paths else hits
 
-    def _hits(
-        self, rank: Callable[[int], tuple[Integers, Floats]], k: int, diversity: float, index: EncoderIndex
-    ) -> list[Hit]:
+    def _hits(self, rank: Callable[[int], Ranking], k: int, diversity: float, index: EncoderIndex) -> list[Hit]:
         """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `index` tells them apart.
 
         With `diversity` the first _DIVERSIFIED change their order, however many are wanted: pages fit together.

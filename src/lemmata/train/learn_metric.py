@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lemmata.core.artefacts import Artefact, dense_index, is_current, learned_metric, making, open_artefact
 from lemmata.core.errors import LemmataError, WorkspaceError, require
 from lemmata.core.files import create_array
-from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
+from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress, Ranking
 from lemmata.core.workspace import Settings, Workspace, read_manifest, vector_set
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
@@ -36,7 +36,7 @@ from lemmata.graph.metric import (
 )
 from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
 from lemmata.search.fusion import DIFFUSION, fuse
-from lemmata.search.paths import PathSearch, Ranking
+from lemmata.search.paths import PathSearch
 from lemmata.search.ranking import without_itself
 from lemmata.train.ranks import from_first, held_by_first, own_device
 from lemmata.vectors.exact import ExactIndex

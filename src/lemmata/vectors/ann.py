@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lemmata.core.errors import WorkspaceError, require
 from lemmata.core.files import read_array, writing
-from lemmata.core.types import Floats, Integers, Mask
+from lemmata.core.types import Floats, Integers, Mask, Ranking
 from lemmata.vectors.exact import FEW, ExactIndex, Matrix, check_allowed, check_queries
 
 # rows; 50,000 x 384 take 4.8 ms of CPU time on one core, about what encoding the query takes; the graph
@@ -90,7 +90,7 @@ class AnnIndex:
             )
         return cls(graph, matrix, rows, width)
 
-    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         """The k nearest rows, as in lemmata.core.types.Index.
 
         Few allowed rows are searched exactly, and so is a query for which the graph cannot reach k allowed rows.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lemmata.core.errors import InputError
 from lemmata.core.files import release_pages
-from lemmata.core.types import Floats, Integers, Mask
+from lemmata.core.types import Floats, Integers, Mask, Ranking, no_hits
 
 FEW = 20_000  # allowed rows that every index searches exactly: a graph of all rows finds them slowly or badly
 _CELLS = 1 << 23  # scores held at once (32 MB as float32), for all queries together
@@ -29,18 +29,17 @@ class ExactIndex:
             raise InputError(f"an index needs a matrix of one vector per row, not an array of shape {matrix.shape}")
         self.matrix = matrix  # (n, dim)
 
-    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         """The k rows with the largest inner product, as in lemmata.core.types.Index."""
         queries = check_queries(queries, self.matrix.shape[1])
         return rank_rows(queries, k, len(self.matrix), self._products, allowed)
 
     def search_proposed(
         self, queries: Floats, k: int, proposals: Iterable[Integers], allowed: Mask | None = None
-    ) -> tuple[Integers, Floats]:
+    ) -> Ranking:
         """The same for what another index proposes: of each query some rows, ascending; fewer than k are not enough,
         and all rows are searched."""
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
+        rows, scores = no_hits(len(queries), k)
         for number, (query, proposed) in enumerate(zip(queries, proposals, strict=True)):
             if len(proposed) < k:
                 rows[number], scores[number] = (part[0] for part in self.search(query[None], k, allowed))
@@ -63,11 +62,10 @@ def rank_rows(
     allowed: Mask | None = None,
     *,
     block_rows: int = _BLOCK_ROWS,
-) -> tuple[Integers, Floats]:
+) -> Ranking:
     """The k best of `count` rows for each query, ties by row; `score` gives those of some queries with some rows."""
     check_allowed(allowed, count)
-    rows = np.full((len(queries), k), -1, np.int64)
-    scores = np.full((len(queries), k), -np.inf, np.float32)
+    rows, scores = no_hits(len(queries), k)
     if k < 1 or not len(queries):
         return rows, scores
     selected = None if allowed is None else np.flatnonzero(allowed)
@@ -75,7 +73,7 @@ def rank_rows(
     group = max(1, _CELLS // _BLOCK_ROWS)
     for first in range(0, len(queries), group):
         part = queries[first : first + group]
-        candidates: list[list[tuple[Integers, Floats]]] = [[] for _ in part]  # of each query, block by block
+        candidates: list[list[Ranking]] = [[] for _ in part]  # of each query, block by block
         for start in range(0, total, block_rows):
             stop = min(start + block_rows, total)
             chosen = slice(start, stop) if selected is None else selected[start:stop]

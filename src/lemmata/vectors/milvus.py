@@ -26,7 +26,7 @@ import numpy as np
 from lemmata.core.artefacts import Artefact, making, neighbour_index, read_undamaged, summary_neighbours
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError, require
 from lemmata.core.files import read_array
-from lemmata.core.types import Floats, Integers, Mask
+from lemmata.core.types import Floats, Integers, Mask, Ranking
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
@@ -85,7 +85,7 @@ class MilvusIndex:
             elif len(matrix):
                 raise WorkspaceError(f"Milvus at {uri} has no collection {alias}: run 'lemmata index' again")
 
-    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         """The k nearest rows, as in lemmata.core.types.Index.
 
         Few allowed rows are searched exactly here: a graph finds them badly. So is a mask that no short expression

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lemmata.core.errors import InputError
-from lemmata.core.types import Floats, Index, Integers, Mask
+from lemmata.core.types import Floats, Index, Integers, Mask, Ranking, no_hits
 from lemmata.vectors.exact import ExactIndex, Matrix, check_allowed, check_queries, rank_rows
 
 _BLOCK_ROWS = 1 << 16  # passages and summaries scored at once; bounds the memory
@@ -46,7 +46,7 @@ class SummaryIndex:
         parts = self._passages, self._matrix, self._summaries, self._summary_matrix, self._rows
         return SummaryIndex(*parts, hidden=hidden)
 
-    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+    def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         """The k best passages, as in lemmata.core.types.Index."""
         queries = check_queries(queries, self._matrix.shape[1])
         check_allowed(allowed, len(self._matrix))
@@ -54,8 +54,7 @@ class SummaryIndex:
             share = len(self._matrix) / max(1, len(self._matrix) + len(self._rows))
             block_rows = max(1, int(_BLOCK_ROWS * share))
             return rank_rows(queries, k, len(self._matrix), self.scores, allowed, block_rows=block_rows)
-        rows = np.full((len(queries), k), -1, np.int64)
-        scores = np.full((len(queries), k), -np.inf, np.float32)
+        rows, scores = no_hits(len(queries), k)
         for number, query in enumerate(queries if k > 0 else ()):
             rows[number], scores[number] = self._search_candidates(query[None], k, allowed)
         return rows, scores
@@ -81,7 +80,7 @@ class SummaryIndex:
         own[:, told] = np.maximum(own[:, told], (own[:, told] + best) / 2)
         return np.asarray(own, np.float32)
 
-    def _search_candidates(self, query: Floats, k: int, allowed: Mask | None) -> tuple[Integers, Floats]:
+    def _search_candidates(self, query: Floats, k: int, allowed: Mask | None) -> Ranking:
         """The best of the candidates of both indexes for one query (1, dim), padded to k."""
         usable = None if allowed is None else allowed[self._rows]
         if self._hidden is not None:
