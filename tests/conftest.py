@@ -5,9 +5,10 @@ is on the disk: that protects from a power failure, which no test can cause, and
 What takes a second to make is made once, and tests share it or work on copies.
 """
 
+import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests.llm_server import Server
 from tests.make import complete, make_workspace
 
+from lemmata.core.errors import MissingExtra
 from lemmata.project import Project
 
 # a process of the tests has one core, and so have those that it starts
@@ -45,6 +47,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem.removeprefix("test_") in SLOW:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    with _skipping_missing_libraries():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    with _skipping_missing_libraries():
+        return (yield)
+
+
+@contextlib.contextmanager
+def _skipping_missing_libraries() -> Iterator[None]:
+    """Skip a test that needs an optional library which is not installed."""
+    try:
+        yield
+    except (MissingExtra, ModuleNotFoundError) as error:
+        name = (getattr(error, "name", None) or "").partition(".")[0]
+        if name in ("lemmata", "tests"):
+            raise
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -101,7 +127,6 @@ def qseries(_qseries: Path, tmp_path_factory: pytest.TempPathFactory) -> Project
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder named `tiny` with random weights (see small_bert.py), with the licence and languages of its card."""
-    pytest.importorskip("torch")
     from tests.small_bert import small_bert
 
     folder = small_bert(tmp_path_factory.mktemp("base") / "tiny")

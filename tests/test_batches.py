@@ -157,7 +157,6 @@ def test_chunks_hold_every_text_once_and_no_more_than_their_tokens(
 def test_a_batch_gives_back_the_tokens_of_every_record(
     texts: TokenizedTexts, longest: int, budget: int, seed: int
 ) -> None:
-    pytest.importorskip("torch")
     generator = np.random.default_rng(seed)
     records = generator.integers(0, len(texts), (5, 4))
     records[:, 2:][generator.random((5, 2)) < 0.4] = -1

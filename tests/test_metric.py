@@ -226,7 +226,6 @@ def test_the_distances_of_the_network_are_those_of_its_metrics() -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"rank": 0}, {"fan_out": 4}])
 def test_training_finds_references_that_do_not_resemble_the_query(changes: dict[str, float]) -> None:
-    pytest.importorskip("torch")
     from lemmata.train.metric import MetricOptions, train_metric
 
     vectors, links, rows, answers = small_world()
@@ -278,7 +277,6 @@ train_briefly(Path(sys.argv[1]), int(sys.argv[2]), kill)
 def test_a_killed_training_resumes_from_its_last_epoch_and_ends_as_an_undisturbed_one(
     tmp_path: Path, fan_out: int, epochs: int, steps: int
 ) -> None:
-    pytest.importorskip("torch")
     kill_at = epochs * -(-len(small_world()[1]) // 64) + steps
     arguments = [str(tmp_path / "killed.pt"), str(fan_out), str(kill_at)]
     killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], cwd=Path(__file__).parents[1], check=False)
@@ -294,7 +292,6 @@ def test_a_killed_training_resumes_from_its_last_epoch_and_ends_as_an_undisturbe
 @pytest.mark.filterwarnings("ignore")  # of torch's exporter
 def test_the_exported_head_gives_a_text_what_the_network_gives(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    pytest.importorskip("onnx")
     from lemmata.encode.onnx import open_session
     from lemmata.train.metric import MetricGAT, MetricOptions, export_head
 
@@ -322,7 +319,6 @@ def test_the_exported_head_gives_a_text_what_the_network_gives(tmp_path: Path) -
     ],
 )
 def test_impossible_options_are_named(changes: dict[str, float], cause: str) -> None:
-    pytest.importorskip("torch")
     from lemmata.train.metric import MetricOptions
 
     with pytest.raises(ConfigError, match=cause):

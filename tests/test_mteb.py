@@ -102,7 +102,6 @@ def fixed(answers: list[list[tuple[str, float]]]) -> Callable[[Sequence[tuple[st
 
 
 def test_mteb_scores_an_encoder_as_lemmata_does() -> None:
-    pytest.importorskip("mteb")
     encoder = HashingEncoder()
     scores = encoder.encode(list(QUERIES.values()), "query") @ encoder.encode(list(CORPUS.values())).T
     assert all(len(set(row)) == len(CORPUS) for row in scores.tolist())  # mteb breaks ties in its own way
@@ -112,7 +111,6 @@ def test_mteb_scores_an_encoder_as_lemmata_does() -> None:
 
 
 def test_mteb_scores_a_lexical_search_as_lemmata_does_even_where_scores_tie(tmp_path: Path) -> None:
-    pytest.importorskip("mteb")
     rows, scores = LexicalIndex.build(CORPUS.values(), tmp_path / "here").search(list(QUERIES.values()), 10)
     assert rows[0, :2].tolist() == [0, 1]
     assert scores[0, 0] == scores[0, 1]
@@ -124,7 +122,6 @@ def test_mteb_scores_a_lexical_search_as_lemmata_does_even_where_scores_tie(tmp_
 
 
 def test_reranking_ranks_the_candidates_only(tmp_path: Path) -> None:
-    pytest.importorskip("mteb")
     candidates = {"q1": ["d2", "d6"], "q2": ["d1", "d3"], "q3": ["d2"], "q4": ["d5"]}
     rows, _ = LexicalIndex.build(CORPUS.values(), tmp_path / "here").search(list(QUERIES.values()), 6)
     ranked = np.full_like(rows, -1)
@@ -156,7 +153,6 @@ def test_queries_and_passages_are_encoded_in_their_roles() -> None:
 
 
 def test_a_model_has_the_name_of_its_encoder_or_its_own() -> None:
-    pytest.importorskip("mteb")
     assert mteb_encoder(HashingEncoder(8)).mteb_model_meta.name == "lemmata/hashing-0@8"
     assert mteb_encoder(HashingEncoder(8), name="me/mine").mteb_model_meta.name == "me/mine"
     assert mteb_search(fixed([]), name="words").mteb_model_meta.name == "lemmata/words"
@@ -184,7 +180,6 @@ def test_titles_and_instructions_reach_the_search_as_they_reach_an_encoder() -> 
 
 
 def test_a_ranking_that_repeats_a_passage_is_refused() -> None:
-    pytest.importorskip("mteb")
     model = mteb_search(fixed([[("a", 2.0), ("a", 1.0)]]), name="words")
     model.index([{"id": "a", "text": "closed"}])
     with pytest.raises(InputError, match="'a'"):
@@ -207,7 +202,6 @@ def beir_folder(folder: Path) -> Path:
 
 
 def test_a_folder_runs_as_a_task_of_its_own_and_as_the_data_of_a_task_of_mteb(tmp_path: Path) -> None:
-    pytest.importorskip("mteb")
     folder = beir_folder(tmp_path / "tiny")
     tasks = [str(folder), f"SciFact={folder}"]
     records = Project.init(tmp_path / "w").mteb(tasks, encoder="hashing", retrievers=["dense", "lexical"])
@@ -227,7 +221,6 @@ def test_a_folder_runs_as_a_task_of_its_own_and_as_the_data_of_a_task_of_mteb(tm
 
 
 def test_a_query_that_is_a_passage_does_not_find_itself(tmp_path: Path) -> None:
-    pytest.importorskip("mteb")
     rows = [{"id": identity, "title": "", "text": text} for identity, text in CORPUS.items()]
     queries = {"d1": CORPUS["d1"], "d3": CORPUS["d3"]}
     task = local_task("own", rows, queries, {"d1": {"d2": 1}, "d3": {"d4": 1}})
@@ -239,7 +232,6 @@ def test_a_query_that_is_a_passage_does_not_find_itself(tmp_path: Path) -> None:
 
 
 def test_what_mteb_cannot_run_is_a_sentence(tmp_path: Path) -> None:
-    pytest.importorskip("mteb")
     folder = beir_folder(tmp_path / "tiny")
     project = Project.init(tmp_path / "w")
     with pytest.raises(LemmataError, match="'SciFakt'"):

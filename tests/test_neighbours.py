@@ -13,8 +13,6 @@ from lemmata.core.types import Floats, Integers
 from lemmata.graph.attention import Layer, attend, incoming
 from lemmata.train.neighbours import NeighbourSampler
 
-pytest.importorskip("numba")
-
 
 def by_definition(sources: Integers, targets: Integers, kinds: Integers, hidden: Floats, layer: Layer) -> Floats:
     heads, width = layer.sending.shape

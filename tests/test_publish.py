@@ -38,7 +38,6 @@ needs_server = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("moto", "flask_cors", "s3fs")),
     reason="needs an S3 server: pip install 'moto[s3]' flask-cors s3fs",
 )
-pytest.importorskip("fsspec", reason="needs fsspec: pip install 'lemmata[scale]'")
 
 
 def send(workspace: Path, url: str, **options: Any) -> PushReport:

@@ -30,7 +30,6 @@ from lemmata.train.job import Job
 from lemmata.train.ranks import is_first_to_fail, refuse_several
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("onnx")
 safetensors = pytest.importorskip("safetensors.numpy")
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of torch's exporter
@@ -44,7 +43,6 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Without dropout, which no two runs share."""
-    pytest.importorskip("sentence_transformers")
     folder = small_bert(tmp_path_factory.mktemp("base"))
     config = json.loads((folder / "config.json").read_text())
     config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -132,7 +132,6 @@ def test_titles_that_repeat_a_query_of_validation_are_left_out(tmp_path: Path) -
 
 
 def test_the_model_before_is_restored_once_and_again_when_it_is_another(tmp_path: Path) -> None:
-    pytest.importorskip("safetensors")
     model, out = tmp_path / "onnx", tmp_path / "out"
     shutil.copytree(PACKAGED[DEFAULT], model)
     modules = restored(model, out) / "modules.json"

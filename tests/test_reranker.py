@@ -22,9 +22,6 @@ from lemmata.project import Project
 from lemmata.train.job import JobWriter, open_job
 from lemmata.train.reranker import _frame, _pair_arrays
 
-pytest.importorskip("torch")
-pytest.importorskip("onnx")
-pytest.importorskip("pyarrow")
 sentence_transformers = pytest.importorskip("sentence_transformers")
 
 Words = st.lists(st.sampled_from(VOCABULARY), max_size=14).map(" ".join)

@@ -18,9 +18,6 @@ from lemmata.encode.load import DEFAULT, PACKAGED, PLANT, load_encoder
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.restore import restore
 
-pytest.importorskip("onnx")
-pytest.importorskip("safetensors")
-
 MINI = PACKAGED[DEFAULT]
 SENTENCES = [
     "Every finitely generated module over a principal ideal domain is a direct sum of cyclic modules.",

@@ -22,13 +22,6 @@ from lemmata.project import Project
 from lemmata.run import RunOptions, run, stage_table
 from lemmata.vectors.store import open_vectors
 
-pytest.importorskip("torch")
-pytest.importorskip("accelerate")
-pytest.importorskip("datasets")
-pytest.importorskip("onnx")
-pytest.importorskip("pyarrow")
-pytest.importorskip("sentence_transformers")
-
 __all__ = ["say"]  # a fixture
 
 RECIPE = """

@@ -26,13 +26,6 @@ from lemmata.graph.store import open_embedding, open_graph
 from lemmata.project import Project
 from lemmata.run import run, stage_table
 
-pytest.importorskip("torch")
-pytest.importorskip("accelerate")
-pytest.importorskip("datasets")
-pytest.importorskip("onnx")
-pytest.importorskip("pyarrow")
-pytest.importorskip("sentence_transformers")
-
 RECIPE = """
 [split]
 method = "time"

@@ -19,9 +19,6 @@ from lemmata.evaluate.report import Report, as_json
 from lemmata.project import Project
 from lemmata.run import run, stage_table
 
-pytest.importorskip("torch")
-pytest.importorskip("pyarrow")
-
 RECIPE = """
 [split]
 method = "stratified"

@@ -330,7 +330,6 @@ def test_an_ann_index_finds_the_same_passages(indexed: Project) -> None:
 def test_a_neighbour_graph_grows_with_the_corpus_and_forgets_what_is_gone(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("faiss")
     monkeypatch.setattr(vectors_stage, "_MAX_CHANGED", 2.0)  # of so few passages, all but none may change
     monkeypatch.setattr(index_stage, "index_ann", partial(index_stage.index_ann, more_than=3))
     source = tmp_path / "p.jsonl"

@@ -275,7 +275,6 @@ def test_a_corpus_that_tells_no_language_counts_as_english(tmp_path: Path) -> No
 
 
 def test_logs_are_found_and_trained_on_with_the_descriptions_of_their_known_locations(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     words = ("kavitiert", "tropft", "vibriert", "steht", "pfeift", "klopft")
     lines = [
         f"L{n},2024-01-{n + 1:02},P{n % 3},{f'L{n - 3}' if n >= 3 else ''},{words[n % 6]} seit Schicht {n}\n"

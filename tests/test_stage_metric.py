@@ -25,8 +25,6 @@ from lemmata.train.learn_metric import MetricStageOptions
 from lemmata.train.metric import MetricOptions, train_metric
 from lemmata.vectors.exact import ExactIndex
 
-pytest.importorskip("torch")
-pytest.importorskip("onnx")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's exporter
 
 SMALL = MetricStageOptions(dimension=8, rank=2, epochs=1)

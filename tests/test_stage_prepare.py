@@ -21,8 +21,6 @@ from lemmata.train.finetune import FinetuneOptions, finetune
 from lemmata.train.job import Job, Validation, open_job
 from lemmata.train.prepare import pool_rows, prepare, validation_queries
 
-pytest.importorskip("pyarrow")
-
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
 
 
@@ -378,7 +376,6 @@ def test_impossible_tasks_are_refused(built: Project, base: Path, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_job_trains_where_no_workspace_is(other: Project, tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers")
     root = Path(shutil.copytree(other.root, tmp_path / "workspace"))
     base = small_bert(tmp_path / "base", ["number", "square.", *map(str, range(901))])
     options: dict[str, Any] = {"batch": 8, "rate": 1e-3, "validation": {"references": "MRR@10"}}

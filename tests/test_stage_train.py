@@ -32,9 +32,6 @@ from lemmata.project import Project
 from lemmata.train.job import open_job
 from lemmata.vectors.store import open_vectors
 
-pytest.importorskip("torch")
-pytest.importorskip("onnx")
-pytest.importorskip("pyarrow")
 sentence_transformers = pytest.importorskip("sentence_transformers")
 
 Say = Callable[..., tuple[int, str, str]]

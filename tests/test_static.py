@@ -250,8 +250,6 @@ def test_a_vocabulary_is_in_the_order_of_its_numbers(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with pairs and the static encoder that was trained on them."""
-    pytest.importorskip("torch")
-    pytest.importorskip("pyarrow")
     place = tmp_path_factory.mktemp("trained")
     write_small(place / "base", dimension=32)
     (place / "base" / "README.md").write_text("---\nlicense: mit\nlanguage: en\n---\n")
@@ -379,7 +377,6 @@ def test_what_needs_layers_refuses_a_static_base(trained: Path, say: Say) -> Non
 def test_the_recipe_makes_a_model_with_a_card_from_a_job_of_another_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("torch")
     save_file = pytest.importorskip("safetensors.numpy").save_file
     from dataclasses import asdict
 

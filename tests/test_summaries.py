@@ -104,7 +104,6 @@ def test_blocks_of_passages_with_many_summaries_are_put_together_again(monkeypat
 
 
 def test_neighbour_graphs_of_both_matrices_find_nearly_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
     generator = np.random.default_rng(0)
 
     def unit(matrix: npt.NDArray[Any]) -> Floats:
@@ -408,7 +407,6 @@ def test_an_interrupted_encoding_of_summaries_resumes_and_search_goes_on_meanwhi
 
 
 def test_large_sets_of_summaries_get_a_neighbour_index(indexed: Project) -> None:
-    pytest.importorskip("faiss")
     corpus = indexed.corpus
     encoder = HashingEncoder()
     with indexed.hold():

@@ -8,7 +8,6 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import pytest
 from tests.test_charts import lines
 
 from lemmata.train.report import History, Point, training_report, write_history
@@ -122,7 +121,6 @@ def test_many_steps_are_averaged(tmp_path: Path) -> None:
 
 
 def test_the_curves_are_a_picture_too_and_an_old_one_does_not_stay(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     training_report(HISTORY, tmp_path)
     assert (tmp_path / "curves.png").stat().st_size > 10_000
     training_report(History(), tmp_path)

@@ -22,12 +22,6 @@ from lemmata.train.prepare import new_queries
 from lemmata.train.train import weights_sha256
 from lemmata.train.update import TrainingState, gain_lost, read_state, write_state
 
-pytest.importorskip("torch")
-pytest.importorskip("accelerate")
-pytest.importorskip("onnx")
-pytest.importorskip("pyarrow")
-pytest.importorskip("sentence_transformers")
-
 RECIPE = """
 [split]
 method = "stratified"

@@ -137,7 +137,6 @@ def test_every_encoder_has_its_own_fusion(project: Project) -> None:
 
 
 def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
-    pytest.importorskip("faiss")
     from lemmata.search.index import index_ann
 
     exact = {name: first_hits(project, f"dense:{name}") for name in (MINI, "hashing")}
