@@ -187,7 +187,8 @@ def main() -> None:
     if options.step:
         print(json.dumps(run_step(options.step, options.folder)))
         return
-    options.folder.mkdir(parents=True, exist_ok=True)
+    for folder in (options.folder, options.out.parent, *([options.chart.parent] if options.chart else [])):
+        folder.mkdir(parents=True, exist_ok=True)
     results = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
     for count in options.sizes:
         for known in measure_size(options.folder, count, results.get(str(count), {})):

@@ -126,3 +126,13 @@ def test_a_file_of_a_chart_is_well_formed_whatever_its_labels_say() -> None:
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert not [node for node in svg.iter() if node.tag.endswith("script")]
     assert "prefers-color-scheme:dark" in file
+
+
+def test_the_charts_of_the_first_step_of_a_benchmark_are_drawn(tmp_path: Path) -> None:
+    from bench.scale import write_charts
+
+    write_charts({"1000": {"load": 0.5, "ingest": {"cpu_s": 0.0}}}, tmp_path / "scale.svg")
+    assert (tmp_path / "scale.svg").read_text(encoding="utf-8").startswith("<")
+    assert not (tmp_path / "scale-search.svg").exists()  # no search is measured yet
+    write_charts({"1000": {"search auto": {"p50_cpu_ms": 2.0}}}, tmp_path / "scale.svg")
+    assert "auto" in (tmp_path / "scale-search.svg").read_text(encoding="utf-8")

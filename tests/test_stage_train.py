@@ -520,6 +520,25 @@ def test_a_file_with_held_out_passages_is_not_trained_on_whatever_its_manifest_s
         project.finetune()
 
 
+def test_test_queries_that_audit_names_later_are_looked_for_before_training(
+    trained: Path, tmp_path: Path, say: Say
+) -> None:
+    folder = shutil.copytree(trained, tmp_path / "notes")
+    project = Project(folder)
+    record = next(iter(read_training(project.training_file("pairs"))))
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "something else"}), encoding="utf-8")
+    corpus = project.corpus
+    held_out = corpus.ids()[int(open_split(project, corpus.digest).rows("test").nonzero()[0][0])]
+    corpus.close()
+    (tmp_path / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\nq\t{held_out}\t1\n", encoding="utf-8")
+    say_more(folder, '[audit]\nqueries = "../queries.jsonl"\nqrels = "../qrels.tsv"\n')
+    assert say("train", "finetune", "-w", folder)[0] == 0  # nothing of them is trained on, and the model stays
+    leaked = {"_id": "q", "text": record["anchor"]}
+    (tmp_path / "queries.jsonl").write_text(json.dumps(leaked), encoding="utf-8")
+    for words in (("finetune",), ("prepare", "tuned", tmp_path / "job")):
+        assert "the training set 'pairs' holds held-out data" in refused(say("train", *words, "-w", folder))
+
+
 def test_what_stands_where_a_job_should_go_is_left_alone(copied: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "main.tex").write_text("all of it")

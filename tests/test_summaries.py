@@ -579,8 +579,8 @@ def test_queries_for_all_passages_need_no_split_and_are_refused_as_training_data
         with pytest.raises(LeakageError, match="'everything'"):
             use()
     assert not [problem for problem in project.info()["problems"] if "everything" in problem]
-    with pytest.raises(LemmataError, match="'test'"):
-        project.mine("queries", part="test")
+    with pytest.raises(LemmataError, match="'validation'"):
+        project.mine("queries", part="validation")
     with pytest.raises(LemmataError, match="training part"):
         project.mine("pairs", part="all")
     assert project.index(settings={"summaries": "everything"})["summaries"]["passages"] > 20
@@ -610,6 +610,28 @@ def test_a_summary_that_repeats_a_test_query_does_not_count(project: Project, tm
         assert report.retrievers[retriever]["MRR@10"].tolist() == bare.retrievers[retriever]["MRR@10"].tolist()
     assert not [note for note in bare.notes if "summaries" in note]
     assert [row["MRR@10"] for row in tuned["tried"]] == [row["MRR@10"] for row in project.tune(task)["tried"]]
+
+
+def test_a_copy_of_a_workspace_has_the_summaries_of_a_file_outside_it(
+    project: Project, told: Path, tmp_path: Path
+) -> None:
+    project.index(settings={"encoder": "hashing", "summaries": str(told)})
+    task = task_from("t", {"q": "below the distillation column"}, {"q": {"pump": 1}})
+    here = project.evaluate(task, retrievers=["lexical", "dense:hashing"])
+    (tmp_path / "far").mkdir()
+    copy = Project(shutil.copytree(project.root, tmp_path / "far" / "away" / "w"))
+    there = copy.evaluate(task, retrievers=["lexical", "dense:hashing"])
+    assert there.notes == here.notes
+    for name, values in here.retrievers.items():
+        assert there.retrievers[name]["MRR@10"].tolist() == values["MRR@10"].tolist()
+    assert copy.index()["summaries"]["encoded"] == 0
+    # an encoder that it did not have gets them, too
+    assert copy.index(settings={"encoder": "lemmata-nano"})["summaries"]["summaries"] == 3
+    assert first(copy, LIQUID) == "pump"
+    ingest(copy, tmp_path, {**PASSAGES, "new": "another passage"})
+    with pytest.raises(InputError, match=r"told\.jsonl: is not there any more"):
+        copy.index()
+    copy.index(settings={"summaries": "none"})
 
 
 def test_the_estimate_for_a_remote_encoder_counts_summaries(

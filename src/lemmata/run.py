@@ -23,10 +23,10 @@ from lemmata.core.workspace import Workspace, read_manifest, read_manifests, vec
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example
 from lemmata.corpus.split import Keys, id_keys
+from lemmata.corpus.training_files import QUESTIONS
 from lemmata.encode.load import AUTO, encoder_kind, model_folder
 from lemmata.evaluate.charts import signed
 from lemmata.evaluate.evaluate import EvaluateOptions, evaluate
-from lemmata.evaluate.measures import parse_measure
 from lemmata.evaluate.report import Report, as_html, as_json
 from lemmata.evaluate.significance import Floats64, bootstrap, compare
 from lemmata.evaluate.tasks import Task, restricted
@@ -40,7 +40,7 @@ from lemmata.llm.endpoint import Limits
 from lemmata.mine.embedding import embed_graph
 from lemmata.mine.mine import import_queries, mine, write_queries
 from lemmata.mine.splits import split
-from lemmata.mine.training_sets import audit
+from lemmata.mine.training_sets import audit, audit_key
 from lemmata.plant.link import link_graph
 from lemmata.search.fusion import Fusion
 from lemmata.search.index import index, packaged_encoder
@@ -81,7 +81,7 @@ class RunOptions:
     static: list[str] = field(default_factory=list)  # [static.NAME], instead of or after finetune; the last is compared
     update: str = "auto"  # new passages: auto trains the last model further if worth it; always; anew: from its base
     base: str = AUTO  # encoder that the tuned model is compared with; auto: packaged, by language
-    tasks: list[str] = field(default_factory=lambda: ["references"])  # tasks of the test part, or BEIR folders
+    tasks: list[str] = field(default_factory=lambda: ["references"])  # of the test part (also questions), BEIR folders
 
     @property
     def trained(self) -> list[tuple[str, str]]:
@@ -116,11 +116,6 @@ def run(workspace: Workspace, *, announce: Callable[[str, bool], None] = lambda 
     measures = workspace.config.get("evaluate", {}).get("measures", MEASURES)
     asked = workspace.options(EvaluateOptions, "evaluate", {"measures": measures})
     return _Run(workspace, options, asked, announce).all()
-
-
-def _names(asked: EvaluateOptions) -> list[str]:
-    """The measures as reports name them, in order; refuses those that there are not."""
-    return [str(parse_measure(name)) for name in asked.measures.split(",")]
 
 
 def stage_table(workspace: Workspace) -> dict[str, str]:
@@ -199,9 +194,12 @@ def _check(workspace: Workspace, options: RunOptions) -> None:
         for name in names if choices else ():
             if name not in choices:
                 raise ConfigError(f"{where}: {key} = {name!r}{suggest(name, choices)}")
-    if "extract" in options.also or "written" in options.mine:
+    asks_questions = QUESTIONS in options.tasks and workspace.config.get("llm", {}).get("model")
+    if "extract" in options.also or "written" in options.mine or asks_questions:
         if not any(options.limits.values()):
-            raise ConfigError(f"{where}: extract and written ask a language model: set limits, as in {{ calls = 500 }}")
+            raise ConfigError(
+                f"{where}: extract, written and questions ask a language model: set limits, as in {{ calls = 500 }}"
+            )
         if not workspace.config.get("llm", {}).get("model"):
             raise ConfigError(f"{where}: extract and written ask a language model: name it as model in [llm]")
     for path in (*options.sources, *options.imports.values()):
@@ -253,7 +251,9 @@ class _Run:
         announce: Callable[[str, bool], None],
     ) -> None:
         self.workspace, self.options, self.announce = workspace, options, announce
-        self.asked, self.measure = asked, _names(asked)[0]  # the first decides
+        self.asked, self.names = asked, list(asked.names())
+        level, measure = asked.names()[self.names[0]]  # the first decides
+        self.measure, self.deciding = str(measure), replace(asked, measures=str(measure), level=level)
         self.folder = workspace.run_folder
         self.folder.mkdir(exist_ok=True)
         self.limits = Limits._make(options.limits.get(name, 0) for name in Limits._fields)
@@ -287,6 +287,8 @@ class _Run:
             self.options = replace(self.options, base=packaged)
         options = self.options
         self._build_graph()
+        if QUESTIONS in options.tasks:
+            self._ask_questions()
         self.tasks = {name: _task(workspace, name) for name in options.tasks}
         made_by = self._index(options.base)
         baseline = self._measure(("lexical", "dense", "hybrid"), "before", (options.base, made_by, self.key))
@@ -335,6 +337,16 @@ class _Run:
             if name not in ALSO or name in self.options.also:
                 self.stage(name, inputs, verb, item)
 
+    def _ask_questions(self) -> None:
+        """Questions about the test part: by the model of [llm] where it has one, within the limits, else by rules."""
+        inputs, verb = [self.table("mine")], partial(mine, what="queries", part="test")
+        if self.table("llm", "model"):
+            inputs, verb = (
+                [*inputs, self.table("llm"), self.limits],
+                partial(write_queries, limits=self.limits, part="test"),
+            )
+        self.stage(f"mine {QUESTIONS}", inputs, verb, training_set(self.workspace, QUESTIONS))
+
     def _index(self, encoder: str) -> str:
         """Index with an encoder, again where a model of its name was retrained; returns what made the vectors."""
         folder = model_folder(encoder, self.workspace.models_folder)
@@ -361,7 +373,9 @@ class _Run:
 
         if "embed" in options.also:
             self.stage("embed", table("embed"), with_base(embed_graph), artefact(workspace, "embedding"))
-        tables = [table("mine"), table("audit")]
+        looked_for = [key] if (key := audit_key(workspace)) else []
+        audited = [table("audit"), *looked_for]
+        tables = [table("mine"), *audited]
         more = {"triplets": [table("embed")], "written": [table("llm"), self.limits]}
         verbs = {"written": partial(write_queries, limits=self.limits)}
         rows: list[tuple[str, Any, Callable[[Workspace], Any], str]] = []
@@ -370,7 +384,7 @@ class _Run:
             rows.append((f"mine {name}", [*tables, *more.get(name, [])], verb, name))
         for name, file in options.imports.items():
             path = workspace.root / file
-            inputs = [file, sha256_of([path]), table("audit")]
+            inputs = [file, sha256_of([path]), *audited]
             rows.append((f"import {name}", inputs, partial(import_queries, path=path, name=name), name))
         for name in options.negatives:
             verb = with_base(mine, what="negatives", name=f"{name}-hard", of=name)
@@ -477,9 +491,8 @@ class _Run:
 
     def _values(self, tasks: Sequence[Task], roles: Mapping[str, str]) -> dict[str, Floats64]:
         """The first measure of each query of the tasks, for the retriever of each role."""
-        asked = replace(self.asked, measures=self.measure)
-        retrievers = list(roles.values())
-        measured = [evaluate(self.workspace, task, retrievers=retrievers, options=asked).retrievers for task in tasks]
+        asked = partial(evaluate, self.workspace, retrievers=list(roles.values()), options=self.deciding)
+        measured = [asked(task).retrievers for task in tasks]
         return {
             role: np.concatenate([np.zeros(0), *(values[retriever][self.measure] for values in measured)])
             for role, retriever in roles.items()
@@ -592,7 +605,7 @@ class _Run:
                 queries=list(task.qrels),
                 texts={query: task.queries[query] for query in task.qrels},
                 retrievers={
-                    retriever: {measure: np.array(by_measure[measure]) for measure in _names(self.asked)}
+                    retriever: {measure: np.array(by_measure[measure]) for measure in self.names}
                     for retriever, by_measure in record["retrievers"].items()
                 },
                 groups={group: np.array(members, bool) for group, members in record["groups"].items()},
@@ -632,10 +645,9 @@ def _report(name: str, task: Task, before: Report, after: Report, made: _Run, up
         **({f"{tuned}, auto": after.retrievers["auto"]} if "auto" in after.retrievers else {}),
     }
     generator = np.random.default_rng(0)
-    comparisons = [
-        pair for measure in _names(made.asked) for pair in compare(results, measure, options.base, generator)
-    ]
+    comparisons = [pair for measure in made.names for pair in compare(results, measure, options.base, generator)]
     report = replace(before, task=f"{task.name} ({name})", retrievers=results, comparisons=comparisons)
+    report = replace(report, groups=after.groups)  # by what the tuned model was trained on
     if update is None:
         return report
     about_new = set(update.new[name])
@@ -644,7 +656,7 @@ def _report(name: str, task: Task, before: Report, after: Report, made: _Run, up
     present = {group: members for group, members in groups.items() if members.any()}
     notes = [*report.notes, update.sentence]
     if update.before:
-        first = made.measure
+        first = made.names[0]
         earlier, now = results[f"{tuned} before"][first], results[tuned][first]
         notes += [
             f"{group}, {int(members.sum())} test queries: {first} {_change(earlier[members], now[members])}"

@@ -56,6 +56,16 @@ def _print_inspected(report: dict[str, Any]) -> None:
         if any(value is not None for value in values):
             rows.append((row.replace("_", " "), *(number(value, _DIGITS.get(row, 3)) for value in values)))
     open_console().print(table(("", *(f">{name}" for name in report["encoders"])), rows))
+    with_modules = {name: encoder for name, encoder in report["encoders"].items() if encoder["modules"]}
+    if with_modules:
+        components = next(iter(with_modules.values()))["modules"]
+        parts = [(part, *(encoder["modules"][part] for encoder in with_modules.values())) for part in components]
+        open_console().print(table(("", *with_modules), parts))
+    for name, encoder in with_modules.items():
+        if encoder["moved"]:
+            most = sorted(encoder["moved"].items(), key=lambda item: -item[1])
+            moved = ", ".join(f"{part} {share:.2%}" for part, share in (*most[:3], most[-1]))
+            line(f"weights of {name} moved from those of the first: {moved} the least")
     for change in report["changes"]:
         [overlap] = [key for key in change if key.startswith("overlap@")]
         line(f"{change['before']} → {change['after']}: {overlap} {change[overlap]:.3f}")

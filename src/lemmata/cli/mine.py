@@ -68,11 +68,14 @@ def _mine(what: str, o: list[str] | None, *, on: str = "", **arguments: Any) -> 
 
 def queries(
     name: Annotated[
-        str, typer.Option(help="Name of the training set; default: queries, or written.", metavar="NAME")
+        str, typer.Option(help="Name of the set; default: queries, written, or questions.", metavar="NAME")
     ] = "",
     found_within: FoundWithin = 0,
     part: Annotated[
-        str, typer.Option(help="train, or all: about held-out passages too, for search only.", metavar="PART")
+        str,
+        typer.Option(
+            help="train; all: held-out passages too, for search only; test: for evaluation only.", metavar="PART"
+        ),
     ] = "train",
     model: Model = "",
     o: Assigned = None,
@@ -96,7 +99,7 @@ def queries(
         return
     with showing_progress(workspace):
         report = write_queries(
-            workspace, limits, name=name or "written", model={"model": model}, found_within=found_within, part=part
+            workspace, limits, name=name, model={"model": model}, found_within=found_within, part=part
         )
     print_report(report, _print_set)
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.core.artefacts import check_files, training_set
-from lemmata.core.errors import InputError, WorkspaceError, require
+from lemmata.core.errors import InputError, LeakageError, WorkspaceError, require
 from lemmata.core.files import fingerprint
 from lemmata.core.workspace import Workspace, open_manifest, read_manifest, read_manifests
+
+QUESTIONS = "questions"  # the set of questions about the test part, and the task that they are
 
 # ---------------------------------------------------------------- list and read
 
@@ -19,8 +21,12 @@ def sets(workspace: Workspace) -> dict[str, dict[str, Any]]:
     return read_manifests(workspace.training_folder)
 
 
-def set_file(workspace: Workspace, name: str) -> Path:
-    """The Parquet file of a set; WorkspaceError where there is no such set, or a damaged one."""
+def set_file(workspace: Workspace, name: str, *, evaluating: bool = False) -> Path:
+    """The Parquet file of a set; WorkspaceError where there is no such set, or a damaged one.
+
+    LeakageError for one that is for evaluation only, unless `evaluating`: whoever trains, mines, exports or searches
+    with a set opens it here.
+    """
     path = workspace.training_file(name)
     if not path.exists():
         names = ", ".join(sets(workspace)) or "none yet"
@@ -28,7 +34,26 @@ def set_file(workspace: Workspace, name: str) -> Path:
     item = training_set(workspace, name)
     if (manifest := open_manifest(item.manifest, item.cure)) is not None:  # there is none while the set is written
         check_files(item, manifest)
+        if manifest.get("evaluation_only") and not evaluating:
+            raise LeakageError(
+                f"the set {name!r} is for evaluation only, as it asks about the test part: 'lemmata evaluate --task"
+                f" {name}' uses it, and nothing else does"
+            )
     return path
+
+
+def evaluation_sets(workspace: Workspace) -> list[str]:
+    """The names of the sets that ask about the test part."""
+    return [name for name, manifest in sets(workspace).items() if manifest.get("evaluation_only")]
+
+
+def read_questions(workspace: Workspace, name: str) -> dict[str, list[str]]:
+    """The questions of a set for evaluation, each with the ids of the passages that it is about."""
+    questions: dict[str, list[str]] = {}
+    for batch in read_batches(set_file(workspace, name, evaluating=True), BATCH, ["anchor", "positive_id"]):
+        for record in batch:
+            questions.setdefault(record["anchor"], []).append(record["positive_id"])
+    return questions
 
 
 def split_key(workspace: Workspace) -> str:

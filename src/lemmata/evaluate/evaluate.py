@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from lemmata.core.errors import ConfigError
 from lemmata.core.types import Floats, Integers, Mask
 from lemmata.core.workspace import Settings, Workspace
 from lemmata.corpus.corpus import Corpus
@@ -23,7 +24,7 @@ from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.task_search import TaskSearch, asking
 from lemmata.evaluate.tasks import Task
-from lemmata.evaluate.training_seen import audit_task, known_queries, seen_and_unseen
+from lemmata.evaluate.training_seen import audit_task, known_queries, seen_and_unseen, trained_passages
 from lemmata.evaluate.tuning import fitted_to
 from lemmata.search.names import WITH_ENCODER, parse_retriever
 
@@ -37,10 +38,23 @@ _LEVELS = {
 class EvaluateOptions:
     """What is measured and how."""
 
-    CHOICES: ClassVar = {"level": ("passage", "document", "whole-document")}
     measures: str = "MRR@10,nDCG@10,R@20,R@100,Success@1,MAP@100"  # comma-separated
     level: str = "passage"  # document: documents are ranked; whole-document: all passages of an answer's document count
     seed: int = 0  # random seed
+
+    def names(self) -> dict[str, tuple[str, Measure]]:
+        """Level and measure by the name in the report, which tells the level only where there are several."""
+        levels = [level.strip() for level in self.level.split(",")]
+        for level in levels:
+            if level not in ("passage", *_LEVELS):
+                raise ConfigError(f"the level is passage, document or whole-document, not {level!r}")
+        measures = [parse_measure(name) for name in self.measures.split(",")]
+        plain = "passage" if len(levels) > 1 else levels[0]
+        return {
+            str(measure) if level == plain else f"{measure} ({level})": (level, measure)
+            for level in levels
+            for measure in measures
+        }
 
 
 def evaluate_options(workspace: Workspace, settings: Settings | None = None) -> EvaluateOptions:
@@ -73,7 +87,8 @@ def evaluate(
     """
     options = options or evaluate_options(workspace)
     parsed = {name: parse_retriever(name) for name in retrievers}
-    measures = [parse_measure(name) for name in options.measures.split(",")]
+    asked = options.names()
+    levels = list(dict.fromkeys(level for level, _ in asked.values()))
     baseline = retrievers[0]
     with asking(workspace, task, allow_missing=allow_missing, allowance=allowance) as search:
         retriever, missing, judgments = search.retriever, search.missing, search.judgments
@@ -88,10 +103,12 @@ def evaluate(
         trained_on, warnings = known_queries(retriever, task, parsed, encoder)
         notes += [*warnings, *fitted_to(retriever, task, retrievers)]
         notes += filter(None, (retriever.missing_part(name) for kind, name in parsed.values() if kind == "auto"))
-        if options.level != "passage":
-            notes.append(_LEVELS[options.level])
-        measure_level = _measuring(search, measures, options.level)
-        depth = max(100, *(each.cutoff for each in measures)) * (10 if options.level == "document" else 1)
+        notes += [_LEVELS[level] for level in levels if level != "passage"]
+        measure_level = {
+            level: _measuring(search, [measure for other, measure in asked.values() if other == level], level)
+            for level in levels
+        }
+        depth = max(100, *(each.cutoff for _, each in asked.values())) * (10 if "document" in levels else 1)
         # a query without relevant passages misses nothing
         relevant = np.array([max(1, len(names)) for names in task.relevant()])
         results: dict[str, Any] = {}
@@ -101,16 +118,17 @@ def evaluate(
             write_trec_qrels(Path(trec).with_name(f"{Path(trec).stem}.qrels"), task.qrels)
         for name, (_, used) in parsed.items():
             ranked, scores = search.rank(name, min(depth, len(corpus)))
-            results[name] = measure_level(ranked)
+            values = {level: measure(ranked) for level, measure in measure_level.items()}
+            results[name] = {label: values[level][str(measure)] for label, (level, measure) in asked.items()}
             recall[name] = np.cumsum(gains(ranked[:, :100], judgments) > 0, axis=1) / relevant[:, None]
             if trec is not None:
                 _write_trec(Path(trec), corpus, task, name, (ranked, scores), single=len(retrievers) == 1)
             uses[used] -= 1
             if used and not uses[used]:
                 retriever.release(used)
-        groups = seen_and_unseen(corpus, task, train) if train else _task_groups(task)
+        groups = _groups(corpus, task, train, trained_passages(retriever, parsed, encoder))
     generator = np.random.default_rng(options.seed)
-    compared = [str(each) for each in measures] if len(results) > 1 else []
+    compared = list(asked) if len(results) > 1 else []
     return Report(
         task=task.name,
         queries=list(task.qrels),
@@ -144,9 +162,16 @@ def _measuring(
     )
 
 
-def _task_groups(task: Task) -> dict[str, Mask]:
-    """The groups of a task that have queries."""
+def _groups(corpus: Corpus, task: Task, train: Sequence[Example], trained: Collection[str]) -> dict[str, Mask]:
+    """Queries about seen and unseen documents: by the examples, else by what the models learned from, else the task's.
+
+    A group without queries is left out, unless examples were named.
+    """
+    if train:
+        return seen_and_unseen(corpus, task, (identity for example in train for identity in example.passages))
     groups = {name: np.array([query in group for query in task.qrels], bool) for name, group in task.groups.items()}
+    if trained:
+        groups = seen_and_unseen(corpus, task, trained)
     return {name: mask for name, mask in groups.items() if mask.any()}
 
 

@@ -13,7 +13,7 @@ from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example, audit, examples, normalise
 from lemmata.corpus.split import Keys, id_keys
-from lemmata.corpus.trained import read_trained
+from lemmata.corpus.trained import Trained, read_trained
 from lemmata.corpus.training_files import split_key
 from lemmata.encode.load import model_folder
 from lemmata.evaluate.task_search import Parsed
@@ -44,13 +44,7 @@ def _trained_on(workspace: Workspace, corpus: Corpus, task: Task, encoder: str) 
     """Queries of a part that the encoder knows from its training under another split, counted, and the warning."""
     folder = model_folder(encoder, workspace.models_folder)
     split = split_key(workspace)
-    corpus_keys = id_keys(corpus.ids())
-    others = [
-        record
-        for record in read_trained(folder)
-        # a set of another workspace has its own split; ids in common are no reason to warn
-        if record.split != split and 2 * int(np.isin(record.passages, corpus_keys).sum()) > len(record.passages)
-    ]
+    others = [record for record in _trained_here(workspace, corpus, encoder) if record.split != split]
     if not others:
         model = folder.parent if folder.name == "onnx" else folder
         trained_under = str((read_manifest(model / "manifest.json") or {}).get("split", split))
@@ -74,6 +68,13 @@ def _trained_on(workspace: Workspace, corpus: Corpus, task: Task, encoder: str) 
         f" of {counts['answers']}; the figures may be too good"
     )
     return counts, [warning]
+
+
+def _trained_here(workspace: Workspace, corpus: Corpus, model: str) -> list[Trained]:
+    """What a model was trained on in this corpus; ids that a set of another corpus has in common do not count."""
+    keys = id_keys(corpus.ids())
+    records = read_trained(model_folder(model, workspace.models_folder))
+    return [record for record in records if 2 * int(np.isin(record.passages, keys).sum()) > len(record.passages)]
 
 
 def _among(names: Sequence[str], keys: Sequence[Keys]) -> set[str]:
@@ -109,12 +110,24 @@ def audit_task(corpus: Corpus, task: Task, train: Sequence[Example], allow_leaka
     return [("LEAKAGE ALLOWED: " if leaks else "") + result.sentence()]
 
 
-def seen_and_unseen(corpus: Corpus, task: Task, train: Sequence[Example]) -> dict[str, Mask]:
-    """Queries by whether a document of their answers occurs in training; of a missing passage nobody saw another."""
+def seen_and_unseen(corpus: Corpus, task: Task, trained: Iterable[str]) -> dict[str, Mask]:
+    """Queries by whether a document of their answers has a `trained` passage; of a missing one nobody saw another."""
 
     def documents(identities: Iterable[str]) -> set[str]:
         return {passage.document for identity in identities if (passage := _passage(corpus, identity))}
 
-    trained = documents(identity for example in train for identity in example.passages)
-    seen = np.array([not trained.isdisjoint(documents(relevant)) for relevant in task.relevant()], bool)
+    known = documents(trained)
+    seen = np.array([not known.isdisjoint(documents(relevant)) for relevant in task.relevant()], bool)
     return {"seen": seen, "unseen": ~seen}
+
+
+def trained_passages(retriever: Retriever, parsed: Mapping[str, Parsed], encoder: str) -> set[str]:
+    """The passages of the corpus that the encoders and rerankers of these retrievers were trained on."""
+    models = [encoder, *(named for _, named in parsed.values())]
+    models += [retriever.reranker_name(model) for _, number, model in map(split_reranker, parsed) if number]
+    records = [
+        record
+        for model in dict.fromkeys(filter(None, models))
+        for record in _trained_here(retriever.workspace, retriever.corpus, model)
+    ]
+    return _among(retriever.corpus.ids(), [record.passages for record in records]) if records else set()

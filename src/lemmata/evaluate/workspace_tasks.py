@@ -11,17 +11,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.artefacts import training_set
+from lemmata.core.errors import InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import PARTS, Split, open_split
-from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, task_from
+from lemmata.corpus.training_files import QUESTIONS, evaluation_sets, read_questions, sets
+from lemmata.evaluate.tasks import (
+    Task,
+    concepts_task,
+    documents_task,
+    held_out,
+    references_task,
+    sampled,
+    task_from,
+)
 from lemmata.graph.store import concept_passages, imported_links, open_graph
 from lemmata.ingest.beir import check_judgments, read_judged, read_table
 from lemmata.ingest.queries import read_imported
 
-TASKS = ("references", "documents", "concepts", "descriptions")
+TASKS = ("references", "documents", "concepts", "descriptions", QUESTIONS)
+POSED = TASKS[:4]  # those that every part of the corpus poses
 _MOST_SHOWN = 5  # missing passages in a message
 
 
@@ -29,8 +40,8 @@ _MOST_SHOWN = 5  # missing passages in a message
 
 
 def own_tasks(names: Sequence[str]) -> list[str]:
-    """The tasks among the names that are made from the corpus itself; `references` where there are none."""
-    return [name for name in names if name in TASKS] or ["references"]
+    """The tasks among the names that every part of the corpus poses; `references` where there are none."""
+    return [name for name in names if name in POSED] or ["references"]
 
 
 def corpus_task(
@@ -45,17 +56,22 @@ def corpus_task(
 ) -> Task:
     """A task made from the corpus itself: `references`, `documents`, `concepts` or `descriptions`.
 
+    `questions`, or the name of another set for evaluation, are those of `lemmata mine queries --part test`.
     Queries come from a `part` of the split (validation or test), where those from seen and unseen documents are
     reported apart, or from a random `share` of the documents or concepts. `limit` keeps a random sample of so many
     queries, 0 all of them. `protocol` is passage, or seed for concepts.
     """
+    generator = np.random.default_rng(seed)
+    if name == QUESTIONS or name in evaluation_sets(workspace):
+        if part not in ("", "test"):
+            raise LeakageError(f"{name!r} asks about the test part alone, so nothing is chosen or fitted by it")
+        return sampled(_questions_task(workspace, name), limit, generator)
     if name not in TASKS:
         raise LemmataError(f"there is no task {name!r} (there are: {', '.join(TASKS)})")
     if part and part not in PARTS:
         raise LemmataError(f"the split has the parts {', '.join(PARTS)}, not {part!r}")
     if protocol not in ("passage", "seed"):
         raise LemmataError(f"the protocol is passage or seed, not {protocol!r}")
-    generator = np.random.default_rng(seed)
     with contextlib.closing(Corpus(workspace)) as corpus:
         split = open_split(workspace, corpus.digest) if part else None
         if name in ("references", "documents"):
@@ -101,10 +117,8 @@ def _passage_task(
     if split is None:
         query_documents = held_out([document.id for document in documents], share, generator)
     else:
-        in_part = split.rows(part)
-        query_ids = {passages[row].id for row in np.flatnonzero(in_part).tolist()}
-        unseen = {passages[row].id for row in np.flatnonzero(in_part & split.unseen).tolist()}
-        groups = {"seen": query_ids - unseen, "unseen": unseen}
+        groups = _seen_by_split(corpus.ids(), split, part)
+        query_ids = {*groups["seen"], *groups["unseen"]}
         query_documents = {passage.document for passage in passages if passage.id in query_ids}
     if name == "references":
         task = references_task(
@@ -113,6 +127,37 @@ def _passage_task(
         return replace(task, groups=groups)
     chosen = [document for document in documents if document.id in query_documents]
     return documents_task(passages, chosen, limit=limit, generator=generator)
+
+
+def _seen_by_split(ids: Sequence[str], split: Split, part: str) -> dict[str, set[str]]:
+    """The passages of a part by whether others of their documents are in the training part."""
+    in_part = split.rows(part)
+    rows = {"seen": in_part & ~split.unseen, "unseen": in_part & split.unseen}
+    return {group: {ids[row] for row in np.flatnonzero(mask).tolist()} for group, mask in rows.items()}
+
+
+def _questions_task(workspace: Workspace, name: str) -> Task:
+    """The questions about the test part: relevant are the passages that a question was asked about."""
+    if name not in evaluation_sets(workspace):
+        where = f"in {workspace.root}: 'lemmata mine queries --part test' asks them"
+        raise WorkspaceError(f"there are no {name} about the test part {where}")
+    questions = read_questions(workspace, name)
+    with contextlib.closing(Corpus(workspace)) as corpus:
+        kinds = dict(corpus.table("id", "kind"))
+        own = _seen_by_split(corpus.ids(), open_split(workspace, corpus.digest), "test")
+    about = {identity for answers in questions.values() for identity in answers}
+    if missing := sorted(about - own["seen"] - own["unseen"]):
+        command = training_set(workspace, name).command
+        cause = f"{len(missing):,} of its {len(about):,} passages, such as {missing[0]!r}, are not of the test part now"
+        raise LeakageError(f"the set {name!r} was made for another split: {cause}; make it again with '{command}'")
+    ids = {f"q{number}": text for number, text in enumerate(questions, 1)}
+    qrels = {query: dict.fromkeys(questions[text], 1) for query, text in ids.items()}
+    prose = any(kinds[identity] in ("chunk", "abstract") for identity in about)
+    candidates = None if prose else np.array([kind not in ("chunk", "abstract") for kind in kinds.values()], bool)
+    groups = {group: {query for query in ids if known.intersection(qrels[query])} for group, known in own.items()}
+    author = sets(workspace)[name]["options"].get("model") or "rules"
+    notes = (f"questions about the test part of the split, by {author}; nothing was trained on them",)
+    return Task(name, ids, qrels, candidates=candidates, notes=notes, groups=groups, part="test")
 
 
 # ---------------------------------------------------------------- from files

@@ -28,6 +28,7 @@ from lemmata.graph.store import Citations, open_citations
 from lemmata.inspect.figures import draw
 from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Shown, to_json
 from lemmata.inspect.layers import open_layers, pool_static, read_text, summarise_readings
+from lemmata.inspect.modules import Weights, describe_modules, moved, part_weights
 from lemmata.inspect.report import as_html
 from lemmata.inspect.space import (
     compare_neighbours,
@@ -299,6 +300,7 @@ class _Inspector:
 
     def __init__(self, workspace: Workspace, chosen: _Chosen, seed: int, scratch: Path) -> None:
         self._workspace, self._chosen, self._scratch = workspace, chosen, scratch
+        self._first: Weights | None = None  # of the first encoder that has any
         self._pairs = random_pairs(len(chosen.sample), _PAIRS, np.random.default_rng(seed))
 
     def look(self, name: str, label: str, kind: str) -> tuple[EncoderView, Floats]:
@@ -397,6 +399,9 @@ class _Inspector:
             )
             view.readings = [read_text(layers, self._chosen.texts[place]) for place in self._chosen.drawn.tolist()]
         view.layers, view.heads = layers.depth, layers.heads
+        view.modules, weights = describe_modules(layers), part_weights(layers)
+        view.moved = moved(self._first, weights) if self._first is not None else {}
+        self._first = weights if self._first is None else self._first
         if tokens is not None:
             view.norms = token_norms(layers.token_vectors, tokens)
 

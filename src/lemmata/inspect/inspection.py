@@ -43,6 +43,8 @@ class EncoderView:
     attention: AttentionByLayer | None = None
     readings: Sequence[Reading] = ()  # of the passages whose attention is drawn
     pooled: Pooled | None = None
+    modules: Mapping[str, str] = field(default_factory=dict)  # component: what it is
+    moved: Mapping[str, float] = field(default_factory=dict)  # part: relative change of its weights from the first one
     notes: list[str] = field(default_factory=list)
 
 
@@ -143,6 +145,8 @@ def _encoder(view: EncoderView) -> dict[str, Any]:
         "token_norms": None,
         "attention": None,
         "pooling": None,
+        "modules": dict(view.modules),
+        "moved": dict(view.moved),
     }
     if view.tokenisation is not None:
         cut = view.tokenisation

@@ -66,6 +66,7 @@ _MEANINGS = {  # of the sections
         "Where the attention of a token goes, layer by layer, as a mean over heads and passages; entropy is 1 where it"
         " goes to all tokens alike. The maps show the last layers for one passage, and what the first token looks at."
     ),
+    "Modules": "What each transformer consists of, component by component.",
     "Pooled against token vectors": (
         "Each point is a passage: the mean length of its token vectors after the last layer, and the length of the"
         " vector that pooling makes of them, before it is normalised. The lower a point, the less its tokens agree."
@@ -84,6 +85,7 @@ def as_html(inspection: Inspection, figures: Mapping[str, str]) -> str:
         _CHOSEN: _cosines(inspection, drawn),
         "Documents on a map": [drawn["map"]] if "map" in drawn else [],
         "Linked and random pairs": _space(inspection.encoders, drawn),
+        "Modules": _modules(inspection.encoders),
         "Tokens": _tokens(inspection, drawn),
         "Lengths of token vectors": _norms(inspection.encoders, drawn),
         "Attention": _attention(inspection.encoders, drawn),
@@ -285,6 +287,24 @@ def _norms(views: Sequence[EncoderView], drawn: Mapping[str, str]) -> list[str]:
 
 
 # ---------------------------------------------------------------- inside the layers
+
+
+def _modules(views: Sequence[EncoderView]) -> list[str]:
+    """The table of components, and the changes of the weights where two encoders have the same shape."""
+    shown = [view for view in views if view.modules]
+    rows = [
+        ("", [name, *(escape(view.modules[name]) for view in shown)]) for name in (shown[0].modules if shown else ())
+    ]
+    heads = ["", *(_named(view, views) for view in shown)]
+    parts = [table(heads, rows, text=range(1, len(heads)))] if rows else []
+    trained = [view for view in shown if view.moved]
+    if trained:
+        changes = [("", [name, *(f"{view.moved[name]:.2%}" for view in trained)]) for name in trained[0].moved]
+        meaning = f"‖W′ − W‖ / ‖W‖ of the weights of each part, against {escape(shown[0].label)}."
+        numeric = range(1, len(trained) + 1)
+        parts += [_heading("How far the weights moved"), f'<p class="quiet">{meaning}</p>']
+        parts += [table(["", *(_named(view, views) for view in trained)], changes, numeric=numeric)]
+    return parts
 
 
 def _attention(views: Sequence[EncoderView], drawn: Mapping[str, str]) -> list[str]:

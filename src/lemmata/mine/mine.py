@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from lemmata.core.files import write_atomically
 from lemmata.core.types import Integers, Mask, Pair, Triplet
 from lemmata.core.workspace import Settings, Workspace, read_manifest, read_manifests
 from lemmata.corpus.split import LEFT_OUT, PARTS
-from lemmata.corpus.training_files import set_file, sets, text_columns
+from lemmata.corpus.training_files import QUESTIONS, set_file, sets, text_columns
 from lemmata.ingest.beir import read_qrels, read_queries
 from lemmata.ingest.queries import judged_queries, read_imported
 from lemmata.llm.chat import Chat, Preview
@@ -46,6 +46,7 @@ from lemmata.mine.triplets import (
 )
 from lemmata.search.retriever import Retriever
 
+QUESTION = "question"  # the style of queries about the test part
 TRIPLETS = ("embedding", "scincl", "citations", "queries")
 
 
@@ -88,19 +89,21 @@ def mine(
     options = mine_options(workspace, settings)
     if part != "train" and what != "queries":
         raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
-    name, gate = name or what, _gate(options.gate)
+    name, gate = name or (QUESTIONS if part == "test" else what), _gate(options.gate)
     if what == "triplets":
         return _mine_triplets(workspace, name, gate, options, Mined(what, of, kind))
     if what == "negatives":
         return _mine_negatives(workspace, name, gate, options.negatives, Mined(what, of or "pairs"))
     if what not in ("pairs", "queries"):
         raise LemmataError(f"cannot mine {what!r} (there are: pairs, queries, triplets, negatives)")
-    with open_training_part(workspace, includes_held_out=_includes_held_out(part)) as opened:
+    _check_part(part, found_within)
+    with open_training_part(workspace, part=part) as opened:
         if what == "pairs":
             pairs = mine_pairs(opened.view, options.pairs)
             return write_set(opened, name, pairs, asdict(options.pairs), mined=Mined(what), gate=gate)
-        queries, mined = rule_queries(opened.view, options.queries), Mined(what, "", "", found_within, part)
-        return _write_queries(opened, name, gate, queries, asdict(options.queries), found_within, mined=mined)
+        asked = replace(options.queries, styles=QUESTION) if part == "test" else options.queries
+        queries, mined = rule_queries(opened.view, asked), Mined(what, "", "", found_within, part)
+        return _write_queries(opened, name, gate, queries, asdict(asked), found_within, mined=mined)
 
 
 def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
@@ -131,11 +134,18 @@ def _gate(name: str) -> str:
     return "" if name == "none" else name
 
 
-def _includes_held_out(part: str) -> bool:
-    """Whether queries are about all passages, not about the training part alone."""
-    if part not in ("train", "all"):
-        raise LemmataError(f"queries are about the part train or all, not {part!r}")
-    return part == "all"
+def _check_part(part: str, found_within: int) -> None:
+    if part == "test" and found_within:
+        raise ConfigError("--found-within leaves out questions that are hard to answer: not for --part test")
+
+
+def _first_of_each(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """One query of each passage."""
+    asked: set[int] = set()
+    for pair in pairs:
+        if pair.positive not in asked:
+            asked.add(pair.positive)
+            yield pair
 
 
 def _changed(options: Any, table: str, name: str) -> list[str]:
@@ -160,6 +170,7 @@ def _write_queries(
 ) -> dict[str, Any]:
     """Write query pairs as a set, after the round-trip filter where `found_within` is not 0."""
     within = ["--found-within", str(found_within)] if command and found_within else []
+    pairs = _first_of_each(pairs) if part.part == "test" else pairs
     write = partial(write_set, command=[*command, *within], mined=mined, gate=gate)
     if not found_within:
         return write(part, name, pairs, options, details=details)
@@ -189,7 +200,7 @@ def _open_chat(
 ) -> Iterator[tuple[TrainingPart, Chat, EndpointOptions]]:
     endpoint = workspace.options(EndpointOptions, "llm", model)
     with (
-        open_training_part(workspace, hold=hold, includes_held_out=_includes_held_out(part)) as opened,
+        open_training_part(workspace, hold=hold, part=part) as opened,
         contextlib.closing(Chat(endpoint, workspace.answers, workspace.key)) as chat,
     ):
         yield opened, chat, endpoint
@@ -197,16 +208,20 @@ def _open_chat(
 
 def preview_queries(workspace: Workspace, *, model: Settings | None = None, part: str = "train") -> Preview:
     """Calls, tokens, cost and seconds that `write_queries` would need from here on; nothing is sent."""
-    options = mine_options(workspace).written
+    options = _written(mine_options(workspace), part)
     with _open_chat(workspace, model, part, hold=False) as (opened, chat, _):
         return chat.preview(query_requests(opened.view, options))
+
+
+def _written(options: MineOptions, part: str) -> WrittenOptions:
+    return replace(options.written, styles=QUESTION) if part == "test" else options.written
 
 
 def write_queries(
     workspace: Workspace,
     limits: Limits,
     *,
-    name: str = "written",
+    name: str = "",
     model: Settings | None = None,
     found_within: int = 0,
     gate: str = "",
@@ -217,9 +232,12 @@ def write_queries(
     The limits count all runs of this set together until every passage has a reply, and other calls of the workspace in
     between; `seconds` counts this run alone. Replies of earlier runs are reused. Passages without a reply are counted
     as `unanswered` and asked again in the next run; entries of replies that do not fit are counted as `dropped`.
-    Queries of the `part` "all" are about held-out passages too: they serve search as summaries, and no training.
+    Queries of the `part` "all" are about held-out passages too: they serve search as summaries, and no training. Of the
+    part "test" they are one question for each statement: they serve evaluation, and nothing else.
     """
     options = mine_options(workspace)
+    name, asked = name or (QUESTIONS if part == "test" else "written"), _written(options, part)
+    _check_part(part, found_within)
     with _open_chat(workspace, model, part) as (opened, chat, endpoint):
         start_file = workspace.training(f".{name}.begun")
         if not start_file.exists():
@@ -233,7 +251,7 @@ def write_queries(
             nonlocal unanswered
             any_answer = False
             causes: Counter[str] = Counter()
-            for written in model_queries(opened.view, partial(chat.run, budget=budget), options.written):
+            for written in model_queries(opened.view, partial(chat.run, budget=budget), asked):
                 unanswered += written.unanswered
                 dropped.update(written.dropped)
                 any_answer = any_answer or not written.unanswered
@@ -257,9 +275,9 @@ def write_queries(
                 "spent": chat.spent().without(spent_before)._asdict(),
             }
 
-        used = {"model": endpoint.model, "prompt": query_prompt(options.written), **asdict(options.written)}
+        used = {"model": endpoint.model, "prompt": query_prompt(asked), **asdict(asked)}
         command = ["queries", *_model_arguments(endpoint, limits), "--name", name]
-        command += ["--part", "all"] * opened.includes_held_out
+        command += ["--part", part] * (part != "train")
         gate = _gate(gate or options.gate)
         report = _write_queries(opened, name, gate, pairs(), used, found_within, details, command=command)
         if not unanswered:

@@ -19,12 +19,21 @@ import numpy as np
 
 from lemmata.core.artefacts import making, set_digest, stale, training_set
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
+from lemmata.core.files import fingerprint, sha256_of
 from lemmata.core.types import Edge, Negative, Pair, Triplet
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
-from lemmata.corpus.leakage import Audit, Example, examples
+from lemmata.corpus.leakage import Audit, Example, examples, normalise
 from lemmata.corpus.split import Keys, Split, id_keys, open_split
-from lemmata.corpus.training_files import read_batches, read_training, set_file, sets, split_key
+from lemmata.corpus.training_files import (
+    evaluation_sets,
+    read_batches,
+    read_questions,
+    read_training,
+    set_file,
+    sets,
+    split_key,
+)
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph_if_built
 from lemmata.ingest.beir import read_qrels, read_queries
@@ -34,7 +43,11 @@ from lemmata.mine.gate import GateReport, gated, kind_of, parse_gate, thresholds
 from lemmata.mine.material import TrainingView, training_view
 from lemmata.plant.link import ExpandedCorpus, indexed_corpus
 
-NOT_AUDITED = "not audited, as it holds all passages: it serves search, and nothing is trained on it"
+NOT_AUDITED = {
+    "all": "not audited, as it holds all passages: it serves search, and nothing is trained on it",
+    "test": "not audited, as it is about the test part: it serves evaluation, and nothing else uses it",
+}
+_PROSE = ("chunk", "abstract")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class AuditOptions:
 class Mined:
     """How a training set was made, as its manifest keeps it: the arguments of `mine`, or `mix`."""
 
-    CHOICES: ClassVar = {"what": ("pairs", "queries", "triplets", "negatives", "mix"), "part": ("train", "all")}
+    CHOICES: ClassVar = {"what": ("pairs", "queries", "triplets", "negatives", "mix"), "part": ("train", "all", "test")}
     SMALLEST: ClassVar = {"found_within": 0}
     what: str = ""
     of: str = ""  # the set that negatives are added to, or whose queries get triplets
@@ -65,19 +78,19 @@ class Mined:
             return ["mix", name]
         words = [self.what, *[self.of] * (self.what == "negatives"), *["--from", self.kind] * bool(self.kind)]
         words += ["--name", name, *["--of", self.of] * bool(self.what == "triplets" and self.of)]
-        words += ["--part", "all"] * (self.part == "all")
+        words += ["--part", self.part] * (self.part != "train")
         return [*words, *["--found-within", str(self.found_within)] * bool(self.found_within)]
 
 
 class TrainingPart(NamedTuple):
-    """An open workspace, and the view of its training part."""
+    """An open workspace, and the view of its training part, or of another one that nothing is trained on."""
 
     workspace: Workspace
     corpus: Corpus
     split: Split
     stored: StoredGraph | None
     view: TrainingView
-    includes_held_out: bool = False  # all passages: to search with, never to train on
+    part: str = "train"  # all: all passages, to search with; test: to evaluate with
 
     def records(self, name: str) -> Iterator[Record]:
         """The records of a set that was mined from this part; LeakageError for a set of another split."""
@@ -89,36 +102,46 @@ class TrainingPart(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_training_part(
-    workspace: Workspace, *, hold: bool = True, includes_held_out: bool = False
-) -> Iterator[TrainingPart]:
+def open_training_part(workspace: Workspace, *, hold: bool = True, part: str = "train") -> Iterator[TrainingPart]:
     """The training part, with the corpus open until the end of the block.
 
-    The workspace is locked meanwhile, unless nothing is written to it (`hold=False`). With
-    `includes_held_out` all passages are in it, and there need be no split: for texts that search uses, and that
-    nothing is trained on.
+    The workspace is locked meanwhile, unless nothing is written to it (`hold=False`). With the `part` "all" all
+    passages are in it, and there need be no split: for texts that search uses, and that nothing is trained on. With
+    "test" it is the statements of the test part, or all its passages where it has none: for questions to evaluate with.
     """
+    if part not in ("train", *NOT_AUDITED):
+        raise LemmataError(f"queries are about the part train, all or test, not {part!r}")
     with (
         workspace.hold() if hold else contextlib.nullcontext(),
         contextlib.closing(Corpus(workspace)) as corpus,
     ):
-        if includes_held_out:
+        if part == "all":
             split = Split(np.zeros(len(corpus), np.int8), np.zeros(len(corpus), bool))
         else:
             split = open_split(workspace, corpus.digest)
         stored = open_graph_if_built(workspace)
-        part = training_view(
-            corpus,
-            split,
-            "train",
-            graph=stored.graph if stored else None,
-            concepts=stored.concepts if stored else None,
-            edges=_edges_with_evidence(workspace, stored) if stored else None,
-        )
+        if part == "test":
+            view = _statements(corpus, training_view(corpus, split, "test"))  # whatever concept a question is about
+        else:
+            view = training_view(
+                corpus,
+                split,
+                "train",
+                graph=stored.graph if stored else None,
+                concepts=stored.concepts if stored else None,
+                edges=_edges_with_evidence(workspace, stored) if stored else None,
+            )
         texts = indexed_corpus(workspace, corpus)
         if isinstance(texts, ExpandedCorpus):
-            part = replace(part, indexed=texts.content)
-        yield TrainingPart(workspace, corpus, split, stored, part, includes_held_out)
+            view = replace(view, indexed=texts.content)
+        yield TrainingPart(workspace, corpus, split, stored, view, part)
+
+
+def _statements(corpus: Corpus, view: TrainingView) -> TrainingView:
+    """The view with the rows of its statements only, unless it has none."""
+    is_statement = np.array([kind not in _PROSE for (kind,) in corpus.table("kind")], bool)
+    rows = view.rows[is_statement[view.rows]]
+    return replace(view, rows=rows) if len(rows) else view
 
 
 def _edges_with_evidence(workspace: Workspace, stored: StoredGraph) -> Iterator[Edge]:
@@ -135,8 +158,12 @@ def training_sets(workspace: Workspace) -> dict[str, dict[str, Any]]:
 
 
 def trainable_sets(workspace: Workspace) -> list[str]:
-    """The names of all sets but those of all passages, which serve search only."""
-    return [name for name, manifest in sets(workspace).items() if not manifest["everything"]]
+    """The names of all sets but those of all passages, which serve search only, and those for evaluation."""
+    return [
+        name
+        for name, manifest in sets(workspace).items()
+        if not (manifest["everything"] or manifest.get("evaluation_only"))
+    ]
 
 
 def _refuse_held_out(name: str, manifest: Mapping[str, Any]) -> None:
@@ -154,10 +181,11 @@ def older_sources(workspace: Workspace, names: Iterable[str]) -> list[str]:
 
 
 def check_sets(workspace: Workspace, names: Iterable[str]) -> None:
-    """Refuse sets to train on that are not of the present split; LeakageError for the first.
+    """Refuse sets to train on that are not of the present split or fail today's audit; LeakageError for the first.
 
-    Cheap: looks at the ids of the passages alone.
+    Cheap where the audit looked for the same when they were mined: looks at the ids of the passages alone.
     """
+    names = list(names)
     with contextlib.closing(Corpus(workspace)) as corpus:
         split = open_split(workspace, corpus.digest)
         training = id_keys(corpus.ids())[split.rows("train")]
@@ -176,6 +204,25 @@ def check_sets(workspace: Workspace, names: Iterable[str]) -> None:
         raise LeakageError(
             f"the training set {name!r} of {workspace.root} {' and '.join(causes)}: mine it again with '{command}'"
         )
+    audit_again(workspace, names)
+
+
+def audit_key(workspace: Workspace) -> str:
+    """A hash of the test queries that the audit looks for: [audit] and its files, questions about the test part."""
+    options = workspace.options(AuditOptions, "audit")
+    asked = evaluation_sets(workspace)
+    if options == AuditOptions() and not asked:
+        return ""
+    files = [workspace.root / name for name in (options.queries, options.qrels) if (workspace.root / name).is_file()]
+    questions = [set_digest(workspace, name) for name in asked]
+    return fingerprint([asdict(options), sha256_of(files), *questions])
+
+
+def audit_again(workspace: Workspace, names: Iterable[str]) -> None:
+    """Audit those of the sets that were mined when the audit looked for something else."""
+    key, known = audit_key(workspace), sets(workspace)
+    if older := [name for name in names if key and name in known and known[name].get("audited", "") != key]:
+        audit(workspace, older)
 
 
 def _held_out(file: Path, training: Keys, *, answers: bool) -> int:
@@ -228,7 +275,7 @@ def write_set(
     sources: Iterable[str] = (),
     negatives: int = 0,
     details: Callable[[], Mapping[str, Any]] = dict,
-    why_none: Callable[[], str] = lambda: "no such links, concepts or titles",
+    why_none: Callable[[], str] = lambda: "no such links, concepts, names or titles",
 ) -> dict[str, Any]:
     """Write records under a temporary name, audit the file, and give it its name; returns the report.
 
@@ -241,7 +288,7 @@ def write_set(
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
-    audit_set = _auditor(part)
+    audit_set, asked = _auditor(part), _asked(part)
     replaced = name in sets(workspace)
     made_from = {source: set_digest(workspace, source) for source in sources}
     notes = older_sources(workspace, made_from)
@@ -263,6 +310,9 @@ def write_set(
             if isinstance(pair.anchor, str) and not part.view.may_query(pair.anchor):
                 counts["left out: asks about a held-out concept"] += 1
                 continue
+            if isinstance(pair.anchor, str) and normalise(pair.anchor) in asked:
+                counts["left out: asked about the test part as well"] += 1
+                continue
             counts[kind_of(pair)] += 1
             if number % 1000 == 0:
                 progress(f"mining {name}", number, None)
@@ -276,7 +326,9 @@ def write_set(
         "mined": asdict(mined) if mined else {},
         "options": options,
         "made_from": made_from,
-        "everything": part.includes_held_out,
+        "everything": part.part == "all",
+        "evaluation_only": part.part == "test",
+        "audited": audit_key(workspace),
     }
     with making(training_set(workspace, name), content) as folder:
         temporary = folder.name
@@ -285,9 +337,10 @@ def write_set(
         if not number and gate_report is not None and gate_report.by_kind:
             raise LemmataError(f"the gate {gate!r} let none of the records of {name!r} pass: mine them without it")
         if not number:
-            raise LemmataError(f"the training part has nothing to mine for {name!r}: {why_none()}")
-        sentence = NOT_AUDITED
-        if not part.includes_held_out:
+            where = "training" if part.part == "train" else part.part
+            raise LemmataError(f"the {where} part has nothing to mine for {name!r}: {why_none()}")
+        sentence = NOT_AUDITED.get(part.part, "")
+        if part.part == "train":
             progress("auditing", 0, None)
             result, dropped = _drop_near_duplicates(part, temporary, audit_set, negatives, name)
             sentence = result.sentence()
@@ -324,7 +377,10 @@ def audit(workspace: Workspace, names: Sequence[str] = (), *, test: Sequence[Exa
 
 
 def _auditor(part: TrainingPart, test: Sequence[Example] = ()) -> Callable[[str], Audit]:
-    """The audit of a set of this part by its name, for `test` and for the test queries that [audit] names."""
+    """The audit of a set of this part by its name, for `test` and for the test queries that [audit] names.
+
+    Questions about the test part are test queries, too.
+    """
     workspace, stored = part.workspace, part.stored
     options = workspace.options(AuditOptions, "audit")
     if bool(options.queries) != bool(options.qrels):
@@ -332,6 +388,8 @@ def _auditor(part: TrainingPart, test: Sequence[Example] = ()) -> Callable[[str]
     if options.queries:
         queries, judgments = read_queries(workspace.root / options.queries), read_qrels(workspace.root / options.qrels)
         test = [*examples(queries, judgments), *test]
+    asked = [Example(f"question {number}", text, ()) for number, text in enumerate(_asked(part).values(), 1)]
+    test = [*test, *asked]
     # all rows, not only those of training: the audit must find rows that should not be there
     row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
     return lambda name: inspect_mined(
@@ -343,6 +401,12 @@ def _auditor(part: TrainingPart, test: Sequence[Example] = ()) -> Callable[[str]
         hops=options.hops,
         graph=stored.graph if stored else None,
     )
+
+
+def _asked(part: TrainingPart) -> dict[str, str]:
+    """The questions about the test part, by their words; none for a part that nothing is trained on."""
+    names = evaluation_sets(part.workspace) if part.part == "train" else []
+    return {normalise(text): text for name in names for text in read_questions(part.workspace, name)}
 
 
 def _drop_near_duplicates(

@@ -43,7 +43,7 @@ from lemmata.evaluate.tasks import Task, restricted
 from lemmata.evaluate.tuning import tune
 from lemmata.evaluate.workspace_tasks import TASKS
 from lemmata.mine.material import training_view
-from lemmata.mine.training_sets import older_sources, trainable_sets
+from lemmata.mine.training_sets import audit_again, older_sources, trainable_sets
 from lemmata.search.index import packaged_encoder
 from lemmata.train.card import (
     STATIC_POOLING,
@@ -454,6 +454,7 @@ def _inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str, Any]:
     sets = {}
     for spec in options.sets or trainable_sets(workspace):
         other, name = resolve_workspace(workspace, spec.partition(":")[0])
+        audit_again(other, [name])  # also where nothing else changed since the model was trained
         sets[spec] = [sha256_of(_files(other.training_file(name))), split_key(other)]
     tasks: dict[str, Any] = {}
     for spec in (*options.validation, *options.guard):

@@ -32,6 +32,7 @@ from lemmata.search.summaries.store import (
     open_old_summaries,
     open_summaries,
     read_bindings,
+    read_texts,
     summaries_manifest,
     write_bindings,
     write_texts,
@@ -56,13 +57,15 @@ def chosen_sources(workspace: Workspace) -> str:
     chosen = next((one for one in encoders if one.is_default or one.summaries.is_dir()), None)
     cure = "name its sources again with 'lemmata index --summaries NAMES', or none"
     manifest = open_manifest(chosen.summaries / "manifest.json", cure) if chosen else None
-    lexical = read_manifest(workspace.manifest(workspace.lexical_folder)) or {}  # where there are no vectors
-    sources = manifest["sources"] if manifest else lexical.get("summaries", [])
+    sources = manifest["sources"] if manifest else _indexed_sources(workspace)  # where there are no vectors
     return ",".join(source["name"] for source in sources)
 
 
 def sources_of(workspace: Workspace, names: str) -> list[dict[str, str]]:
-    """Name, author and hash of each source as it is now; a file is named by its path below the workspace."""
+    """Name, author and hash of each source as it is now; a file is named by its path below the workspace.
+
+    A file that is not there any more, as in a copy of a workspace, is what the lexical index read from it.
+    """
     sources: list[dict[str, str]] = []
     if names in ("", NONE):
         return sources
@@ -73,6 +76,8 @@ def sources_of(workspace: Workspace, names: str) -> list[dict[str, str]]:
             sources.append({"name": name, "author": _author(known, name), "sha256": digest})
         elif (workspace.root / name).is_file():
             sources.append({"name": name, "author": IMPORTED, "sha256": sha256_of([workspace.root / name])})
+        elif copied := [source for source in _indexed_sources(workspace) if source["name"] == name]:
+            sources += copied
         else:
             there = ", ".join(known) or "none yet"
             raise InputError(
@@ -80,6 +85,11 @@ def sources_of(workspace: Workspace, names: str) -> list[dict[str, str]]:
                 f" {os.path.normpath(workspace.root / name)}: name others with --summaries, or {NONE}"
             )
     return sources
+
+
+def _indexed_sources(workspace: Workspace) -> list[dict[str, str]]:
+    """The sources whose texts the lexical index has."""
+    return (read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("summaries", [])
 
 
 def _author(known: Mapping[str, Mapping[str, Any]], name: str, of: tuple[str, ...] = ()) -> str:
@@ -94,7 +104,7 @@ def _author(known: Mapping[str, Mapping[str, Any]], name: str, of: tuple[str, ..
     return ", ".join(dict.fromkeys(_author(known, other, (*of, name)) for other in others)) or RULES
 
 
-def _read(workspace: Workspace, name: str) -> Iterator[tuple[str, str]]:
+def _read(workspace: Workspace, corpus: Corpus, name: str) -> Iterator[tuple[str, str]]:
     """Passage id and text of everything that a source says about passages."""
     if name in sets(workspace):
         columns = ["anchor", "anchor_id", "positive_id"]
@@ -102,9 +112,27 @@ def _read(workspace: Workspace, name: str) -> Iterator[tuple[str, str]]:
             yield from ((line["positive_id"], line["anchor"]) for line in batch if line["anchor_id"] is None)
         return
     path = workspace.root / name
+    if not path.is_file():
+        yield from _read_copies(workspace, corpus, name)
+        return
     table = judged_queries(*read_table(path), file=path.name) if path.suffix == ".tsv" else read_imported(path)
     for query in table:
         yield query.passage, query.text
+
+
+def _read_copies(workspace: Workspace, corpus: Corpus, name: str) -> Iterator[tuple[str, str]]:
+    """What the lexical index has of a file that is not there any more."""
+    manifest = read_manifest(workspace.manifest(workspace.lexical_folder)) or {}
+    if manifest.get("corpus") != corpus.digest:
+        raise InputError(
+            f"is not there any more, and the corpus has changed since its summaries were read: bring it back, or name"
+            f" others with --summaries, or {NONE}",
+            file=os.path.normpath(workspace.root / name),
+        )
+    ids, names = corpus.ids(), [source["name"] for source in _indexed_sources(workspace)]
+    for summary in read_texts(workspace.lexical_summaries, "run 'lemmata index --rebuild'"):
+        if names[summary.source] == name:
+            yield ids[summary.row], summary.text
 
 
 def _collect(
@@ -116,7 +144,7 @@ def _collect(
     found: list[Summary] = []
     keys: list[str] = []
     for number, source in enumerate(sources):
-        for identity, text in _read(workspace, source["name"]):
+        for identity, text in _read(workspace, corpus, source["name"]):
             words = " ".join(text.split())
             if not words:
                 left_out["empty"] += 1
