@@ -30,8 +30,8 @@ settings.load_profile("fixed")
 # what the modules test that train, or start browsers, clusters and processes to be killed
 SLOW = frozenset(
     (
-        "cross disk docs embed finetune fuzz_server fuzz_workspace kills losses maintain mcp metric milvus "
-        "mteb page pretrain quantized ranks ray reranker restore run run_plant run_static significance "
+        "cross disk docs embed finetune fuzz_server fuzz_workspace kills long_window losses maintain mcp metric milvus "
+        "mteb page pretrain quantized ranks ray reranker restore run run_plant run_static run_thesis significance "
         "stage_metric stage_train static supply_chain update updates"
     ).split()
 )

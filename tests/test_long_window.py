@@ -71,6 +71,7 @@ def test_pretraining_reads_windows_of_1024_tokens(modern: Path, tmp_path: Path) 
     assert json.loads((tmp_path / "out" / "config.json").read_text())["model_type"] == "modernbert"
 
 
+@pytest.mark.filterwarnings("ignore")  # of torch, about its exporter
 def test_a_text_of_1000_tokens_is_trained_on_exported_and_encoded_whole(modern: Path, tmp_path: Path) -> None:
     rows = []
     for document in range(12):

@@ -89,7 +89,7 @@ def sources_of(workspace: Workspace, names: str) -> list[dict[str, str]]:
 
 def _indexed_sources(workspace: Workspace) -> list[dict[str, str]]:
     """The sources whose texts the lexical index has."""
-    return (read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("summaries", [])
+    return list((read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("summaries", []))
 
 
 def _author(known: Mapping[str, Mapping[str, Any]], name: str, of: tuple[str, ...] = ()) -> str:
