@@ -494,3 +494,55 @@ def test_a_corpus_without_links_and_documents_has_a_report_that_says_so(tmp_path
     assert report["encoders"]["hashing"]["alignment"] is None
     assert "run 'lemmata graph build'" in report["notes"][0]
     check_report(tmp_path / "out")
+
+
+# ---------------------------------------------------------------- modules
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_modules_are_named_side_by_side_with_how_far_training_moved_them(project: Project, tmp_path: Path) -> None:
+    """A BERT, the same with one layer doubled, and a ModernBERT: the table of the thesis."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from tests.test_long_window import small_modern
+
+    words = ("module", "ring", "ideal", "let", "a")
+    first, modern = small_bert(tmp_path / "first", words=words), small_modern(tmp_path / "modern")
+    second = shutil.copytree(first, tmp_path / "second")
+    model = transformers.AutoModel.from_pretrained(second)
+    with torch.no_grad():
+        for name, weight in model.encoder.layer[1].named_parameters():
+            weight.mul_(1.0 if "attention" in name else 2.0)
+    model.save_pretrained(second)
+    names = [str(first), str(second), str(modern)]
+    report = project.inspect(names, tmp_path / "out")
+    bert, moved, other = (report["encoders"][name] for name in names)
+    assert bert["modules"] == moved["modules"]
+    expected = {
+        "embeddings": ("BertEmbeddings", "ModernBertEmbeddings"),
+        "token embeddings": ("10 × 32", "86 × 32"),
+        "position embeddings": ("32", "rotary"),
+        "segment embeddings": ("2", "–"),
+        "norm of embeddings": ("LayerNorm", "LayerNorm"),
+        "dropout of embeddings": ("0.1", "0"),
+        "layers": ("2", "2"),
+        "attention": ("2 heads, separate Q, K, V", "2 heads, one matrix for Q, K, V"),
+        "attention norm, first layer": ("LayerNorm", "Identity"),
+        "attention norm, last layer": ("LayerNorm", "LayerNorm"),
+        "MLP": ("32 → 64, 64 → 32", "32 → 96, 48 → 32"),
+        "final norm": ("–", "LayerNorm"),
+        "pooler": ("BertPooler", "–"),
+        "pooling": ("mean", "mean"),
+        "reads": ("16 tokens", "1,024 tokens"),
+    }
+    assert {name: (bert["modules"][name], other["modules"][name]) for name in expected} == expected
+    assert (bert["moved"], other["moved"]) == ({}, {})  # the first, and one of another shape
+    changed = {part: change for part, change in moved["moved"].items() if change}
+    assert changed == {"MLP 2": pytest.approx(1.0)}
+    assert set(moved["moved"]) == {"embeddings", *(f"{kind} {n}" for kind in ("attention", "MLP") for n in (1, 2))}
+    html = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "How far the weights moved" in html
+    assert "100.00%" in html
+    table = lemmata("inspect", *names, "-w", project.root, "--out", tmp_path / "again")
+    assert "MLP 2 100.00%" in table

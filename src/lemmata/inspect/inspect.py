@@ -20,7 +20,7 @@ from lemmata.core.types import Encoder, Floats, Integers, Passage
 from lemmata.core.workers import one_torch_thread
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest
 from lemmata.corpus.corpus import Corpus
-from lemmata.encode.bert import max_tokens, read_json
+from lemmata.encode.bert import max_tokens, read_architecture, read_json
 from lemmata.encode.load import encoder_id, encoder_kind, load_encoder, model_folder
 from lemmata.encode.static import read_static
 from lemmata.evaluate.charts import svg_file
@@ -391,7 +391,8 @@ class _Inspector:
             return
         progress = self._workspace.progress
         progress(f"loading the weights ({view.label})", 0, None)
-        layers = open_layers(self._weights(view.name))
+        folder = self._weights(view.name)
+        layers = open_layers(folder)
         what = f"reading the layers ({view.label})"
         with one_torch_thread(require("torch", "train")):  # texts are read one by one, too short for several
             view.attention, view.pooled = summarise_readings(
@@ -399,7 +400,7 @@ class _Inspector:
             )
             view.readings = [read_text(layers, self._chosen.texts[place]) for place in self._chosen.drawn.tolist()]
         view.layers, view.heads = layers.depth, layers.heads
-        view.modules, weights = describe_modules(layers), part_weights(layers)
+        view.modules, weights = describe_modules(layers, read_architecture(folder)), part_weights(layers)
         view.moved = moved(self._first, weights) if self._first is not None else {}
         self._first = weights if self._first is None else self._first
         if tokens is not None:

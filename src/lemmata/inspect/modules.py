@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.types import Floats
+from lemmata.encode.bert import Architecture
 from lemmata.inspect.layers import Layers
 
 NONE = "–"
 Weights = Mapping[str, Floats]  # of each part, flat
 
 
-def describe_modules(layers: Layers) -> dict[str, str]:
+def describe_modules(layers: Layers, stored: Architecture) -> dict[str, str]:
     """What a model consists of, by component; a dash where it has no such part."""
     transformer, blocks = layers.transformer, _blocks(layers)
     embeddings = getattr(transformer, "embeddings", transformer.get_input_embeddings())
@@ -26,8 +27,7 @@ def describe_modules(layers: Layers) -> dict[str, str]:
     outside = {name: module for name, module in first.items() if name not in in_attention}
     vocabulary, dimension = transformer.get_input_embeddings().weight.shape
     config = transformer.config
-    parts = {type(part).__name__: part for part in layers.model}
-    pooling = parts["Pooling"].get_pooling_mode_str() if "Pooling" in parts else "mean"
+    pooling = [*stored.pooling, *["normalised"] * ("Normalize" in stored.modules)]
     return {
         "model": type(transformer).__name__,
         "embeddings": type(embeddings).__name__,
@@ -46,7 +46,7 @@ def describe_modules(layers: Layers) -> dict[str, str]:
         "activation": str(getattr(config, "hidden_act", None) or getattr(config, "hidden_activation", NONE)),
         "final norm": _norm({name: part for name, part in top.items() if "norm" in name.lower()}),
         "pooler": type(transformer.pooler).__name__ if getattr(transformer, "pooler", None) is not None else NONE,
-        "pooling": f"{pooling}, normalised" if "Normalize" in parts else pooling,
+        "pooling": ", ".join(pooling) or NONE,
         "reads": f"{layers.max_tokens:,} tokens",
         "parameters": f"{sum(part.numel() for part in transformer.parameters()):,}",
     }
