@@ -52,7 +52,7 @@ ENCODERS = ("lemmata-mini", "minilm")  # the graph is searched with the first
 DEPTH = 200
 MIDDLE = 10  # nearest passages in whose middle a query lies, among vectors of nodes
 # small enough for one core: a network of the default size takes ten times as long
-NETWORK = MetricOptions(dimension=128, rank=8, hard=4, random=256, epochs=4, fan_out=10)
+NETWORK = MetricOptions(dimension=128, rank=8, negatives={"hard": 4, "random": 256}, epochs=4, fan_out=10)
 Values = dict[str, Any]  # measure: values per query
 
 

@@ -26,7 +26,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "kept": {"keep": ["pairs"]},
     "taught": {"teacher": "base", "guide": "base"},
 }
-METRIC = MetricOptions(dimension=8, rank=2, batch=33, random=16, hard=2, epochs=2)
+METRIC = MetricOptions(dimension=8, rank=2, batch=33, negatives={"random": 16, "hard": 2}, epochs=2)
 
 
 def gradients(base: Path, job: Job, options: dict[str, Any]) -> dict[str, Floats]:

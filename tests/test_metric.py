@@ -229,7 +229,15 @@ def test_training_finds_references_that_do_not_resemble_the_query(changes: dict[
     from lemmata.train.metric import MetricOptions, train_metric
 
     vectors, links, rows, answers = small_world()
-    shape = {"dimension": 16, "rank": 4, "layers": 2, "batch": 32, "random": 32, "epochs": 25, "rate": 1e-2}
+    shape = {
+        "dimension": 16,
+        "rank": 4,
+        "layers": 2,
+        "batch": 32,
+        "negatives": {"random": 32},
+        "epochs": 25,
+        "rate": 1e-2,
+    }
     options = MetricOptions(**(shape | changes))  # type: ignore[arg-type]
     trained = train_metric(vectors, links, options, (rows, answers), patience=25)
     values = [record["R@20"] for record in trained.history]
@@ -243,7 +251,7 @@ def test_the_same_seed_trains_the_same_network() -> None:
     from lemmata.train.metric import MetricOptions, train_metric
 
     vectors, links, rows, answers = small_world()
-    options = MetricOptions(dimension=8, rank=2, heads=2, layers=1, batch=64, random=16, epochs=1)
+    options = MetricOptions(dimension=8, rank=2, heads=2, layers=1, batch=64, negatives={"random": 16}, epochs=1)
     one, other = (train_metric(vectors, links, options, (rows, answers)) for _ in range(2))
     assert torch.allclose(one.nodes.h, other.nodes.h)
 
@@ -255,7 +263,15 @@ def train_briefly(checkpoint: Path, fan_out: int, progress: Callable[[str, int, 
 
     torch.set_num_threads(1)
     vectors, links, rows, answers = small_world()
-    shape = {"dimension": 8, "rank": 2, "heads": 2, "layers": 1, "batch": 64, "random": 16, "fan_out": fan_out}
+    shape = {
+        "dimension": 8,
+        "rank": 2,
+        "heads": 2,
+        "layers": 1,
+        "batch": 64,
+        "negatives": {"random": 16},
+        "fan_out": fan_out,
+    }
     options = MetricOptions(epochs=9, rate=1e-2, **shape)
     return train_metric(vectors, links, options, (rows, answers), patience=5, checkpoint=checkpoint, progress=progress)
 

@@ -21,8 +21,8 @@ from lemmata.graph.metric import LearnedMetric, metric_sources, open_metric
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.train import learn_metric as stage
-from lemmata.train.learn_metric import MetricStageOptions
 from lemmata.train.metric import MetricOptions, train_metric
+from lemmata.train.metric_options import MetricStageOptions
 from lemmata.vectors.exact import ExactIndex
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's exporter
@@ -56,7 +56,7 @@ def keep_metric(project: Project) -> None:
     vectors = vector_set(layout)
     assert vectors is not None
     data = stage._open(layout, vectors.encoder)
-    options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, random=32, epochs=1)
+    options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, negatives={"random": 32}, epochs=1)
     trained = train_metric(data.matrix, stage._links(data, data.citing & data.seen), options, data.task.part(0))
     report, search = stage._judge(data, trained, lambda *_: None)
     content = {
@@ -128,7 +128,7 @@ def test_a_metric_is_kept_only_if_it_was_trained_and_finds_more_than_every_searc
     assert vectors is not None
     data = stage._open(learned, vectors.encoder)
     links = stage._links(data, data.citing & data.seen)
-    options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, random=32, epochs=1)
+    options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, negatives={"random": 32}, epochs=1)
     trained = train_metric(data.matrix, links, options, data.task.part(0))
 
     def judged(history: list[dict[str, float]], answers: list[set[int]]) -> dict[str, Any]:

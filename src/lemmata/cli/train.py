@@ -162,6 +162,8 @@ def _print_metric(report: dict[str, Any]) -> None:
         line("no epoch of the training found more than the network did before it")
     line(
         "kept: the retriever geodesic uses it, and 'lemmata evaluate --tune' fits its weight in auto"
+        if report["helps"]
+        else "kept as [metric] always says, though it does not help here"
         if report["kept"]
         else "not kept: it does not help here, and the retriever geodesic stays with lengths by text"
     )

@@ -37,7 +37,8 @@ TABLES = {
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
     "reranker.*": "lemmata.train.reranker:RerankerOptions",
     "static.*": "lemmata.train.static:StaticOptions",
-    "metric": "lemmata.train.learn_metric:MetricStageOptions",
+    "metric": "lemmata.train.metric_options:MetricStageOptions",
+    "geodesic": "lemmata.search.paths:GeodesicOptions",
     "evaluate": "lemmata.evaluate.evaluate:EvaluateOptions",
     "run": "lemmata.run:RunOptions",
 }

@@ -20,7 +20,7 @@ from lemmata.graph.lengths import open_lengths
 from lemmata.graph.metric import LearnedMetric, StoredMetric, open_metric
 from lemmata.graph.store import open_graph
 from lemmata.search.fusion import Fusion, Rank, default_fusion
-from lemmata.search.paths import QUERY_WEIGHT, SEEDS, PathSearch
+from lemmata.search.paths import QUERY_WEIGHT, SEEDS, GeodesicOptions, PathSearch
 from lemmata.search.summaries.score import SummaryIndex
 from lemmata.search.summaries.store import StoredSummaries, open_summaries
 from lemmata.search.tokens import one_form
@@ -174,16 +174,21 @@ class EncoderIndex:
     @cached_property
     def geodesics(self) -> PathSearch:
         """What the retriever `geodesic` walks: by the learned metric where one helps, else by text."""
-        stored = self._stored_metric
+        stored, options = self._stored_metric, self._workspace.options(GeodesicOptions, "geodesic")
+        passages = len(self.vectors.matrix)
         if stored is None or stored.graph is None:
-            return self.paths
+            if options == GeodesicOptions():
+                return self.paths
+            graph, lengths = open_graph(self._workspace), open_lengths(self._workspace, self._name)
+            return PathSearch(graph, lengths, passages, options=options, vectors=self.vectors.matrix)
         return PathSearch(
             open_graph(self._workspace),
             stored.graph,
-            len(self.vectors.matrix),
+            passages,
             seeds=stored.seeds or SEEDS,
             query_weight=stored.query_weight or QUERY_WEIGHT,
             metric=self.metric,
+            options=options,
         )
 
     def starts(self, paths: PathSearch, queries: Floats, near: Ranking, allowed: Mask | None) -> list[Ranking]:

@@ -286,7 +286,7 @@ class Retriever:
             return dense
         if retriever == "geodesic":
             paths = index.geodesics
-            return paths.nearest(index.starts(paths, queries, dense, allowed), k, allowed, itself)
+            return paths.nearest(index.starts(paths, queries, dense, allowed), k, allowed, itself, queries)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
         learned = index.learned(queries, fusion.depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None

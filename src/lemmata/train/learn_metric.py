@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from lemmata.graph.store import CITING, StoredGraph, citations_between, open_gra
 from lemmata.search.fusion import DIFFUSION, fuse
 from lemmata.search.paths import PathSearch
 from lemmata.search.ranking import without_itself
+from lemmata.train.metric_options import MetricStageOptions
 from lemmata.train.ranks import from_first, held_by_first, own_device
 from lemmata.vectors.exact import ExactIndex
 from lemmata.vectors.store import open_vectors
@@ -55,16 +56,6 @@ LEVEL = 0.05  # of the test that decides
 # tried on the half of the validation passages that stops the training; the other half decides
 SEEDS = (5, 20)
 QUERY_WEIGHTS = (0.5, 1.0, 2.5)
-
-
-@dataclass(frozen=True, slots=True)
-class MetricStageOptions:
-    """How a metric is learned."""
-
-    SMALLEST: ClassVar = {"dimension": 4, "rank": 1, "epochs": 1}
-    dimension: int = 256  # of the embeddings; a multiple of 4
-    rank: int = 32  # of the metrics
-    epochs: int = 50  # at most; validation ends the training
 
 
 class _Task(NamedTuple):
@@ -115,13 +106,7 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
         trained = train_metric(
             data.matrix,
             links,
-            MetricOptions(
-                options.dimension,
-                options.rank,
-                batch=batch,
-                fan_out=FAN_OUT if len(links) > MOST_LINKS else 0,
-                epochs=options.epochs,
-            ),
+            MetricOptions(**asdict(options), batch=batch, fan_out=FAN_OUT if len(links) > MOST_LINKS else 0),
             data.task.part(0),
             candidates=data.candidates,
             checkpoint=checkpoint,
@@ -131,6 +116,7 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
 
         def judge() -> dict[str, Any]:
             report, search = _judge(data, trained, workspace.progress)
+            report["kept"] |= options.always and report["best_epoch"] > 0
             _write(item, data, trained, {**recipe, "report": report, "search": search}, workspace.progress)
             for file in checkpoint.parent.glob("metric.*.partial.pt"):  # also those of other graphs and options
                 file.unlink()
@@ -251,8 +237,10 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
     p = randomisation(after, found[rival], generator=np.random.default_rng(0))
     history = trained.history
     best_epoch = int(np.argmax([record.get("R@20", -1.0) for record in history]))  # 0: before any training
+    helps = bool(best_epoch and after.mean() > found[rival].mean() and p < LEVEL)
     report = {
-        "kept": bool(best_epoch and after.mean() > found[rival].mean() and p < LEVEL),
+        "kept": helps,
+        "helps": helps,
         "measure": f"R@{DEPTH}",
         "queries": len(judging.task.rows),
         **{name: float(values.mean()) for name, values in found.items()},

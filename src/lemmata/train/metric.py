@@ -24,6 +24,7 @@ from lemmata.core.files import writing
 from lemmata.core.types import Floats, Integers, Mask, Progress
 from lemmata.core.workspace import silent
 from lemmata.graph.attention import Incoming, Layer, attend, incoming
+from lemmata.train.metric_options import NEGATIVES, MetricStageOptions
 from lemmata.train.neighbours import NeighbourSampler
 from lemmata.train.ranks import average, barrier, from_first, gathered, is_first_process, own_items, processes, rank
 
@@ -31,7 +32,6 @@ Tensor = Any  # of torch
 SELF, CITED, CITING = 0, 1, 2  # kinds of messages: from the node itself, from what it refers to, from what refers to it
 START_SHARE = 0.1  # of the neighbours at first, so that the text decides
 TEMPERATURE = 0.05  # of the contrastive loss, at the beginning
-RANKING, HIERARCHY = 0.5, 0.1  # weights of two further losses
 MARGIN = 0.2  # of distances; half of it for cosines
 HIDDEN = 0.5  # share of anchors all whose links are hidden; of the others, the link to the positive
 DROPOUT = 0.1  # of links and of input features
@@ -44,31 +44,25 @@ _TINY = 1e-8  # keeps the gradient of a root finite
 
 
 @dataclass(frozen=True, slots=True)
-class MetricOptions:
-    """The parameters of the network and of its training."""
+class MetricOptions(MetricStageOptions):
+    """The parameters of the network and of its training; rank 0 is plain Euclidean distance."""
 
-    dimension: int = 256
-    rank: int = 32  # of L; 0: plain Euclidean distance
-    layers: int = 3
-    heads: int = 4
-    epsilon: float = 1.0  # of G; a larger L makes it as small as it should be
-    smoothness: float = 0.01  # weight of the loss that keeps the metrics of linked nodes alike
-    hard: int = 8  # hard negatives per anchor
-    random: int = 512  # random negatives per batch
     batch: int = 512
     fan_out: int = 0  # messages that a node may get in a step, for graphs that do not fit; 0: all of them
-    epochs: int = 50  # at most; an epoch uses every link once
-    rate: float = 1e-3
     seed: int = 0
 
     def check(self) -> None:
         """ConfigError for what cannot be trained."""
         if self.dimension % self.heads:
             raise ConfigError(f"{self.dimension} dimensions cannot be shared by {self.heads} heads")
-        if min(self.dimension, self.heads, self.layers, self.batch, self.epochs) < 1 or self.rank < 0:
-            raise ConfigError("dimension, heads, layers, batch and epochs are at least 1, rank at least 0")
+        if min(self.dimension, self.heads, self.layers, self.batch, self.epochs, self.hops) < 1 or self.rank < 0:
+            raise ConfigError("dimension, heads, layers, hops, batch and epochs are at least 1, rank at least 0")
         if self.epsilon <= 0:
             raise ConfigError("epsilon must be positive: without it a metric of low rank is none")
+        if not sum(self.negative(kind) for kind in NEGATIVES):
+            raise ConfigError("negatives needs a number above 0: a network without any learns nothing")
+        if not any(self.loss(name) for name in ("contrast", "ranking", "hierarchy")):
+            raise ConfigError("losses needs contrast, ranking or hierarchy above 0: smoothness alone learns nothing")
 
 
 class Located(NamedTuple):
@@ -125,14 +119,19 @@ class MetricGAT:
         def random(*shape: int, scale: float) -> Floats:
             return (generator.standard_normal(shape) * scale).astype(np.float32)
 
-        self._add("input", _principal_map(vectors, d, generator))  # begin with the geometry of the vectors
+        inputs = vectors.shape[1]
+        if options.text_start:  # begin with the geometry of the vectors
+            self._add("input", _principal_map(vectors, d, generator))
+        else:
+            self._add("input", random(inputs, d, scale=inputs**-0.5))
         for layer in range(options.layers):
             width = d if self._is_last(layer) else d // heads
             self._add(f"weight{layer}", random(d, heads * width, scale=d**-0.5))
             for name in ("from", "to"):
                 self._add(f"{name}{layer}", random(heads, width, scale=width**-0.5))
             self._add(f"kind{layer}", np.zeros((3, heads), np.float32))
-            self._add(f"gate{layer}", np.full(d, START_SHARE, np.float32))
+            if options.text_start:
+                self._add(f"gate{layer}", np.full(d, START_SHARE, np.float32))
         self._add("embed1", random(d, d, scale=d**-0.5))
         self._add("embed1_bias", np.zeros(d, np.float32))
         self._add("embed2", random(d, d, scale=0.01 * d**-0.5))
@@ -183,7 +182,8 @@ class MetricGAT:
         for number in range(self.options.layers):
             weight, sending, receiving, kinds = (p[f"{name}{number}"] for name in ("weight", "from", "to", "kind"))
             layer = Layer(weight, sending, receiving, kinds, average=self._is_last(number))
-            hidden = hidden + p[f"gate{number}"] * attend(received, hidden, layer)
+            values = attend(received, hidden, layer)
+            hidden = hidden + p[f"gate{number}"] * values if self.options.text_start else values
         parts = torch.split(torch.tensor(hidden, device=self.device), _ROWS)
         with torch.no_grad():
             return Located(torch.cat(parts), torch.cat([self._embed(part) for part in parts]))
@@ -205,7 +205,7 @@ class MetricGAT:
 
     def _updated(self, layer: int, hidden: Tensor, values: Tensor) -> Tensor:
         values = values.mean(1) if self._is_last(layer) else torch.nn.functional.elu(values.flatten(1))
-        return hidden + self.parameters[f"gate{layer}"] * values
+        return hidden + self.parameters[f"gate{layer}"] * values if self.options.text_start else values
 
     def _embed(self, hidden: Tensor) -> Tensor:
         """LayerNorm(h + MLP(h)), scaled so that a vector has about length 1."""
@@ -339,15 +339,15 @@ class _Links:
 class _Batch(NamedTuple):
     anchors: Tensor  # (b,)
     positives: Tensor  # (b,)
-    second: Tensor  # (b,) two links away, -1 where there is none
+    further: list[Tensor]  # (b,) each: two links away, three and so on; -1 where there is none
     hard: Tensor  # (b, hard)
     random: Tensor  # (random,)
     kept: Tensor  # (messages,) those that are not hidden
 
     def rows(self) -> Tensor:
         """All nodes that the losses read."""
-        parts = (self.anchors, self.positives, self.second.clamp_min(0), self.hard.reshape(-1), self.random)
-        return torch.cat(parts)
+        further = (rows.clamp_min(0) for rows in self.further)
+        return torch.cat([self.anchors, self.positives, *further, self.hard.reshape(-1), self.random])
 
 
 class _Nodes(NamedTuple):
@@ -607,8 +607,11 @@ def _draw(
         return torch.rand(*shape, generator=generator, device=rows.device)
 
     links = len(pairs)
-    second = linked.draw(positives, generator)
-    second = torch.where((second >= 0) & ~linked.joined(rows, second.clamp_min(0)), second, -1)
+    further, before = [], positives
+    for _ in range(options.hops - 1):
+        drawn = linked.draw(before.clamp_min(0), generator)
+        before = torch.where((before >= 0) & (drawn >= 0) & ~linked.joined(rows, drawn.clamp_min(0)), drawn, -1)
+        further.append(before)
     hidden = torch.zeros(len(place_of), dtype=torch.bool, device=rows.device)
     hidden[rows[uniform(len(rows)) < HIDDEN]] = True
     kept = ~(hidden[sent.sources] | hidden[sent.targets])
@@ -616,10 +619,11 @@ def _draw(
     kept[places + links] = False
     kept &= uniform(len(kept)) >= DROPOUT
     kept[2 * links :] = True
-    columns = (uniform(len(rows), max(options.hard, 1)) * similar.shape[1]).long()
-    hard = similar[place_of[rows]].gather(1, columns)[:, : options.hard]
-    random = pool[(uniform(options.random) * len(pool)).long()]
-    return _Batch(rows, positives, second, hard, random, kept)
+    number = options.negative("hard")
+    columns = (uniform(len(rows), max(number, 1)) * similar.shape[1]).long()
+    hard = similar[place_of[rows]].gather(1, columns)[:, :number]
+    random = pool[(uniform(options.negative("random")) * len(pool)).long()]
+    return _Batch(rows, positives, further, hard, random, kept)
 
 
 def _dropped(x: Tensor, generator: Any) -> Tensor:
@@ -643,6 +647,8 @@ def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, batch: _Batch) -> Ten
     rows = anchors[:, None]
     masked = linked.joined(rows.expand_as(to_shared), shared.expand_as(to_shared))
     masked |= shared == positives[:, None]
+    if not options.negative("batch"):
+        masked[:, : len(batch.positives)] = True
     each = torch.arange(len(own), device=rows.device)
     masked[each, own] = False
     hard_masked = linked.joined(rows.expand_as(hard), hard) | (hard == positives[:, None])
@@ -650,30 +656,34 @@ def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, batch: _Batch) -> Ten
     all_distances = torch.cat([to_shared, to_hard], 1)
     logits = (-all_distances / temperature).masked_fill(torch.cat([masked, hard_masked], 1), -torch.inf)
     to_positive = to_shared[each, own]
-    loss = torch.nn.functional.cross_entropy(logits, own, reduction="sum") / b
-    if options.hard:
+    loss = options.loss("contrast") * torch.nn.functional.cross_entropy(logits, own, reduction="sum") / b
+    if hard.shape[1]:
         over = (to_positive[:, None] - to_hard + MARGIN).clamp_min(0).masked_fill(hard_masked, 0)
-        loss = loss + RANKING * over.sum() / (b * options.hard)
-    if options.smoothness and options.rank:
+        loss = loss + options.loss("ranking") * over.sum() / (b * hard.shape[1])
+    if options.loss("smoothness") and options.rank:
         difference = model.factors(origins.hidden) - model.factors(nodes.take(positives).hidden)
-        loss = loss + options.smoothness * difference.square().sum((1, 2)).sum() / b
-    return loss + HIERARCHY * _by_hops(nodes, batch)
+        loss = loss + options.loss("smoothness") * difference.square().sum((1, 2)).sum() / b
+    return loss + options.loss("hierarchy") * _by_hops(nodes, batch)
 
 
 def _by_hops(nodes: _Nodes, batch: _Batch) -> Tensor:
-    """A node is more similar to what is one link away than to what is two, and to that more than to a random one."""
+    """A node is more similar to what is one link away than to what is two, …, and least to a random one."""
 
     def directions(rows: Tensor) -> Tensor:
         return torch.nn.functional.normalize(nodes.take(rows).h, dim=1)
 
     anchors = directions(batch.anchors)
-    near = (anchors * directions(batch.positives)).sum(1)
-    second = (anchors * directions(batch.second.clamp_min(0))).sum(1)
-    others = torch.arange(len(anchors), device=anchors.device) % len(batch.random)
-    far = (anchors * directions(batch.random[others])).sum(1)
-    exists = (batch.second >= 0).float()
-    over = (second - near + MARGIN / 2).clamp_min(0) + (far - second + MARGIN / 2).clamp_min(0)
-    return (over * exists).sum() / exists.sum().clamp_min(1)
+    strangers = batch.positives.roll(1)
+    if len(batch.random):
+        strangers = batch.random[torch.arange(len(anchors), device=anchors.device) % len(batch.random)]
+    near, exists = (anchors * directions(batch.positives)).sum(1), torch.ones_like(anchors[:, 0])
+    over = torch.zeros_like(exists)
+    for rows in (*batch.further, strangers):
+        far = (anchors * directions(rows.clamp_min(0))).sum(1)
+        exists = exists * (rows >= 0)
+        over = over + exists * (far - near + MARGIN / 2).clamp_min(0)
+        near = far
+    return over.sum() / exists.sum().clamp_min(1)
 
 
 def _validate(
