@@ -166,12 +166,13 @@ def small_world(seed: int = 0) -> tuple[Floats, Integers, Integers, list[set[int
     return vectors.astype(np.float32), links, held_out, [{int(survey[row])} for row in held_out]
 
 
-def test_attention_over_nobody_else_is_what_a_text_alone_gets() -> None:
+@pytest.mark.parametrize("text_start", [True, False])
+def test_attention_over_nobody_else_is_what_a_text_alone_gets(text_start: bool) -> None:
     torch = pytest.importorskip("torch")
     from lemmata.train.metric import MetricGAT, MetricOptions, messages
 
     vectors, links, _, _ = small_world()
-    model = MetricGAT(vectors, MetricOptions(dimension=16, rank=4))
+    model = MetricGAT(vectors, MetricOptions(dimension=16, rank=4, text_start=text_start))
     x = torch.tensor(vectors)
     none = messages(torch.zeros((0, 2), dtype=torch.long), len(x))
     alone = model.locate_alone(x)
@@ -246,6 +247,27 @@ def test_training_finds_references_that_do_not_resemble_the_query(changes: dict[
     assert len(trained.nodes.h) == len(vectors)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text_start": False},
+        {"hops": 1, "negatives": {"random": 0}},
+        {"hops": 3, "negatives": {"batch": 0}},
+        {"losses": {"contrast": 0.0}},
+        {"losses": {"ranking": 0.0, "smoothness": 0.0, "hierarchy": 0.0}, "negatives": {"hard": 0}},
+    ],
+)
+def test_every_part_of_the_paper_can_be_changed(changes: dict[str, Any]) -> None:
+    pytest.importorskip("torch")
+    from lemmata.train.metric import MetricOptions, train_metric
+
+    vectors, links, rows, answers = small_world()
+    options = MetricOptions(dimension=8, rank=2, layers=2, batch=32, epochs=3, rate=1e-2, **changes)
+    trained = train_metric(vectors, links, options, (rows, answers))
+    assert all(np.isfinite(record["loss"]) for record in trained.history[1:])
+    assert np.isfinite(trained.nodes.h.detach().numpy()).all()
+
+
 def test_the_same_seed_trains_the_same_network() -> None:
     torch = pytest.importorskip("torch")
     from lemmata.train.metric import MetricOptions, train_metric
@@ -263,16 +285,8 @@ def train_briefly(checkpoint: Path, fan_out: int, progress: Callable[[str, int, 
 
     torch.set_num_threads(1)
     vectors, links, rows, answers = small_world()
-    shape = {
-        "dimension": 8,
-        "rank": 2,
-        "heads": 2,
-        "layers": 1,
-        "batch": 64,
-        "negatives": {"random": 16},
-        "fan_out": fan_out,
-    }
-    options = MetricOptions(epochs=9, rate=1e-2, **shape)
+    shape: dict[str, Any] = {"dimension": 8, "rank": 2, "heads": 2, "layers": 1, "batch": 64, "fan_out": fan_out}
+    options = MetricOptions(epochs=9, rate=1e-2, negatives={"random": 16}, **shape)
     return train_metric(vectors, links, options, (rows, answers), patience=5, checkpoint=checkpoint, progress=progress)
 
 
@@ -332,10 +346,12 @@ def test_the_exported_head_gives_a_text_what_the_network_gives(tmp_path: Path) -
         ({"dimension": 30}, "30 dimensions cannot be shared by 4 heads"),
         ({"epsilon": 0.0}, "epsilon must be positive"),
         ({"epochs": 0}, "at least 1"),
+        ({"negatives": {"hard": 0, "random": 0, "batch": 0}}, "negatives"),
+        ({"losses": {"contrast": 0.0, "ranking": 0.0, "hierarchy": 0.0}}, "losses"),
     ],
 )
-def test_impossible_options_are_named(changes: dict[str, float], cause: str) -> None:
+def test_impossible_options_are_named(changes: dict[str, Any], cause: str) -> None:
     from lemmata.train.metric import MetricOptions
 
     with pytest.raises(ConfigError, match=cause):
-        MetricOptions(**changes).check()  # type: ignore[arg-type]
+        MetricOptions(**changes).check()

@@ -151,6 +151,21 @@ def test_a_metric_is_kept_only_if_it_was_trained_and_finds_more_than_every_searc
     assert (as_dense["rival"], as_dense["kept"]) == ("dense", False)
 
 
+def test_a_bridge_may_be_measured_by_the_metric(learned: Project, tmp_path: Path) -> None:
+    plain = learned.config_file.read_text("utf-8")
+    both = [learned.bridge("n0", "n2", k=2)]
+    learned.config_file.write_text(f"{plain}[geodesic]\nlearned_bridges = true\n", "utf-8")
+    both.append(Project(learned.root).bridge("n0", "n2", k=2))
+    learned.config_file.write_text(plain, "utf-8")
+    lengths = [[(step.source, step.target, step.length) for path in each.paths for step in path.steps] for each in both]
+    assert lengths[0] != lengths[1]
+    assert all(-1 <= path.coherence <= 1 for path in both[1].paths)
+    without = workspace(tmp_path)
+    without.config_file.write_text("[geodesic]\nlearned_bridges = true\n", "utf-8")
+    with pytest.raises(WorkspaceError, match="train metric"):
+        Project(without.root).bridge("n0", "n2")
+
+
 def test_info_says_that_the_metric_is_used(learned: Project) -> None:
     facts = json.loads(lemmata("info", "-w", str(learned.root), "--json"))
     assert facts["vectors"][0]["metric"]["kept"]

@@ -153,6 +153,15 @@ def _sort_block(graph: Graph, forward: Floats, backward: Floats, result: Measure
     result.edges[block], result.targets[block], result.lengths[block] = edges[order], targets[order], lengths[order]
 
 
+def lengths_by_edge(measured: MeasuredGraph, edges: int) -> tuple[Floats, Floats]:
+    """The lengths along the edges of a graph and against them (edges,); NaN for those that were not measured."""
+    forward, backward = (np.full(edges, np.nan, np.float32) for _ in range(2))
+    numbers, lengths = np.asarray(measured.edges, np.int64), np.asarray(measured.lengths)
+    forward[numbers[numbers >= 0]] = lengths[numbers >= 0]
+    backward[-1 - numbers[numbers < 0]] = lengths[numbers < 0]
+    return forward, backward
+
+
 def open_lengths(workspace: Workspace, encoder: str = "") -> MeasuredGraph:
     """The edges of the graph with their lengths by an encoder, by default by the one that search uses.
 

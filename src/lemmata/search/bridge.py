@@ -9,17 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lemmata.core.errors import LemmataError, near
+from lemmata.core.errors import LemmataError, WorkspaceError, near
 from lemmata.core.types import MeasuredGraph
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.bridges import End, Route, diverse_routes, expected_routes
 from lemmata.graph.concepts.terms import key_of
 from lemmata.graph.geodesic import coherence
-from lemmata.graph.lengths import distance, open_lengths
+from lemmata.graph.lengths import distance, lengths_by_edge, open_lengths, sort_edges
+from lemmata.graph.metric import open_metric
 from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph
 from lemmata.search.encoder_index import EncoderIndex
-from lemmata.search.paths import NEAR, QUERY_WEIGHT, SEEDS
+from lemmata.search.paths import NEAR, QUERY_WEIGHT, SEEDS, GeodesicOptions
 from lemmata.search.retriever import Retriever
 
 _EVIDENCE = 3  # passages that are named for a step
@@ -69,6 +70,7 @@ class BridgeGraph(NamedTuple):
     measured: MeasuredGraph
     node_of: Mapping[str, int]
     concept_of: Mapping[str, str]  # as `concepts_by_name` makes it
+    by_text: MeasuredGraph | None = None  # where `measured` is by a learned metric: the lengths that tell cosines
 
 
 def concepts_by_name(stored: StoredGraph) -> dict[str, str]:
@@ -91,10 +93,37 @@ def _same_case(name: str) -> str:
 
 
 def open_bridge_graph(workspace: Workspace) -> BridgeGraph:
-    """The graph of a workspace; WorkspaceError where it or its lengths are missing or out of date."""
+    """The graph of a workspace; WorkspaceError where it or its lengths are missing or out of date.
+
+    Where [geodesic] says so, links between passages are measured by the metric that was learned from them.
+    """
     stored = open_graph(workspace)
     node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
-    return BridgeGraph(stored, open_lengths(workspace), node_of, concepts_by_name(stored))
+    by_text = open_lengths(workspace)
+    if not workspace.options(GeodesicOptions, "geodesic").learned_bridges:
+        return BridgeGraph(stored, by_text, node_of, concepts_by_name(stored))
+    metric = open_metric(workspace)
+    if metric is None or metric.graph is None:
+        raise WorkspaceError(
+            "there is no learned metric of this graph that helps: run 'lemmata train metric', with -o always=true to"
+            " keep it anyway"
+        )
+    measured = measured_by_both(stored, by_text, metric.graph)
+    return BridgeGraph(stored, measured, node_of, concepts_by_name(stored), by_text)
+
+
+def measured_by_both(stored: StoredGraph, by_text: MeasuredGraph, by_metric: MeasuredGraph) -> MeasuredGraph:
+    """Every edge by the metric, and those that it does not measure by text, scaled as the others are by the median."""
+    edges = len(stored.graph.indices)
+    text, metric = lengths_by_edge(by_text, edges), lengths_by_edge(by_metric, edges)
+    both = ~np.isnan(metric[0])
+    scale = np.median(metric[0][both]) / max(float(np.median(text[0][both])), 1e-12) if both.any() else 1.0
+    along, against = (
+        np.where(np.isnan(learned), scale * plain, learned) for plain, learned in zip(text, metric, strict=True)
+    )
+    result = MeasuredGraph(*(np.empty_like(np.asarray(part)) for part in by_text))
+    sort_edges(stored.graph, along, against, result)
+    return result
 
 
 def find_bridge(workspace: Workspace, source: str, target: str, *, k: int = 5) -> Bridge:
@@ -112,23 +141,25 @@ def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph:
     """
     layout, index = retriever.workspace, retriever.dense()
     graph = graph or open_bridge_graph(layout)
-    stored, measured, node_of, _ = graph
+    stored, measured, by_text = graph.stored, graph.measured, graph.by_text
     source, target = (_resolved(name.strip(), graph) for name in (source, target))
     if source == target:
         raise LemmataError(f"both ends are {source!r}: a bridge needs two different ones")
-    first, last = (_end(name, index, stored, node_of) for name in (source, target))
+    first, last = (_end(name, index, graph) for name in (source, target))
     routes = diverse_routes(measured, first, last, k)
     with GraphRecordStore(layout) as records:
         opened = _Opened(stored, measured, records, retriever.corpus)
+        plain = opened._replace(measured=by_text) if by_text else None
+        ends = (source, first), (target, last)
         paths = tuple(
             BridgePath(
                 route.length,
-                coherence([step.length for step in steps]),
+                coherence([step.length for step in (_steps(route, *ends, plain) if plain else steps)]),
                 expected_routes(measured, first, last, route),
                 steps,
             )
             for route in routes
-            for steps in [_steps(route, (source, first), (target, last), opened)]
+            for steps in [_steps(route, *ends, opened)]
         )
     inner = [
         {stored.graph.nodes[node] for node in route.inner(first, last) if stored.rows[node] >= 0} for route in routes
@@ -145,8 +176,9 @@ def _resolved(name: str, graph: BridgeGraph) -> str:
     return concept if concept in graph.node_of else name
 
 
-def _end(name: str, index: EncoderIndex, stored: StoredGraph, node_of: Mapping[str, int]) -> End:
+def _end(name: str, index: EncoderIndex, graph: BridgeGraph) -> End:
     """The node of an id, or the passages nearest to a text."""
+    stored, node_of = graph.stored, graph.node_of
     if name in node_of:
         return End((node_of[name],))
     if name.startswith(_IDS) or ("#" in name and " " not in name):

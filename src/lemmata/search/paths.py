@@ -34,7 +34,7 @@ _FARTHEST = 20_000  # nodes that are searched for the path to a hit
 
 @dataclass(frozen=True, slots=True)
 class GeodesicOptions:
-    """How the retriever `geodesic` searches."""
+    """How the retriever `geodesic` searches, and what measures bridges."""
 
     SMALLEST: ClassVar = {"query_weight": 0.0, "coherence": 0.0, "levels": 1, "diversity": 0.0}
     seeds: int | str = 0  # passages that paths begin with; 0: 5, or as a learned metric chose; "sqrt": √N of N passages
@@ -42,6 +42,7 @@ class GeodesicOptions:
     coherence: float = 0.0  # drop hits whose path has two neighbours with a smaller cosine; 0: none
     levels: int = 1  # of a hierarchy of coarser graphs; 1: exact search in the graph itself
     diversity: float = 0.0  # share of variety among twice as many hits as wanted (MMR), 0 to 1
+    learned_bridges: bool = False  # `lemmata bridge` measures links by the learned metric
 
     def number_of_seeds(self, passages: int, otherwise: int) -> int:
         """ConfigError for a text that is none of the choices."""
