@@ -49,6 +49,31 @@ def test_an_author_finds_the_beginning_of_a_document(tmp_path: Path) -> None:
         assert corpus.ids()[rows[0, 0]] == "a@1"
 
 
+def test_a_cited_work_finds_the_passages_that_cite_it_with_its_entry(tmp_path: Path) -> None:
+    bib = "\\begin{thebibliography}{9}\\bibitem{Ser} J.-P. Serre, \\emph{Local Fields}, Springer, 1979."
+    bib += "\\bibitem{Q} A. Quill, \\emph{Sets and their subsets}, 2001.\\end{thebibliography}"
+    cited = "The norm is onto \\cite{Ser}. See \\cite{Q}."
+    paper = "\\documentclass{article}\\title{%s}\\author{%s}\\begin{document}\\section{One} %s\\end{document}"
+    files = {
+        "a.tex": paper
+        % ("Norms", "Bo Bee", f"{'All fields are local. ' * 9}\\section{{Two}} {cited} {'Words. ' * 30}{bib}"),
+        "b.tex": paper % ("Sets and their subsets", "Ada Quill", "Text of sets, and local things."),
+    }
+    write(tmp_path / "papers", files)
+    project = Project.init(tmp_path / "workspace")
+    project.ingest([tmp_path / "papers"])
+    project.index(dense=False)
+    with project.retriever() as retriever:
+        for query in ("Serre", "Serre Local Fields", "Serre 1979"):
+            first = retriever.search(query, k=3)[0]
+            assert first.id == "a@2"
+            assert all(part in first.cites for part in ("[Ser]", "Serre", "Local Fields", "1979"))
+        held = retriever.search("Quill, Sets and their subsets", k=2)
+        assert [(hit.id, "Quill" in hit.cites) for hit in held] == [("b@1", False), ("a@2", True)]
+        for query in ("local fields", "norm"):  # words, which are no name of a work
+            assert not any(hit.cites for hit in retriever.search(query, k=3))
+
+
 def test_the_name_of_a_chapter_is_a_prefix_of_its_labels() -> None:
     places = {"sets": "book/sets", "maps": "book/maps", "other": "elsewhere/maps"}
     labels = [Label("sets", "lemma-union", "sets#lemma-union"), Label("maps", "sec:one", "maps@1")]

@@ -316,6 +316,8 @@ def _print_table(searcher: Retriever, hits: list[Hit], query: str, dates: dict[s
         cell += body
         if hit.path:
             cell += Text("\n") + _path(hit.path)
+        if hit.cites:
+            cell.append(f"\ncites {hit.cites}", "dim")
         if hit.repeats:
             more = f", and {len(hit.repeats) - 3} more" if len(hit.repeats) > 3 else ""
             cell.append(f"\nalso in: {', '.join(hit.repeats[:3])}{more}", "dim")

@@ -328,6 +328,7 @@ class Hit(NamedTuple):
     path: tuple[Step, ...] = ()
     passage: Passage | None = None  # a retriever always gives it
     repeats: tuple[str, ...] = ()  # ids of lower-ranked passages with the same text, which are no hits of their own
+    cites: str = ""  # the entry of its bibliography that the query names
 
     @property
     def text(self) -> str:

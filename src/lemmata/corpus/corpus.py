@@ -171,6 +171,26 @@ class Corpus(Sequence[Passage]):
         ).replace(_VALUES, _VALUES.replace("?", "?1"))
         return self._connection.execute(query, (to_json(list(names)),)).fetchall()
 
+    def bibliography_with(self, word: str) -> list[dict[str, Any]]:
+        """The entries of bibliographies that hold a word; at most 1,000."""
+        query = (
+            "SELECT * FROM bibliography WHERE authors || ' ' || title || ' ' || text LIKE '%' || ? || '%' LIMIT 1000"
+        )
+        return list(self._records(query, (word,)))
+
+    def citing(self, document: str, key: str) -> list[int]:
+        """The rows of the passages of a document that cite an entry of its bibliography."""
+        query = (
+            f"SELECT DISTINCT row FROM {_ROWS} JOIN links l ON l.source = p.id"
+            " WHERE p.document = ? AND l.relation = 'cites' AND l.label = ? ORDER BY row"
+        )
+        return [row for (row,) in self._connection.execute(query, (document, key))]
+
+    def first_row(self, document: str) -> list[int]:
+        """The row of the first passage of a document; none where it has no passages."""
+        query = f"SELECT row FROM {_ROWS} WHERE p.document = ? ORDER BY row LIMIT 1"
+        return [row for (row,) in self._connection.execute(query, (document,))]
+
     def parts(self) -> dict[int, int]:
         """The rows of the parts of long passages, each with the row of its passage."""
         query = f"SELECT id FROM passages WHERE id GLOB '*{part_id('', 0)[:-1]}[0-9]*' AND kind = ?"

@@ -28,15 +28,59 @@ def arxiv_id_of_file(file: str) -> str:
     return match[1] or f"{match[2].lower()}/{match[3]}"
 
 
+_AND = re.compile(r"\\(?:and|And|AND)(?![a-zA-Z])|;")
+_LINE_END = re.compile(r"(\\\\\*?[ \t]*(?:\[[^\]]{0,20}\])?)")
+_MARK = re.compile(r"\\(?:textsuperscript|[tT]hanks|footnotemark|inst|fnref)(?![a-zA-Z])|\$\s*\{?\s*\}?\s*\^")
+_RAISED = re.compile(r"\\textsuperscript\s*\{[^{}]*\}|\$[^$]*\$|\\(?:vspace|hspace)\*?\s*\{[^{}]*\}")
+_BESIDE_NAMES = re.compile(
+    r"\\(?:small|footnotesize|scriptsize|tiny|emph|textit|textsl|itshape|slshape|it|sl|texttt|ttfamily|tt|url|href|email)"
+    r"(?![a-zA-Z])"
+)
+_PARTS = re.compile(r"\s*,\s+(?:and\s+)?|\s+(?:and|und|et)\s+")
+_NO_NAME = re.compile(
+    r"[\d@{}\\$_/:*^]|\b(?:univ|instit|depart|dept|school|college|laborator|labs?\b|cent(?:er|re|rum)\b|facult|fakult|hochschul"
+    r"|academ|akadem|hospital|foundation|professor|prof\b|scientist|analyst|engineer|educator|lecturer|student|fellow\b"
+    r"|director|manager|research|editor|edited|technolog|sciences?\b|mathemati|physics|statistics|comput|inc\b|ltd\b|gmbh"
+    r"|corporation|company|polytechn|école|ecole|ministry|museum|press\b|street|avenue|road\b|straße|usa\b|u\.s\.a)",
+    re.I,
+)
+_NAME = re.compile(
+    r"(?:(?:[^\W\d_a-z][\w'’.-]*|v[ao]n|de[rnl]?|d[aiu]|dos|l[ae]|te[rn]|zu[rm]?|bin|ibn|al|el|y)\s+){1,4}[^\W\d_a-z][\w'’-]+"
+    r"(?:,? (?:Jr|Sr|III?)\.?)?"
+)
+
+
 def _authors(arguments: Sequence[str]) -> tuple[str, ...]:
+    r"""The names in the arguments of `\author`: the first line of each, and later lines where they are plainly names.
+
+    Later lines of an author are affiliations, unless they are set apart by a gap or bear marks as the first one does.
+    """
+    names: dict[str, None] = {}
+    for block in (block for argument in arguments for block in _AND.split(argument)):
+        pieces = _LINE_END.split(block)
+        first = ""
+        for gap, line in zip(["", *pieces[1::2]], pieces[::2], strict=True):
+            if not plain(without_notes(line)):
+                continue
+            is_apart = "[" in gap or bool(_MARK.search(first) and _MARK.search(line))
+            is_styled = _BESIDE_NAMES.search(line) is not None
+            if not first or (is_apart and not is_styled and not _MARK.match(line.strip())):
+                names |= dict.fromkeys(_names_in(line, is_sure=not first))
+            first = first or line
+    return tuple(names)[:100]
+
+
+def _names_in(line: str, *, is_sure: bool) -> list[str]:
+    """The names in a line, up to the first affiliation; with `is_sure` also one that does not look like a name."""
     names: list[str] = []
-    for argument in arguments:
-        argument = re.sub(r"\\textsuperscript\s*\{[^{}]*\}|\$[^$]*\$", "", without_notes(argument))
-        for part in re.split(r"\\and\b|\\And\b|\\AND\b|\\\\|;", argument):
-            for name in re.split(r"\s*,\s+(?:and\s+)?|\s+and\s+", plain(part).strip(" ,")):
-                if 2 < len(name) < 80 and name not in names and not re.search(r"[\d@]", name):
-                    names.append(name)
-    return tuple(names[:100])
+    for group in re.split(r"\\q?quad(?![a-zA-Z])", _RAISED.sub("", without_notes(line))):
+        for part in _PARTS.split(plain(group).strip(" ,")):
+            name = part.strip(" ,")
+            is_name = _NAME.fullmatch(name) or (is_sure and not any(" " in other for other in names))
+            if _NO_NAME.search(name):
+                break
+            names += [name] if is_name and 2 < len(name) < 80 else []
+    return names
 
 
 _TITLE_PAGE = re.compile(r"\\begin\s*\{titlepage\}(.{0,20000}?)\\end\s*\{titlepage\}", re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,10 @@ from lemmata.latex.expand import Definitions, expand
 from lemmata.latex.lists import Lists, ListStyle
 from lemmata.latex.source import Flat
 from lemmata.latex.statements import Structure
+
+_NAMEREF = re.compile(r"\\[nN]ameref\*?\s*\{([^{}]*)\}")
+_CASE = re.compile(r"\\Make(?:Text)?(?:Lower|Upper)case\s*\{([^{}]*)\}")
+_BOLD = re.compile(r"\$\s*\\(?:pmb|boldsymbol|bm)\s*\{((?:[^{}$]|\{[^{}$]*\})*)\}\s*\$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +86,31 @@ class PaperState:
 
     def title(self, source: str, offset: int) -> str:
         """The clean text of a title, without its footnotes."""
-        return plain(without_notes(expand(source, self.macros.at(offset)))).rstrip(" ,;:.")
+        return self._heading(source, offset).rstrip(" ,;:.")
+
+    def _heading(self, source: str, offset: int) -> str:
+        r"""The clean text of a heading: without its footnotes and its bold letters, and with what `\nameref` names."""
+        text = without_notes(expand(source, self.macros.at(offset)))
+        if "ameref" in text:
+            text = _NAMEREF.sub(lambda reference: self._named(" ".join(reference[1].split())), text)
+        while "\\" in text and (changed := _BOLD.sub(r"$\1$", _CASE.sub(r"\1", text))) != text:
+            text = changed
+        return plain(text)
+
+    def _named(self, label: str) -> str:
+        """The LaTeX of the title of the statement or section that a label names."""
+        statement = next((each for each in self.structure.statements if each.label == label and each.note), None)
+        if statement:
+            return statement.note
+        at = next((at for at, name in self.structure.labels if name == label), -1)
+        section = bisect_right(self.structure.sections, at, key=lambda each: each.offset) - 1
+        return _NAMEREF.sub("", self.structure.sections[section].path[-1]) if at >= 0 <= section else ""
 
     def section(self, path: Sequence[str], offset: int) -> str:
         """The headings that lead to a section, cleaned."""
         path = tuple(path)
         if path not in self.headings:
-            titles = (plain(without_notes(expand(title, self.macros.at(offset)))) for title in path)
+            titles = (self._heading(title, offset) for title in path)
             self.headings[path] = " / ".join(filter(None, titles))
         return self.headings[path]
 

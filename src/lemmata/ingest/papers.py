@@ -22,6 +22,7 @@ from lemmata.ingest.paper_state import PaperOptions, PaperState
 from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
 from lemmata.ingest.text import read_pdf
+from lemmata.latex.arguments import read_values
 from lemmata.latex.clean import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES, arguments_of, without_notes
 from lemmata.latex.expand import (
@@ -56,6 +57,7 @@ from lemmata.latex.targets import read_targets, referring_macros
 
 _LONGEST_STATEMENT = 8  # chunks; of a longer one the index also reads the parts
 _LONGEST_TITLE = 200  # characters
+_SENTENCES = re.compile(r"\?$|[^\W\d_]{3}[.?!] +[A-Z].*[.?!]$", re.DOTALL)  # the question of an example is no title
 _SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".aux", ".txt", "")
 
 
@@ -142,7 +144,7 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         footnote, note_links = paper.clean(argument, "refers_to")
         text = join((text, footnote), "\n\n")
         links += note_links
-    if len(note.text) > _LONGEST_TITLE or note.text.endswith("?"):  # the question of an example is no title
+    if len(note.text) > _LONGEST_TITLE or _SENTENCES.search(note.text):
         text, note = join((note, text), "\n\n"), Cleaned("", [])
     proofs = []
     for span, proof_note in zip(statement.proofs, statement.proof_notes, strict=True):
@@ -318,7 +320,7 @@ def read_paper(
     unexpanded = {name: why for name, why in macros.problems.items() if flat.text.find(f"\\{name}", flat.body) >= 0}
     if unexpanded:
         record = replace(record, metadata={**record.metadata, "unexpanded": unexpanded})
-    references = read_references(flat.text, main.path, read_text, paper.cited, beside)
+    references = read_references(flat.text, main.path, read_text, paper.cited, beside, macros.everything())
     prefixes = _prefixes(flat.text, document)
     if not passages:
         skips.append(Skip(main.path, 0, "it contains no text"))
@@ -374,6 +376,7 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Kind], dict[str, 
     edits = [(b, e, "") for b, e in set(macros.spans) if b >= flat.body]
     edits += _expanded_calls(flat, structural(macros.everything(), kinds.keys() | NUMBERED), macros, edits)
     edits += _headings_of_environments(flat, environments)
+    edits += _titles_of_boxes(flat, {name: box for name, box in environments.items() if name not in kinds})
     flat = _edited(flat, macros, edits)
     edits = []
     for label in _COMPUTED_LABEL.finditer(flat.text, flat.body):
@@ -417,6 +420,25 @@ def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[
                 filled = re.sub(r"#([1-9])", lambda m: (*values, *[""] * 9)[int(m[1]) - 1], title[0])  # noqa: B023
                 place = flat.body + begin.start()
                 edits.append((place, place, f"{heading[0]}{{{filled}}}"))
+    return edits
+
+
+_BOX_TITLE = re.compile(r"\\begin\{tcolorbox\}\[(?:.*,)?\s*title\s*=\s*(\{(?:[^{}]|\{[^{}]*\})*\}|[^,\]]*)", re.DOTALL)
+
+
+def _titles_of_boxes(flat: Flat, openings: Mapping[str, Opening]) -> list[tuple[int, int, str]]:
+    r"""Edits that write the title of a box of the paper's own as its option: `\begin{note}{A}` as `[title={A}]`."""
+    edits = []
+    for name, opening in openings.items():
+        title = _BOX_TITLE.match(opening.text)
+        if title is None or "#" not in opening.text:
+            continue
+        for begin in re.finditer(r"\\begin\s*\{" + re.escape(name) + r"\}", flat.text[flat.body :]):
+            place = flat.body + begin.end()
+            values, end = read_values(flat.text, place, opening.arguments, SHORT)
+            filled = re.sub(r"#([1-9])", lambda m: (*values, *[""] * 9)[int(m[1]) - 1], title[1])  # noqa: B023
+            if len(values) == len(opening.arguments) and "title" not in flat.text[place:end]:
+                edits.append((place, end, f"[title={{{filled.strip('{} ')}}}]"))
     return edits
 
 

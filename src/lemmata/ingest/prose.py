@@ -88,7 +88,7 @@ def _paragraphs(paper: PaperState, begin: int, end: int, is_unbroken: Callable[[
         if start >= stop:
             continue
         source = paper.expand(start, stop)
-        content, links = paper.clean(source, "refers_to", " ", lists)
+        content, links = paper.clean(source, "refers_to", "\n\n", lists)
         marks = read_marks(source, content.text)
         index += marks.get("index", ())
         if _LETTERS.search(content.text) is None and "$" not in content.text:

@@ -12,13 +12,20 @@ from typing import NamedTuple
 from lemmata.core.types import Reference
 from lemmata.latex.bibliography import read_bib, read_bibliography
 from lemmata.latex.commands import arguments_of
+from lemmata.latex.expand import WORD, Macro, expand
 
 _MOST_BIBLIOGRAPHIES = 20  # of one folder
 
 
 @lru_cache(maxsize=32)
-def _read_bib_cached(text: str) -> dict[str, Reference]:
+def _read_bib_cached(text: str, macros: tuple[tuple[str, Macro], ...]) -> dict[str, Reference]:
+    text = expand(text, dict(macros)) if macros else text
     return {reference.key: reference for reference in read_bib(text)}
+
+
+@lru_cache(maxsize=32)
+def _commands_in(text: str) -> frozenset[str]:
+    return frozenset(WORD.findall(text))
 
 
 _NOCITE = re.compile(r"\\nocite\s*\{([^{}]*)\}")
@@ -30,7 +37,11 @@ class _Bibliography(NamedTuple):
 
 
 def _bibliographies(
-    text: str, main: str, read: Callable[[str], str | None], beside: Sequence[str]
+    text: str,
+    main: str,
+    read: Callable[[str], str | None],
+    beside: Sequence[str],
+    macros: Mapping[str, Macro],
 ) -> Iterator[_Bibliography]:
     """The `.bib` files that the paper names, its own list, its `.bbl` file; if it has none, the files `beside`."""
     names = [name for argument in arguments_of(text, "bibliography") for name in argument.split(",")]
@@ -44,22 +55,28 @@ def _bibliographies(
     if not contents and not any(printed):
         contents = [content for path in beside if (content := read(path))]
     for content in contents:
-        yield _Bibliography(_read_bib_cached(content), whole=False)
+        used = tuple((name, macros[name]) for name in sorted(_commands_in(content) & macros.keys()))
+        yield _Bibliography(_read_bib_cached(content, used), whole=False)
     for content in filter(None, printed):
         yield _Bibliography({reference.key: reference for reference in read_bibliography(content)}, whole=True)
 
 
 def read_references(
-    text: str, main: str, read: Callable[[str], str | None], cited: Iterable[str], beside: Sequence[str] = ()
+    text: str,
+    main: str,
+    read: Callable[[str], str | None],
+    cited: Iterable[str],
+    beside: Sequence[str] = (),
+    macros: Mapping[str, Macro] | None = None,
 ) -> list[Reference]:
-    r"""The entries that the paper prints: its own list, and the cited entries of `.bib` files.
+    r"""The entries that the paper prints: its own list, and the cited entries of `.bib` files, with its `macros`.
 
     `\nocite{*}` cites all entries. If several bibliographies have an entry, later ones only fill its gaps.
     """
     entries: dict[str, Reference] = {}
     uncited = [key.strip() for keys in _NOCITE.findall(text) for key in keys.split(",")]
     cited_keys = list(dict.fromkeys((*cited, *uncited)))
-    for bibliography in _bibliographies(text, main, read, beside):
+    for bibliography in _bibliographies(text, main, read, beside, macros or {}):
         whole = bibliography.whole or "*" in uncited
         for key in bibliography.entries if whole else cited_keys:
             if key not in bibliography.entries:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from lemmata.latex.lists import Lists
 from lemmata.latex.source import DRAWINGS, VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
+from lemmata.latex.units import QUANTITY, quantity_in_formula, quantity_in_text, read_quantity
 
 
 class Target(NamedTuple):
@@ -130,14 +131,14 @@ _DROPPED = {
         bibitem BibitemShut hypersetup geometry addvspace allowdisplaybreaks numberwithin swapnumbers tikzset
         pgfplotsset psset pgfdeclarelayer pgfsetlayers usepgfplotslibrary usepgflibrary tikzexternalize asyinclude
         tikzexternalsetprefix setbeamertemplate usetheme columnsep needspace Needspace fontfamily fontencoding
-        fontseries fontshape captionsetup
+        fontseries fontshape captionsetup rowcolor cellcolor columncolor arrayrulecolor lstset
         """,
         2: """
         setlength addtolength setcounter addtocounter newtheorem pmowner pmmodifier pmrecord pmauthor pmsynonym
         pmclassification rule fontsize addcontentsline markboth newdimen settowidth hypertarget pgfmathsetmacro
         pgfmathsetlength pgfmathtruncatemacro pgfplotstableread
         """,
-        3: "declaretheorem addtocontents",
+        3: "declaretheorem addtocontents rowcolors",
         4: "titlespacing",
     }.items()
     for name in names.split()
@@ -165,6 +166,8 @@ _PLAIN_TEX = {
         penalty tolerance pretolerance hangafter looseness clubpenalty widowpenalty hyphenpenalty linepenalty
         hbadness vbadness brokenpenalty emergencystretch
         """: rf"\s*=?\s*(?:{_GLUE}|[-+]?\s*\d+)",
+        "setlength addtolength": r"\s*\\[a-zA-Z@]+\s*\{[^{}]*\}",
+        "cmidrule": r"\s*(?:\[[^\]]{0,200}\]\s*)?\([^()]{0,20}\)\s*\{[^{}]*\}",
         "hrule vrule": rf"(?:\s*(?:width|height|depth)\s*{_LENGTH})+",
         "advance multiply divide": rf"\s*\\[a-zA-Z@]+\s*(?:by\b)?\s*(?:{_GLUE}|[-+]?\s*\d+)",
         "font": r"\s*\\[a-zA-Z@]+\s*=?\s*[\w-]+(?:\s+(?:scaled|at)\s+\S+)?",
@@ -199,7 +202,15 @@ _ACCENTS = {
 }  # fmt: skip
 _TYPOGRAPHY = {"``": "“", "''": "”", "`": "‘", "--": "–", "---": "—", "\\": ""}
 _SPACES = frozenset(" ,;:\n\t!>")
+_NOTES = frozenset("footnote footnotetext sidenote marginnote marginpar endnote tablefootnote".split())
 _HEADINGS = frozenset("caption section subsection subsubsection paragraph subparagraph chapter".split())
+# Environments that stand apart from the text around them.
+_BLOCKS = frozenset(
+    """
+    figure table wrapfigure wraptable SCfigure SCtable marginfigure margintable sidewaysfigure sidewaystable listing
+    algorithm tcolorbox mdframed framed shaded
+    """.split()
+)
 _TABLES = frozenset("tabular tabular* tabularx tabulary longtable".split())
 _ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-zA-Z])\s?|(\w))")
 # The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives.
@@ -220,8 +231,9 @@ _OPEN, _INNER_OPEN, _CLOSE = "\x00", "\x02", "\x01"  # the second inside formula
 _NAMED = "\x03"  # in front of each name, so that references can be found again where several were joined
 _LINE = "\x0b"  # a blank that begins a new line
 _INDENT = "\x0e"  # at the beginning of a line, for each list around it
+_BLANK = "\x0f"  # a blank of a program, which stays
 _ALL_MARKS = re.compile(r"[\x00-\x02]")
-_OWN_CHARACTERS = re.compile(r"[\x00-\x03\x0b\x0e]")
+_OWN_CHARACTERS = re.compile(r"[\x00-\x03\x0b\x0e\x0f]")
 _MARKED = r"\x00[^\x01]*+\x01"
 _LIST = re.compile(
     _MARKED + r"(?:(?:[\s~]*+(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through))++[\s~]*+)?+(?=[\s~]*+\x00)"
@@ -240,6 +252,11 @@ _UNESCAPED = re.compile(r"(\\.)|\$", re.DOTALL)
 _DOLLARS = re.compile(r"\\*\$")
 _SEPARATING_DOLLAR = re.compile(r"(?<!\\)\$")
 _WORDS_IN_FORMULA = re.compile(r"\\(?:text(?:rm|it|bf|sf|normal|up)?|[mh]box)\s*(?=\{)")
+_CODE = re.compile(r"\\begin\s*\{\s*(" + "|".join(map(re.escape, sorted(VERBATIM, reverse=True))) + r")\s*\}")
+_TITLE_OF_BOX = re.compile(r"(?:^|,)\s*(?:frame)?(?:title|caption)\s*=\s*")
+_PICTURE = re.compile(r"\\(?:includegraphics|label|[vh]space)\*?\s*(?:\[[^\]]*\]\s*)?\{[^{}]*\}|\\[a-zA-Z@]+")
+_LONGEST_PICTURE = 300  # characters of a note that is nothing else
+_COMPUTED = re.compile(r"\\(?:arabic|[rR]oman|[aA]lph|the[a-z])")
 _DEPTH = 20  # of arguments that are cleaned separately
 _BREAK = re.compile(r"\n[ \t]*\n")
 _PUNCTUATION = re.compile(r" ?[.,;:!?](?=\s|$)")
@@ -251,7 +268,7 @@ _LONGEST_INLINE_DRAWING = 2_000  # characters
 
 def _formulas_apart(content: str) -> str:
     r"""A formula without dollars in its words: `\text{if $x$ is odd}` as `\text{if }x\text{ is odd}`."""
-    pieces = []
+    pieces: list[str] = []
     at = 0
     for words in _WORDS_IN_FORMULA.finditer(content):
         end = match_brace(content, words.end()) if words.start() >= at else -1
@@ -319,7 +336,9 @@ _BRACES = re.compile(r"[{}]")
 
 
 def _keys(keys: str) -> list[str]:
-    return [key for part in _BRACES.sub("", keys).split(",") if (key := " ".join(part.split()))]
+    """The keys of a reference, without those that LaTeX computes."""
+    found = (" ".join(part.split()) for part in _BRACES.sub("", keys).split(","))
+    return [key for key in found if key and not ("\\" in key and _COMPUTED.search(key))]
 
 
 def _label_name(key: str) -> str:
@@ -338,6 +357,7 @@ class _Cleaner:
         self.closers: list[str] = []  # the output at the end of each open group
         self.lists = lists
         self.tables = 0  # that are open
+        self.blocks: set[str] = set()  # environments that had a title
         self.failures_left = 50  # groups that never close: each costs a search to the end
         self.unclosed: set[re.Pattern[str]] = set()  # closing tokens that do not occur any more
 
@@ -350,6 +370,8 @@ class _Cleaner:
                 content = _TRIMMED.sub(r"\1", content)
             if "$" in content:
                 content = _formulas_apart(content)
+            if QUANTITY.search(content):
+                content = _quantities_in_formula(content)
         first = last = ""  # references at the ends of the formula
         if _INNER_OPEN in content:
             if marks := _LEADING_MARKS.match(content):
@@ -574,12 +596,14 @@ class _Cleaner:
             return self.accent(name, end)
         if name == "item":
             return self.item(end)
-        if name in ("footnote", "footnotetext"):
-            return self.wrap(end, " (", ")")
+        if name in _NOTES:
+            return self.foot_note(end)
         if name in _HEADINGS:
             return self.wrap(end, "\n\n", "\n\n" if name != "paragraph" else " ")
         if name in ("verb", "lstinline"):
             return self.verbatim(end)
+        if name == "mintinline":
+            return self.verbatim(self.skip_arguments(end, 1, 1))
         if name == "tikz":
             return self.inline_drawing(end)
         if name in ("url", "path", "ensuremath"):
@@ -591,6 +615,9 @@ class _Cleaner:
             else:
                 self.output.append(_literal(text[slice(*group)]))
             return group[1] + 1
+        if (command := QUANTITY.match(text, begin)) and (quantity := read_quantity(name, text, command.end())):
+            self.output.append(quantity_in_text(*quantity[:2]))
+            return quantity[2]
         if name in _SKIPS_FIRST:
             return self.skip_arguments(end, 2, 2 if name in _SKIPS_TWO else 1)
         if name in _SKIPS_SECOND:
@@ -605,6 +632,14 @@ class _Cleaner:
             return group[1] + 1
         close = self.text.find(";", end, end + _LONGEST_INLINE_DRAWING)
         return close + 1 if close >= 0 else end
+
+    def foot_note(self, end: int) -> int:
+        """A note in brackets; one that holds nothing but a picture is left out."""
+        begin = self.skip_arguments(end, brackets=1)
+        close = match_brace(self.text, begin, begin + _LONGEST_PICTURE) if self.text[begin : begin + 1] == "{" else -1
+        if close > 0 and not re.search(r"\w", _PICTURE.sub("", self.text[begin:close])):
+            return close
+        return self.wrap(end, " (", ")")
 
     def wrap(self, end: int, before: str, after: str) -> int:
         """Put texts before and after the argument of a command."""
@@ -726,7 +761,7 @@ class _Cleaner:
                 self.tables -= self.tables > 0
                 self.output.append(_LINE)
             else:
-                self.output.append(" ")
+                self.output.append("\n\n" if name in self.blocks or name.rstrip("*") in _BLOCKS else " ")
             return end
         if name in MATH or name in VERBATIM or name in _DROPPED_ENVIRONMENTS:
             close = self.find(end_of(name), end)
@@ -739,7 +774,11 @@ class _Cleaner:
                 self.formula(_balanced(content), _LINE if name != "math" else " ", text[close[1] : after].strip())
                 return after
             if name in VERBATIM:
-                self.output += ("\n\n", _literal(text[end : close[0]]), "\n\n")
+                self.output.append("\n\n")
+                if name not in ("verbatim", "verbatim*", "alltt"):
+                    self.title_of_box(end)
+                    end = self.skip_arguments(end, 1, name == "minted")
+                self.output += (_literal(text[end : close[0]]), "\n\n")
             return close[1]
         end = skip(_OVERLAY, text, end)
         if self.lists.is_list(name) and len(self.lists.stack) < _DEEPEST_LIST:
@@ -748,12 +787,57 @@ class _Cleaner:
         if name in _TABLES:
             self.tables += 1
             self.output.append(_LINE)
-        self.output.append(" ")
+        self.output.append("\n\n" if name.rstrip("*") in _BLOCKS else " ")
         for _ in range(_ARGUMENTS_OF_BEGIN.get(name, 0)):  # brackets may stand between: {r}[0pt]{5cm}
             end = self.skip_arguments(end, 2, 1)
+        if self.title_of_box(end):
+            self.blocks.add(name)
         if name == "sidecaption" and (caption := self.group(end)):  # {caption}[label]
             return self.splice(caption, self.skip_arguments(caption[1] + 1, brackets=1))
         return self.skip_arguments(end, 2)
+
+    def title_of_box(self, end: int) -> bool:
+        """Put the title that the options of a box or listing have into a paragraph; False where there is none."""
+        options = self.bracket(end)
+        title = (
+            _TITLE_OF_BOX.search(self.text[slice(*options)]) if options and "=" in self.text[end : options[1]] else None
+        )
+        if not options or not title:
+            return False
+        begin = options[0] + title.end()
+        close = match_brace(self.text, begin, options[1]) if self.text[begin] == "{" else -1
+        stop = self.text.find(",", begin, options[1]) if close < 0 else close
+        self.output.append("\n\n")
+        self.splice((begin, stop if stop >= 0 else options[1]), 0)
+        self.output.append("\n\n")
+        return True
+
+
+def _quantities_in_formula(content: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    for command in QUANTITY.finditer(content):
+        quantity = read_quantity(command[1], content, command.end()) if command.start() >= at else None
+        if quantity:
+            pieces += (content[at : command.start()], quantity_in_formula(*quantity[:2]))
+            at = quantity[2]
+    return "".join((*pieces, content[at:]))
+
+
+def _with_lines_of_code(text: str) -> str:
+    """The text with the lines and blanks of its programs marked, so that they stay."""
+    pieces: list[str] = []
+    at = 0
+    unclosed: set[str] = set()
+    for begin in _CODE.finditer(text):
+        close = end_of(begin[1]).search(text, begin.end()) if begin.start() >= at and begin[1] not in unclosed else None
+        if close is None:
+            unclosed.add(begin[1])
+            continue
+        code = text[begin.end() : close.start()].expandtabs(4)
+        pieces += (text[at : begin.end()], code.replace(" ", _BLANK).replace("\n", _LINE))
+        at = close.start()
+    return "".join((*pieces, text[at:]))
 
 
 def _marked(reference: re.Match[str]) -> str:
@@ -762,13 +846,15 @@ def _marked(reference: re.Match[str]) -> str:
 
 def _spaced(text: str, separator: str) -> str:
     """The text with single blanks and its own lines, and `separator` in the place of empty lines."""
-    paragraphs = (_lines(part) if _LINE in part else " ".join(part.split()) for part in text.split("\n\n"))
+    paragraphs = (
+        _lines(part) if _LINE in part or _BLANK in part else " ".join(part.split()) for part in text.split("\n\n")
+    )
     return separator.join(filter(None, paragraphs))
 
 
 def _lines(text: str) -> str:
-    lines = (" ".join(line.split()).replace(_INDENT, "  ") for line in text.split(_LINE))
-    return "\n".join(line for line in lines if line.strip())
+    lines = (" ".join(line.split()).replace(_INDENT, "  ").replace(_BLANK, " ").rstrip() for line in text.split(_LINE))
+    return "\n".join(line for line in lines if line)
 
 
 def _settle(text: str, separator: str) -> tuple[str, list[tuple[int, str]]]:
@@ -854,7 +940,10 @@ def clean(
     if not text or text.isspace():  # as most notes are
         return Cleaned("", [])
     # Only the empty lines of the author separate paragraphs, not those that dropped commands leave.
-    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(_OWN_CHARACTERS.sub("", text)))
+    text = _OWN_CHARACTERS.sub("", text)
+    if "erbatim" in text or "lstlisting" in text or "minted" in text or "alltt" in text:
+        text = _with_lines_of_code(text)
+    text = "\n\n".join(part.replace("\n", " ") for part in _BREAK.split(text))
     cleaner = _Cleaner(text, find, Lists() if lists is None else lists)
     cleaner.run()
     result = "".join(cleaner.output)

@@ -31,7 +31,7 @@ def arguments_of(text: str, command: str) -> list[str]:
 
 
 _NOTE = re.compile(
-    r"(?:\\protect\s*)?\\(?:(footnotemark)|(?:table)?footnote(?:text)?|endnote|sidenote|margin(?:note|par)|thanks|(?:sub)?titlenote|authornote|tnoteref|tnotetext|fnref"
+    r"(?:\\protect\s*)?\\(?:(footnotemark)|(?:table)?footnote(?:text)?|endnote|sidenote|margin(?:note|par)|[tT]hanks|(?:sub)?titlenote|authornote|tnoteref|tnotetext|fnref"
     r"|fntext|corref|cortext|inst|orcid\w*|label)(?![a-zA-Z])"
 )
 

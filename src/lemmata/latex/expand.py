@@ -78,7 +78,8 @@ _COUNT = re.compile(r"\s*\[\s*(\d)\s*\]")
 _LET = re.compile(r"\s*=?\s?(\\(?:[a-zA-Z@]+|.)|[^\s\\])", re.DOTALL)
 _PARAMETERS = re.compile(r"[^{}\\]*(?:\\[a-zA-Z@]+|\\.)?[^{}\\]*", re.DOTALL)
 _OPERATOR = re.compile(
-    r"\\mathop\s*\{\s*\\(?:mathrm|rm|mathit|operatorname)\s*\{?\s*([a-zA-Z]+)\s*\}?\s*\}\s*(?:\\(?:no)?limits)?"
+    r"\\mathop\s*\{\s*(?:\\newmcodes@\s*)?(?:\\kern\s*\\z@\s*)?"
+    r"(?:(#1)|\\(?:mathrm|rm|mathit|operatorname)\s*\{?\s*([a-zA-Z]+)\s*\}?)\s*\}\s*(?:\\(?:no)?limits@?)?"
 )
 # The whole of a macro that looks for a star or another character after its name.
 _LOOKS_AHEAD = re.compile(r"\s*\\(?:@ifstar|@ifnextchar\s*(\S))(?![a-zA-Z])\s*")
@@ -149,7 +150,7 @@ class Definitions:
 
 def _simplify(body: str) -> str:
     body = spell_out(body.replace("\\xspace}", "}"))  # inside a group it does nothing
-    return _OPERATOR.sub(r"\\operatorname{\1}", body) if "\\mathop" in body else body
+    return _OPERATOR.sub(r"\\operatorname{\1\2}", body) if "\\mathop" in body else body
 
 
 def read_definitions(text: str) -> Definitions:

@@ -257,6 +257,7 @@ _GERMAN = re.compile(
     r"|\\usepackage\s*(?:\[[^\]]*\])?\s*\{[^{}]*\bn?german\b[^{}]*\}"
     r"|\\documentclass\s*\[[^\]]*\bn?german\b"
 )
+_OFF = re.compile(r"shorthands\s*=\s*off|main\s*=\s*(?!n?german|n?austrian|n?swiss)")
 _SHORTHAND = re.compile(r"(?<!\\)(?<!char)\"([aouAOUszSZ`'=~|\"-]|ck|ff|ll|mm|nn|pp|rr|tt)")
 _WRITTEN = dict(zip("aouAOUszSZ", ("ä", "ö", "ü", "Ä", "Ö", "Ü", "ß", "ß", "SS", "SZ"), strict=True)) | {
     "`": "„", "'": "“", "=": "-", "~": "-", "|": "", '"': "", "-": "",
@@ -265,7 +266,7 @@ _WRITTEN = dict(zip("aouAOUszSZ", ("ä", "ö", "ü", "Ä", "Ö", "Ü", "ß", "ß
 
 def write_out_shorthands(flat: Flat) -> Flat:
     """A German paper with babel's shorthands as letters: `f"ur` is `für`; any other paper stays as it is."""
-    if '"' not in flat.text or not _GERMAN.search(flat.text):
+    if '"' not in flat.text or not (german := _GERMAN.search(flat.text)) or _OFF.search(german[0]):
         return flat
     edits = [(at.start(), at.end(), _WRITTEN.get(at[1], at[1])) for at in _SHORTHAND.finditer(flat.text)]
     return flat.edit(edits)[0] if edits else flat

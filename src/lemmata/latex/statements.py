@@ -97,7 +97,7 @@ _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragra
 _DEPTH = 200  # environments inside environments
 _APART = frozenset("thebibliography bibdiv filecontents filecontents* titlepage".split())
 _OVERLAY = re.compile(r"<[\d+\-,.|@:a-z ]{1,40}>")  # of beamer: \begin{theorem}<2->
-_KEY = re.compile(r"(?:^|,)\s*(name|title|label|restate)\s*=\s*(\{[^{}]*\}|[^,]*)")
+_KEY = re.compile(r"(?:^|,)\s*(name|(?:frame)?title|label|restate)\s*=\s*(\{(?:[^{}]|\{[^{}]*\})*\}|[^,]*)")
 
 
 class _Head(NamedTuple):
@@ -108,6 +108,12 @@ class _Head(NamedTuple):
     labels: list[str]
     end: int  # offset of the text
     restated_by: str = ""
+
+
+def _title_in(options: str) -> str:
+    """The title in the options of a box; empty where they have none."""
+    titles = [value.strip() for key, value in _KEY.findall(options) if key.endswith("title")]
+    return titles[-1].removeprefix("{").removesuffix("}") if titles else ""
 
 
 _OPTIONS = re.compile(r"\s*[a-z][a-z /_-]+=")  # of a box or list: title=…, leftmargin=…
@@ -200,6 +206,9 @@ class _Reader:
         if kind is None or kind.form == "drawing":
             if len(self.stack) < _DEPTH:
                 self.stack.append(Statement("", name, begin, at))
+                options = read_optional(self.text, at) if name.rstrip("*") in PLACING else None
+                if options and (title := _title_in(options[0])):
+                    self.stack[-1].note, self.stack[-1].content = title, options[1]
             return at
         head = self.head(self.text, at, kind)
         if head is None:
@@ -286,7 +295,7 @@ class _Reader:
             shown = _LABEL.sub("", rest)
             unsaid = {NO_VALUE, *labels, *(default for _, default in kind.opening.arguments)}
             said = (value for value in values if value in shown and value not in unsaid)
-            printed = [value for value in said if not _OPTIONS.match(value)]
+            printed = [_title_in(value) if _OPTIONS.match(value) else value for value in said]
             note = ", ".join(value for value in printed if re.search(r"[^\W\d_]", value))  # else it is a number
         return _Head(kind.kind, note, labels, at, restated_by)
 
@@ -302,6 +311,10 @@ class _Reader:
             around = next((entry for entry in reversed(self.stack) if entry.kind not in ("", "proof")), None)
             entry = Statement(kind, name, begin, content, note=note, label=label, section=self.titles(), outer=around)
             entry.restated_by = restated_by
+            box = self.stack[-1] if self.stack and not self.stack[-1].kind else None
+            if box and box.note and not note and not _LABEL.sub("", self.text[box.content : begin]).strip():
+                entry.note = box.note  # a frame with a title around the statement
+                self.paper.apart.append((box.begin, begin))
             self.stack.append(entry)
         else:
             self.paper.problems.append((begin, f"\\begin{{{name}}} is too deep inside other environments"))

@@ -1,12 +1,15 @@
-"""What a query names exactly: the id of a passage, a label, or a printed number such as "Theorem 4.2 of Partitions"."""
+"""What a query names: a passage by id, label or printed number ("Theorem 4.2 of Partitions"), or a cited work."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from lemmata.core.types import Floats, Integers, Mask, Ranking, printed_name
+from lemmata.core.words import fold
 from lemmata.corpus.corpus import Corpus
 from lemmata.latex.kinds import kind_of
 
@@ -57,6 +60,49 @@ def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[i
         if (allowed is None or allowed[row]) and (not words or words <= set(_WORD.findall(document.casefold())))
     ]
     return rows[:_MOST]
+
+
+_CONNECTING = frozenset("a al an and by cites citing de der des die et from in of on paper the und von".split())
+_MOST_CITING = 10
+
+
+def citing_rows(
+    corpus: Corpus, text: str, is_word: Callable[[str], bool], allowed: Mask | None = None
+) -> dict[int, str]:
+    """The passages that cite a work which a query names, each with the entry of its bibliography.
+
+    A query names a work by its title, by an author with words of the title or the year, or by an author alone whose
+    name is no word of a passage (`is_word`). A work in the corpus comes before those that cite it, without an entry.
+    """
+    words = set(_WORD.findall(fold(text))) - _CONNECTING
+    if not words or len(text) > _LONGEST:
+        return {}
+    rows: dict[int, str] = {}
+    longest = max(_WORD.findall(text), key=len)
+    for entry in corpus.bibliography_with(longest):
+        if not _names_work(words, entry, is_word):
+            continue
+        if entry["target"]:
+            rows |= dict.fromkeys(corpus.first_row(entry["target"]), "")
+        year = str(entry["year"] or "")
+        shown = ", ".join(filter(None, (entry["authors"], entry["title"], year))) if entry["title"] else entry["text"]
+        for row in corpus.citing(entry["document"], entry["key"]):
+            rows.setdefault(row, f"[{entry['key']}] {shown}")
+    return dict([(row, entry) for row, entry in rows.items() if allowed is None or allowed[row]][:_MOST_CITING])
+
+
+def _names_work(words: set[str], entry: Mapping[str, Any], is_word: Callable[[str], bool]) -> bool:
+    before, _, after = entry["text"].partition(entry["title"] or ",")  # where names and titles were not recognised
+    title = set(_WORD.findall(fold(entry["title"] or after))) - _CONNECTING
+    authors = entry["authors"] or before
+    people = [_WORD.findall(name) for name in fold(authors).split(",")]
+    names = {name for person in people for name in person}
+    if not words <= title | names | {str(entry["year"])}:
+        return False
+    if len(title & words) >= max(3, 0.8 * len(title)):
+        return True
+    surnames = {person[-1] for person in people if person} & words
+    return bool(surnames) and (not words <= names or not any(map(is_word, surnames)))
 
 
 def put_first(named: list[int], rows: Integers, scores: Floats) -> Ranking:

@@ -23,7 +23,7 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
-from lemmata.search.exact import named_rows, put_first
+from lemmata.search.exact import citing_rows, named_rows, put_first
 from lemmata.search.filter import Filter, allowed_rows
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
@@ -305,23 +305,32 @@ class Retriever:
     ) -> list[Hit]:
         """The best passages for a text; `diversity` (0 to 1) trades relevance for variety.
 
-        Passages that the text names come first: an id, a label, or "Theorem 4.2 of Partitions".
+        Passages that the text names come first: an id, a label, or "Theorem 4.2 of Partitions"; so do those that cite a
+        work which it names, with its entry in the bibliography as `cites`.
         Of passages with the same text only the best is a hit; the others are named in its `repeats`. With `paths`, and
         always with the retriever `geodesic`, each hit has the shortest path to it through the graph.
         """
         allowed = allowed_rows(self.corpus, filter)
         kind, encoder = parse_retriever(retriever)
         index = self.dense(encoder)
-        named = named_rows(self.corpus, text, allowed)
+        citing = citing_rows(self.corpus, text, self._is_word, allowed)
+        named = named_rows(self.corpus, text, allowed) or list(citing)
 
         def rank(depth: int) -> Ranking:
             ranking = self.search_rows([text], depth, retriever, allowed)
             return put_first(named, *ranking) if named else ranking
 
         hits = self._hits(rank, k, diversity, index)
+        if citing:
+            entries = {self.corpus[row].id: entry for row, entry in citing.items()}
+            hits = [hit._replace(cites=entries.get(hit.id, "")) for hit in hits]
         if kind == "geodesic":  # its seeds depend on what is allowed
             return self._with_paths(hits, text, index, allowed, learned=True)
         return self._with_paths(hits, text, index) if paths else hits
+
+    def _is_word(self, word: str) -> bool:
+        """Whether a passage holds a word."""
+        return int(self.lexical.search([word], 1)[0][0, 0]) >= 0
 
     def _with_paths(
         self,

@@ -84,6 +84,7 @@ class HitRecord(TypedDict):
     section: str
     location: list[str]
     repeats: list[str]  # Ids of passages with the same text.
+    cites: str  # The entry of its bibliography that the query names.
 
 
 class ServedHit(HitRecord):
@@ -362,6 +363,7 @@ def hit_records(
             "section": passage.section,
             "location": list(passage.locations),
             "repeats": list(hit.repeats),
+            "cites": hit.cites,
         }
         for rank, (hit, passage) in enumerate(passages, first_rank)
     ]

@@ -311,7 +311,7 @@ function card(hit, nodes) {
     h("h3", null, h("a", { href: address(hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, nodes, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null)),
+    h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, nodes, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.cites ? h("span", null, `cites ${hit.cites}`) : null, hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null)),
   );
 }
 
