@@ -229,7 +229,7 @@ def _bibliography(main: str, whole: str, text: str, texts: dict[str, str]) -> se
 FORMULA = re.compile(r"(?<!\\)\$(?:[^$\\]|\\.)*\$", re.S)
 DRAWING = re.compile(
     r"\bnode\s*\[|\\draw|\\ps[a-z]+|\bdraw\(|\[(?:-+>+|<+-+|thick|dashed|dotted|fill|draw)[^\]\n]*\]\s*\("
-    r"|\(\s*-?[\d.]+\s*,\s*-?[\d.]+\s*\)\s*(?:--|–|—|\.\.)\s*\("
+    r"|\(\s*-?[\d.]+\s*,\s*-?[\d.]+\s*\)\s*(?:(?:--|–|—|\.\.)\s*\(|(?:circle|rectangle|ellipse|arc|grid|node)\b)"
 )
 LEFTOVER = re.compile(r"\\[a-zA-Z]+|=\s*-?\d*\.?\d+\s?(?:pt|cm|mm|em|ex|in)\b|#[1-9]")
 LAYOUT = frozenset(
@@ -302,9 +302,7 @@ def compare(path: Path, name: str) -> dict[str, Any]:
     counted: Counts = {measure: Counter() for measure in MEASURES}
     macros = including_macros(texts)
     for main in mains:
-        main = main.removeprefix(f"{path.name}/")
-        file = main if main in texts else next((name for name in texts if name.endswith(f"/{main}")), "")
-        for measure, item in count_paper(file, texts, macros) if file else ():
+        for measure, item in count_paper(main_file(main.removeprefix(f"{path.name}/"), texts), texts, macros):
             counted[measure][item] += 1
     known = path / "expected.json"
     result: dict[str, Any] = {"source": name, "documents": len(mains), "self_links": own, "seconds": round(seconds, 1)}
@@ -316,6 +314,15 @@ def compare(path: Path, name: str) -> dict[str, Any]:
     result["differences"] = {measure: _difference(ours[measure], counted[measure]) for measure in MEASURES}
     result["differences"] = {measure: items for measure, items in result["differences"].items() if items}
     return result
+
+
+def main_file(main: str, texts: dict[str, str]) -> str:
+    """The name of a main file among the sources; an error where it is not there, as nothing would be counted."""
+    if main in texts:
+        return main
+    if found := [name for name in texts if name.endswith(f"/{main}")]:
+        return found[0]
+    raise FileNotFoundError(f"{main} is not among the {len(texts):,} sources: nothing can be counted")
 
 
 def _difference(ours: Counter[str], counted: Counter[str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from lemmata.core.types import Passage, Reading
 from lemmata.ingest.papers import read_paper
 from lemmata.latex.clean import clean
 from lemmata.latex.mains import Main
+from lemmata.latex.readable import readable
 from lemmata.latex.units import QUANTITY, quantity_in_text, read_quantity
 
 
@@ -194,3 +195,35 @@ def test_quotes_of_diagrams_stay_where_german_is_not_the_language() -> None:
     babel = r"\usepackage[ngerman,main=english,shorthands=off]{babel}"
     diagram = '\\begin{tikzcd} A \\ar[r,"f"\'] & B \\end{tikzcd}'
     assert '"f"\'' in only(f"A map {diagram}.", babel).text
+
+
+def test_the_task_of_an_example_is_its_text() -> None:
+    body = r"\begin{example}[Set up hypotheses to evaluate whether smoking has effects.] We do. \end{example}"
+    assert only(body, r"\newtheorem{example}{Example}").title == ""
+
+
+def test_the_bold_argument_of_a_frame_is_its_title() -> None:
+    opening = r"\begin{mdframed}[topline=false]\textbf{\small{\MakeUppercase{#1}}} \\"
+    box = rf"\newenvironment{{onebox}}[1]{{{opening}}}{{\end{{mdframed}}}}"
+    body = r"Before. \begin{onebox}{Chance} A chance is small. \end{onebox} After."
+    assert only(body, box).text == "Before.\n\nChance\n\nA chance is small.\n\nAfter."
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        (r"$a \vcentcolon\mathrel{\mkern-0.8mu}= b$", "a := b"),
+        (r"$P(\text{\texttt{mach\_\hspace{0.3mm}{}learn} is odd})$", "P(mach_learn is odd)"),
+        (r"${n \choose k}$", "(n choose k)"),
+        (r"$P({\color{red}\diamondsuit}) = \Omega^{\null} x \qedhere$", "P(♢) = Ω x"),
+        (r"$x \unknown y$", r"$x \unknown y$"),
+    ],
+)
+def test_formulas_in_terminals_lose_only_what_has_no_meaning(formula: str, shown: str) -> None:
+    assert readable(formula) == shown
+
+
+def test_sizes_that_a_class_sets_are_no_text_and_drawings_in_a_line_end_outside_braces() -> None:
+    style = r"\makeatletter\def\small{\@setsize\small{10pt}\ixpt\@ixpt}\makeatother"
+    body = r"{\small Fine print} and \tikz \draw (0,0) node {a; b} -- (1,1); no more."
+    assert only(body, style).text == "Fine print and no more."

@@ -24,7 +24,7 @@ from lemmata.ingest.references import bibliographies_beside, bibliographies_by_f
 from lemmata.ingest.text import read_pdf
 from lemmata.latex.arguments import read_values
 from lemmata.latex.clean import Cleaned, join
-from lemmata.latex.commands import MOST_FAILURES, arguments_of, without_notes
+from lemmata.latex.commands import MOST_FAILURES, arguments_of, read_calls, without_notes
 from lemmata.latex.expand import (
     WORD,
     Definitions,
@@ -57,7 +57,8 @@ from lemmata.latex.targets import read_targets, referring_macros
 
 _LONGEST_STATEMENT = 8  # chunks; of a longer one the index also reads the parts
 _LONGEST_TITLE = 200  # characters
-_SENTENCES = re.compile(r"\?$|[^\W\d_]{3}[.?!] +[A-Z].*[.?!]$", re.DOTALL)  # the question of an example is no title
+# The question or the task of an example is no title.
+_SENTENCES = re.compile(r"\?$|[^\W\d_]{3}[.?!] +[A-Z].*[.?!]$|^(?:\S+ ){7}.*[^\W\d_]{3}\.$", re.DOTALL)
 _SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".aux", ".txt", "")
 
 
@@ -423,22 +424,35 @@ def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[
     return edits
 
 
-_BOX_TITLE = re.compile(r"\\begin\{tcolorbox\}\[(?:.*,)?\s*title\s*=\s*(\{(?:[^{}]|\{[^{}]*\})*\}|[^,\]]*)", re.DOTALL)
+_BOX_TITLE = re.compile(
+    r"\\begin\{tcolorbox\}\[(?:.*,)?\s*title\s*=\s*(?:\{((?:[^{}]|\{[^{}]*\})*)\}|([^,\]]*))", re.DOTALL
+)
+_FRAME = re.compile(r"\\begin\s*\{(?:mdframed|tcolorbox|framed|shaded|leftbar)\}")
+_IN_BOLD = re.compile(r"\\textbf\s*(?=\{)")
+
+
+def _title_of_box(opening: Opening) -> str:
+    """The title with which an environment opens a frame, with `#1` for its argument; empty where it has none."""
+    if title := _BOX_TITLE.match(opening.text):
+        return title[1] or title[2] or ""
+    if len(opening.arguments) != 1 or not _FRAME.search(opening.text):
+        return ""
+    return next((title for _, title, _ in read_calls(_IN_BOLD, opening.text, SHORT) if "#1" in title), "")
 
 
 def _titles_of_boxes(flat: Flat, openings: Mapping[str, Opening]) -> list[tuple[int, int, str]]:
     r"""Edits that write the title of a box of the paper's own as its option: `\begin{note}{A}` as `[title={A}]`."""
     edits = []
     for name, opening in openings.items():
-        title = _BOX_TITLE.match(opening.text)
-        if title is None or "#" not in opening.text:
+        title = _title_of_box(opening)
+        if "#" not in title:
             continue
         for begin in re.finditer(r"\\begin\s*\{" + re.escape(name) + r"\}", flat.text[flat.body :]):
             place = flat.body + begin.end()
             values, end = read_values(flat.text, place, opening.arguments, SHORT)
-            filled = re.sub(r"#([1-9])", lambda m: (*values, *[""] * 9)[int(m[1]) - 1], title[1])  # noqa: B023
+            filled = re.sub(r"#([1-9])", lambda m: (*values, *[""] * 9)[int(m[1]) - 1], title)  # noqa: B023
             if len(values) == len(opening.arguments) and "title" not in flat.text[place:end]:
-                edits.append((place, end, f"[title={{{filled.strip('{} ')}}}]"))
+                edits.append((place, end, f"[title={{{filled}}}]"))
     return edits
 
 

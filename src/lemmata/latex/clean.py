@@ -97,7 +97,7 @@ _REFERENCE = frozenset(
 _CITATION = frozenset(
     """
     cite citep citet citealt citealp citeauthor citeyear citeyearpar Citet Citep Citealt Citeauthor parencite
-    textcite footcite autocite Autocite Parencite Textcite smartcite supercite fullcite footfullcite cites
+    textcite footcite footcitetext autocite Autocite Parencite Textcite smartcite supercite fullcite footfullcite cites
     parencites textcites autocites citeA citeN citeNP shortcite citenum onlinecite nocite citeauthor citetitle
     """.split()
 )
@@ -264,6 +264,7 @@ _DEEPEST_LIST = 50
 _DEEPEST_INDENT = 8
 _OVERLAY = re.compile(r"<[\d+\-,.|@:a-z ]{1,40}>")  # of beamer: \item<2->
 _LONGEST_INLINE_DRAWING = 2_000  # characters
+_END_OF_DRAWING = re.compile(r"[{};]")
 
 
 def _formulas_apart(content: str) -> str:
@@ -630,8 +631,12 @@ class _Cleaner:
         end = self.skip_arguments(end, brackets=1)
         if group := self.group(end):
             return group[1] + 1
-        close = self.text.find(";", end, end + _LONGEST_INLINE_DRAWING)
-        return close + 1 if close >= 0 else end
+        depth = 0
+        for mark in _END_OF_DRAWING.finditer(self.text, end, end + _LONGEST_INLINE_DRAWING):
+            depth += (mark[0] == "{") - (mark[0] == "}")
+            if mark[0] == ";" and depth <= 0:
+                return mark.end()
+        return end
 
     def foot_note(self, end: int) -> int:
         """A note in brackets; one that holds nothing but a picture is left out."""

@@ -56,6 +56,7 @@ PROTECTED = frozenset(
     newcommand renewcommand providecommand def let par left right frac sqrt sum int prod lim mathbb mathcal
     mathfrak mathrm mathbf mathit mathsf mathscr operatorname it bf rm em sl sc tt verb thanks appendix
     textcolor color href url noindent centering proof qed qedhere index keywords subjclass address email item
+    tiny scriptsize footnotesize small normalsize large Large LARGE huge Huge
     """.split()
 )
 _XSPACE = Macro("\\xspace")

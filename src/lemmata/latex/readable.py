@@ -30,6 +30,7 @@ _SYMBOLS = _table(
     "ell ℓ hbar ℏ imath ı jmath ȷ wp ℘ Re ℜ Im ℑ aleph ℵ beth ℶ langle ⟨ rangle ⟩ lceil ⌈ rceil ⌉ lfloor ⌊ rfloor ⌋ "
     "lvert | rvert | vert | lVert ‖ rVert ‖ Vert ‖ lbrace { rbrace } lbrack [ rbrack ] lgroup ⟮ rgroup ⟯ backslash ∖ "
     "llbracket ⟦ rrbracket ⟧ ulcorner ⌜ urcorner ⌝ llcorner ⌞ lrcorner ⌟ "
+    "vcentcolon : pounds £ copyright © circlearrowleft ↺ circlearrowright ↻ "
     "top ⊤ bot ⊥ square □ Box □ blacksquare ■ Diamond ◇ diamond ⋄ lozenge ◊ triangle △ bigtriangleup △ "
     "triangledown ▽ bigtriangledown ▽ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭ natural ♮ sharp ♯ "
     "dagger † dag † ddagger ‡ ddag ‡ S § P ¶ colon : surd √ checkmark ✓ aa å AA Å ss ß o ø O Ø l ł L Ł"
@@ -96,7 +97,7 @@ _TEXT = frozenset("text textrm textit textbf textsf texttt textsl textsc textup 
 _DROPPED = frozenset(
     "limits nolimits displaystyle textstyle scriptstyle scriptscriptstyle notag nonumber relax protect allowbreak "
     "nobreak mathstrut strut left right middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr biggm "
-    "Biggl Biggr Biggm ! bigskip noindent".split()
+    "Biggl Biggr Biggm ! bigskip noindent null qedhere".split()
 )
 _DELIMITED = frozenset(
     name for name in _DROPPED if name.lower().startswith("big") or name in ("left", "right", "middle")
@@ -114,6 +115,9 @@ _CONTINUING = frozenset("-=<>+") | frozenset(sign for sign in _INFIX.values() if
 _ATOM = re.compile(r"\d+|\w[\u0300-\u036f\u20d0-\u20ff′]*[⁰-₟ᵃ-ᵿ²³¹ⁿⁱʰʲʳʷʸˡˢˣ]*")
 _TEXT_ACCENTS = {"'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303"}
 _TEXT_ACCENT = re.compile(r"""\\(['`^"~])(?=[a-zA-Z]|\{[a-zA-Z]\})\{?([a-zA-Z])\}?""")
+_TEXT_FONT = re.compile(r"\\(?:text(?:rm|it|bf|sf|tt|sl|sc|up|normal)?|emph)\s*\{([^{}\\]*)\}")
+_LENGTHS = re.compile(r"\s*-?\s*[\d.]+\s*[a-z]{2}|\s*\{[^{}]*\}")
+_CHOOSE = re.compile(r"\\choose(?![a-zA-Z])")
 _SCRIPTED = re.compile("[_^" + "".join((set(_ABOVE.values()) | set(_BELOW.values())) - {"′"}) + "]")
 _DEPTH = 20
 
@@ -211,7 +215,8 @@ def _text_mode(text: str, depth: int) -> str:
             pieces.append(_convert(part, depth))
         else:
             part = _TEXT_ACCENT.sub(lambda match: match[2] + _TEXT_ACCENTS[match[1]], part.replace("~", " "))
-            part = re.sub(r"\\([ %&_#])", r"\1", part)
+            part = re.sub(r"\\[hv]space\*?\s*\{[^{}]*\}|\{\}", "", re.sub(r"\\([ %&_#])", r"\1", part))
+            part = _TEXT_FONT.sub(r"\1", part)
             if re.search(r"[\\{}^]", part):
                 raise _UnfaithfulError
             pieces.append(part)
@@ -273,6 +278,8 @@ def _convert(text: str, depth: int) -> str:
             output += filter(None, [_ESCAPED[symbol]])
         elif token[0] == "{":
             inner, at = _argument(text, token.start())
+            if len(parts := _CHOOSE.split(inner)) == 2:  # {n \choose k}
+                inner = f"\\binom{{{parts[0]}}}{{{parts[1]}}}"
             group = _convert(inner, depth + 1)
             if inner.lstrip().startswith("\\rm") and len(group) > 1:
                 at = _put_operator(group, text, at, output)
@@ -405,6 +412,11 @@ def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
     elif word in _SWITCHES:  # up to the end of its group
         output.append(styled_letters(_convert(text[at:], depth).strip(), _SWITCHES[word]))
         at = len(text)
+    elif word in ("kern", "mkern", "hspace", "color"):  # of no meaning, with what follows them
+        length = _LENGTHS.match(text, at)
+        if length is None:
+            raise _UnfaithfulError
+        at = length.end()
     elif word in _BLANKS:
         output.append("  ")
     elif word in _DROPPED:
