@@ -151,6 +151,7 @@ def test_search_gives_the_hits_of_the_command_line(client: httpx.Client, project
         "section": "",
         "location": [],
         "repeats": [],
+        "cites": "",
         "document_title": "Sponges",
     }
     assert found["generation"] == 1
