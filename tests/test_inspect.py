@@ -545,4 +545,4 @@ def test_modules_are_named_side_by_side_with_how_far_training_moved_them(project
     assert "How far the weights moved" in html
     assert "100.00%" in html
     table = lemmata("inspect", *names, "-w", project.root, "--out", tmp_path / "again")
-    assert "MLP 2 100.00%" in table
+    assert "the most in MLP 2 (100.0%)" in " ".join(table.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -193,3 +194,14 @@ def test_the_encoder_stands_in_the_table_the_page_and_the_json() -> None:
     assert as_json(made)["encoder"] == "tuned<1>"
     assert as_json(made)["trained_on"] == {"queries": 2, "answers": 3}
     assert "encoder" not in printed(report())
+
+
+def test_a_terminal_shows_the_comparisons_of_the_first_measure_of_each_level_where_there_are_many() -> None:
+    names = [f"P@{k}{level}" for level in (" (whole-document)", "") for k in range(1, 5)]
+    values = {name: dict.fromkeys(names, row["MRR@10"]) for name, row in VALUES.items()}
+    pairs = [pair for name in names for pair in compare(values, name, "lexical", np.random.default_rng(0))]
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(terminal_table(report(retrievers=values, comparisons=pairs)))
+    shown = [line.partition(",")[0] for line in console.export_text().splitlines() if "corrected p" in line]
+    assert shown == ["P@1 (whole-document)", "P@1"]
+    assert len(as_json(report(retrievers=values, comparisons=pairs))["comparisons"]) == 8

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 TaskName = Annotated[
     str,
     typer.Option(
-        help="Task from the corpus: references, documents, descriptions, concepts or concepts:seed.", metavar="NAME"
+        help="Task from the corpus: references, documents, descriptions, concepts, concepts:seed or questions.",
+        metavar="NAME",
     ),
 ]
 Part = Annotated[
@@ -113,8 +114,8 @@ def evaluate(
     """Measure retrievers on queries with known answers.
 
     dense:ENCODER, auto:ENCODER and so on compare encoders; their vectors are made where they are missing. By -o:
-    measures, comma-separated; level: passage, document or whole-document; seed. Files of queries are looked for below
-    each of several workspaces first.
+    measures and level (passage, document, whole-document), comma-separated; seed. Files of queries are looked for
+    below each of several workspaces first.
     """
     from lemmata.core.files import write_atomically
     from lemmata.evaluate.evaluate import evaluate, evaluate_options

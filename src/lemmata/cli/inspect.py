@@ -63,9 +63,10 @@ def _print_inspected(report: dict[str, Any]) -> None:
         open_console().print(table(("", *with_modules), parts))
     for name, encoder in with_modules.items():
         if encoder["moved"]:
-            most = sorted(encoder["moved"].items(), key=lambda item: -item[1])
-            moved = ", ".join(f"{part} {share:.2%}" for part, share in (*most[:3], most[-1]))
-            line(f"weights of {name} moved from those of the first: {moved} the least")
+            *most, least = (
+                f"{part} ({share:.1%})" for part, share in sorted(encoder["moved"].items(), key=lambda item: -item[1])
+            )
+            line(f"training moved {name} the most in {', '.join(most[:3])}, the least in {least}")
     for change in report["changes"]:
         [overlap] = [key for key in change if key.startswith("overlap@")]
         line(f"{change['before']} → {change['after']}: {overlap} {change[overlap]:.3f}")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Floats64 = npt.NDArray[np.float64]
 _TEXT_LENGTH = 300  # characters of a query on the page
 _MOST_BARS = 600
+_MOST_COMPARED = 6  # measures whose comparisons a terminal shows
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,9 @@ def terminal_table(report: Report) -> Group:
             _range(row.interval),
             *(number(mean, 3) for mean in row.groups),
         )
+    measures = _measures(report)
+    if len(measures) > _MOST_COMPARED:  # those of the first one of each level, then; the other forms have all
+        measures = list({name.partition(" (")[2]: name for name in reversed(measures)}.values())
     comparisons = [
         Text(
             f"{pair.measure}, {pair.first} − {pair.second}: {signed(pair.difference, 3)} "
@@ -211,6 +215,7 @@ def terminal_table(report: Report) -> Group:
             f"{pair.wins} better, {pair.ties} equal, {pair.losses} worse"
         )
         for pair in report.comparisons
+        if pair.measure in measures
     ]
     return Group(*heading, table, *comparisons)
 

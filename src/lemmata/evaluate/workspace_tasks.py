@@ -154,10 +154,18 @@ def _questions_task(workspace: Workspace, name: str) -> Task:
     qrels = {query: dict.fromkeys(questions[text], 1) for query, text in ids.items()}
     prose = any(kinds[identity] in ("chunk", "abstract") for identity in about)
     candidates = None if prose else np.array([kind not in ("chunk", "abstract") for kind in kinds.values()], bool)
-    groups = {group: {query for query in ids if known.intersection(qrels[query])} for group, known in own.items()}
+    seen = {query for query in ids if own["seen"].intersection(qrels[query])}
     author = sets(workspace)[name]["options"].get("model") or "rules"
     notes = (f"questions about the test part of the split, by {author}; nothing was trained on them",)
-    return Task(name, ids, qrels, candidates=candidates, notes=notes, groups=groups, part="test")
+    return Task(
+        name,
+        ids,
+        qrels,
+        candidates=candidates,
+        notes=notes,
+        groups={"seen": seen, "unseen": ids.keys() - seen},
+        part="test",
+    )
 
 
 # ---------------------------------------------------------------- from files
