@@ -130,7 +130,8 @@ def test_a_listing_keeps_its_caption_and_code_in_a_line_is_text() -> None:
 def test_rules_and_colours_of_tables_are_no_text() -> None:
     rows = r"\rowcolor{black!10} a & b \\ \cmidrule[black!30](lr){1-2} c & d"
     table = rf"\setlength\tabcolsep{{4pt}}\begin{{tabular}}{{ll}} {rows} \end{{tabular}}"
-    assert only(f"A table. {table}").text == "A table.\na b\nc d"
+    colour = r"\definecolor{mine}{RGB}{84,130,53}\colorlet{his}{red!30}"
+    assert only(f"A table. {colour}{table}").text == "A table.\na b\nc d"
 
 
 # ---------------------------------------------------------------- units
@@ -197,9 +198,26 @@ def test_quotes_of_diagrams_stay_where_german_is_not_the_language() -> None:
     assert '"f"\'' in only(f"A map {diagram}.", babel).text
 
 
-def test_the_task_of_an_example_is_its_text() -> None:
-    body = r"\begin{example}[Set up hypotheses to evaluate whether smoking has effects.] We do. \end{example}"
-    assert only(body, r"\newtheorem{example}{Example}").title == ""
+@pytest.mark.parametrize(
+    ("note", "is_title"),
+    [
+        ("Set up hypotheses to evaluate whether smoking has effects.", False),
+        (r"What size gives a power of $80\%$? Use $\alpha = 0.05$.", False),
+        ("Why?", False),
+        ("Chinese remainder theorem.", True),
+        ("Euler, 1748", True),
+    ],
+)
+def test_the_task_of_an_example_is_its_text(note: str, is_title: bool) -> None:
+    passage = only(rf"\begin{{example}}[{note}] We do. \end{{example}}", r"\newtheorem{example}{Example}")
+    assert bool(passage.title) == is_title
+    assert (passage.text == "We do.") == is_title
+
+
+def test_a_title_page_that_a_macro_sets_gives_the_title() -> None:
+    page = r"\thispagestyle{empty} {\huge \textls[250]{SYMMETRY}} \vspace{1ex} {\Large A motto}"
+    macro = rf"\newcommand{{\thetitlepage}}{{{{{page}}}}}"
+    assert read(r"\thetitlepage \section{One} Text.", macro).documents[0].title == "SYMMETRY"
 
 
 def test_the_bold_argument_of_a_frame_is_its_title() -> None:

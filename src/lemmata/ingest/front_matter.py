@@ -83,7 +83,9 @@ def _names_in(line: str, *, is_sure: bool) -> list[str]:
     return names
 
 
-_TITLE_PAGE = re.compile(r"\\begin\s*\{titlepage\}(.{0,20000}?)\\end\s*\{titlepage\}", re.DOTALL)
+_TITLE_PAGE = re.compile(  # also a macro of the paper's own: \thetitlepage
+    r"\\begin\s*\{titlepage\}(.{0,20000}?)\\end\s*\{titlepage\}|\\([a-zA-Z@]+titlepage)(?![a-zA-Z@{])", re.DOTALL
+)
 _SIZE = re.compile(r"(\{\s*)?(?:\\[a-zA-Z]+\s*)??\\(Huge|huge|LARGE|Large)(?![a-zA-Z])")
 _END_OF_LINES = re.compile(
     r"\n[ \t]*\n|\\(?:par|vspace\*?|vfill|vskip|end|begin|rule|Huge|huge|LARGE|[lL]arge|normalsize|small)(?![a-zA-Z])"
@@ -134,7 +136,8 @@ def read_front_matter(
     planetmath, names = _planetmath(head)
     titles = [title for title in clean_arguments("pmtitle" if planetmath else "title") if title]
     if not titles and (page := _TITLE_PAGE.search(head)):
-        titles = [_title_by_hand(expand(page[1], macros_in_force))]
+        macro = macros_in_force.get(page[2] or "")
+        titles = [_title_by_hand(expand(macro.body if macro else page[1] or "", macros_in_force))]
     dates = [date for text in arguments_of(head, "pmcreated" if planetmath else "date") if (date := find_date(text))]
     msc = planetmath.get("msc") or re.findall(r"\b\d\d[A-Z-][\dxX]{2}\b", " ".join(arguments_of(head, "subjclass")))
     metadata: dict[str, Any] = {"main_file": main.path, "main_confidence": main.confidence}

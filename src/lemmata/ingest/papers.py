@@ -58,7 +58,7 @@ from lemmata.latex.targets import read_targets, referring_macros
 _LONGEST_STATEMENT = 8  # chunks; of a longer one the index also reads the parts
 _LONGEST_TITLE = 200  # characters
 # The question or the task of an example is no title.
-_SENTENCES = re.compile(r"\?$|[^\W\d_]{3}[.?!] +[A-Z].*[.?!]$|^(?:\S+ ){7}.*[^\W\d_]{3}\.$", re.DOTALL)
+_SENTENCES = re.compile(r"\?(?: |$)|[^\W\d_]{3}[.!] +[A-Z].*[.!]$|^(?:\S+ ){6}.*\.$", re.DOTALL)
 _SOURCE_SUFFIXES = (".tex", ".ltx", ".texx", ".bib", ".bbl", ".sty", ".cls", ".def", ".bbx", ".aux", ".txt", "")
 
 

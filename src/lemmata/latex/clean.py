@@ -123,7 +123,7 @@ _DROPPED = {
         label index glossary vspace hspace vskip hskip includegraphics bibliographystyle bibliography pagestyle
         thispagestyle title author date address curraddr email urladdr dedicatory keywords subjclass thanks
         affiliation institute affil input include addbibresource bibliographyunit usepackage documentclass
-        phantom vphantom hphantom color pagecolor definecolor tag usetikzlibrary externaldocument graphicspath
+        phantom vphantom hphantom color pagecolor tag usetikzlibrary externaldocument graphicspath
         theoremstyle newcounter stepcounter refstepcounter hyphenation pagenumbering linespread selectlanguage
         cline cmidrule PMlinkescapeword nobibliography shorttitle shortauthors authorrunning titlerunning
         received accepted published orcid journal pacs preprint keyword PACS MSC translator contrib
@@ -136,9 +136,9 @@ _DROPPED = {
         2: """
         setlength addtolength setcounter addtocounter newtheorem pmowner pmmodifier pmrecord pmauthor pmsynonym
         pmclassification rule fontsize addcontentsline markboth newdimen settowidth hypertarget pgfmathsetmacro
-        pgfmathsetlength pgfmathtruncatemacro pgfplotstableread
+        pgfmathsetlength pgfmathtruncatemacro pgfplotstableread colorlet
         """,
-        3: "declaretheorem addtocontents rowcolors",
+        3: "declaretheorem addtocontents rowcolors definecolor",
         4: "titlespacing",
     }.items()
     for name in names.split()
