@@ -213,9 +213,16 @@ _BLOCKS = frozenset(
 )
 _TABLES = frozenset("tabular tabular* tabularx tabulary longtable".split())
 _ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-zA-Z])\s?|(\w))")
-# The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives.
+# The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives. So are
+# formulas that stay as they are: with braces two deep at most, no blanks at the ends, and commands that `formula` keeps.
+_ORDINARY = r"[^\\$~&{}`'\-]*+"
+_KEPT = r"\\(?!eqref|[cC]?ref|autoref|cite|label|no|protect|relax)[a-zA-Z]++"
+_IN_FORMULA = rf"[^\\$\n{{}}]*+(?:{_KEPT}[^\\$\n{{}}]*+)*+"
+_IN_GROUP = rf"{_IN_FORMULA}(?:\{{{_IN_FORMULA}\}}{_IN_FORMULA})*+"
+_KEPT_FORMULA = rf"\$(?!\s){_IN_FORMULA}(?:\{{{_IN_GROUP}\}}{_IN_FORMULA})*+(?<![\s$])\$"
 _TOKEN = re.compile(
-    r"(?P<text>[^\\$~&{}`'\-]*+(?:(?:-(?!-)|'(?!'))[^\\$~&{}`'\-]*+)*+)(?:(?P<math>\$(?!\$)(?:[^$\\]|\\.)*+\$)"
+    rf"(?P<text>{_ORDINARY}(?:(?:-(?!-)|'(?!')|{_KEPT_FORMULA}){_ORDINARY})*+)"
+    r"(?:(?P<math>\$(?!\$)(?:[^$\\]|\\.)*+\$)"
     r"|\\(?P<word>[a-zA-Z@]+)(?P<star>\*?)"
     r"|\\(?P<symbol>.)"
     r"|(?P<display>\$\$)"
@@ -239,11 +246,12 @@ _LIST = re.compile(
     _MARKED + r"(?:(?:[\s~]*+(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through))++[\s~]*+)?+(?=[\s~]*+\x00)"
 )
 _BRACKETED = re.compile(rf"[(\[]\s*(?:cf\.|see|see also|e\.g\.,?|siehe|voir)?(?:\s*+{_MARKED})++\s*+[)\]]")
-# Before punctuation, also the blanks before it.
-_BLANKS_BEFORE = re.compile(rf"(?<![ \t])[ \t]++{_MARKED}(?=[.,;:)\]?!])")
-_NEIGHBOURS = re.compile(rf"(?<![ \t])[ \t]*+{_MARKED}(?:[ \t]++{_MARKED})++")
-_GAP = re.compile(r"(?<!\s)\s*+(?:[\x00\x02][^\x01]*+\x01\s*+)++")
+# Before punctuation, also the blanks before it. A set in front is searched fast, a look-behind is tried everywhere.
+_BLANKS_BEFORE = re.compile(rf"[ \t](?<![ \t]{{2}})[ \t]*+{_MARKED}(?=[.,;:)\]?!])")
+_NEIGHBOURS = re.compile(rf"{_MARKED}(?:[ \t]++{_MARKED})++")
+_GAP = re.compile(r"(?:[\x00\x02][^\x01]*+\x01\s*+)++")  # after the blanks before it
 _PART_OF_GAP = re.compile(r"\s++|[\x00\x02]([^\x01]*+)\x01")
+_BLANKS = re.compile(r"\s+")
 _INNER_MARK = re.compile(r"\x02[^\x01]*+\x01")
 _LEADING_MARKS = re.compile(r"(?:\s*+\x02[^\x01]*+\x01)++")
 _TRIMMED = re.compile(r"(\\\\)|\\(?:label\s*\{[^{}]*\}|(?:nonumber|notag|protect|relax)(?![a-zA-Z]))\s*")
@@ -317,7 +325,7 @@ _KIND_WORDS = frozenset(
     chapitre étape annexe §
     """.split()
 )
-_LAST_WORD = re.compile(r"(§|[^\W\d_]++)\.?[\s~]*+[(\[]?[\s~]*+$")
+_LAST_WORD = re.compile(r"[\s~]*+[(\[]?[\s~]*+\.?(§|[^\W\d_]++)")  # of a text read backwards
 _AFTER_REFERENCE = re.compile(r"\x01(?:[\s~]*+(?:[,;/–—.:(\-]|and|or|to|und|oder|et|ou|bis|through))*+[\s~]*+$")
 
 
@@ -367,7 +375,7 @@ class _Cleaner:
         if "\\" in content:
             if "ref" in content or "cite" in content:
                 content = _INNER.sub(self.inner_reference, content)
-            if any(command in content for command in ("\\label", "\\no", "\\protect", "\\relax")):
+            if "\\label" in content or "\\no" in content or "\\protect" in content or "\\relax" in content:
                 content = _TRIMMED.sub(r"\1", content)
             if "$" in content:
                 content = _formulas_apart(content)
@@ -383,7 +391,9 @@ class _Cleaner:
         content = content.strip()
         if content.endswith("\\") and (len(content) - len(content.rstrip("\\"))) % 2:
             content = content[:-1].rstrip()  # the backslash would escape the dollar
-        if content:
+        if content and not (first or last):
+            self.output.append(f"{space}${content}${end}{space}")
+        elif content:
             first, last = first.replace(_CLOSE, " " + _CLOSE), last.replace(_INNER_OPEN, _INNER_OPEN + " ")
             self.output += (space, "$", first, content, last, "$", end, space)
         elif first or last:
@@ -416,8 +426,9 @@ class _Cleaner:
         targets = [self.find_target(key) or Target("") for key in keys]
         kinds = {target.kind for target in targets}
         if not _AFTER_REFERENCE.search(before):
-            word = _LAST_WORD.search(before)
-            forms = {word[1].lower(), word[1].lower().removesuffix("s")} if word else set()
+            match = _LAST_WORD.match(before[::-1])
+            word = match[1][::-1].lower() if match else ""
+            forms = {word, word.removesuffix("s")} - {""}
             self.kind_written = not (forms.isdisjoint(_KIND_WORDS) and forms.isdisjoint(kinds))
         if command.lower() in ("namecref", "namecrefs"):
             return _enumerate([target.kind or _label_name(key) for target, key in zip(targets, keys, strict=True)])
@@ -457,7 +468,7 @@ class _Cleaner:
         return match.span() if match else None
 
     def skip_space(self, at: int) -> int:
-        return skip(_SPACE, self.text, at)
+        return skip(_SPACE, self.text, at) if self.text[at : at + 1] in " \t\n" else at
 
     def bracket(self, at: int) -> tuple[int, int] | None:
         """Offsets of the content of the bracketed group after `at`."""
@@ -573,7 +584,7 @@ class _Cleaner:
             end = skip(_OVERLAY, text, end)
         if name in _REFERENCE or name in _CITATION:
             return self.link(name, end)
-        if name in _PLAIN_TEX or text[end : end + 2].lstrip().startswith("="):
+        if name in _PLAIN_TEX or "=" in text[end : end + 2]:
             pattern = _PLAIN_TEX.get(name, _ASSIGNED)
             if assigned := pattern.match(text, end):
                 return self.swallow(assigned.end())
@@ -851,6 +862,8 @@ def _marked(reference: re.Match[str]) -> str:
 
 def _spaced(text: str, separator: str) -> str:
     """The text with single blanks and its own lines, and `separator` in the place of empty lines."""
+    if "\n\n" not in text and _LINE not in text and _BLANK not in text:
+        return " ".join(text.split())
     paragraphs = (
         _lines(part) if _LINE in part or _BLANK in part else " ".join(part.split()) for part in text.split("\n\n")
     )
@@ -881,9 +894,11 @@ def _settle(text: str, separator: str) -> tuple[str, list[tuple[int, str]]]:
             insertions.append((length, name))
 
     for gap in _GAP.finditer(text):
-        add(_spaced(text[at : gap.start()], separator))
+        before = text[at : gap.start()]
+        words = before.rstrip()
+        add(_spaced(words, separator))
         at = gap.end()
-        parts = _parts_of_gap(gap[0], separator)
+        parts = _parts_of_gap(before[len(words) :] + gap[0], separator)
         if length == 0:
             parts = parts[bool(parts) and not parts[0].strip() :]
         if at == len(text):
@@ -911,7 +926,7 @@ def _parts_of_gap(gap: str, separator: str) -> list[str]:
             else:
                 parts.append(blank)
         elif part[1].strip():
-            parts.append(re.sub(r"\s+", " ", part[1]))
+            parts.append(_BLANKS.sub(" ", part[1]))
     return parts
 
 
@@ -954,7 +969,7 @@ def clean(
     result = "".join(cleaner.output)
     if _CLOSE in result:
         result = _LIST.sub(_marked, result).replace(_CLOSE + _OPEN, "")
-        result = _NEIGHBOURS.sub(lambda names: f" {_OPEN}{_ALL_MARKS.sub('', names[0]).lstrip()}{_CLOSE}", result)
+        result = _NEIGHBOURS.sub(lambda names: " " + _marked(names), result)
         result = _BLANKS_BEFORE.sub(_marked, _BRACKETED.sub(_marked, result))
         settled, insertions = _settle(result, separator)
         places = _places(cleaner, insertions, len(settled))

@@ -26,6 +26,8 @@ def read_calls(pattern: re.Pattern[str], text: str, reach: int) -> Iterator[tupl
 
 def arguments_of(text: str, command: str) -> list[str]:
     """The braced arguments of all calls of a command, in order."""
+    if "\\" + command not in text:
+        return []
     pattern = re.compile(r"\\" + command + r"(?![a-zA-Z])\s*(?:\[[^\]]{0,2000}\])?(?=\s*\{)")
     return [argument for _, argument, _ in read_calls(pattern, text, 20_000)]
 

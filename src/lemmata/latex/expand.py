@@ -263,7 +263,7 @@ class Opening(NamedTuple):
 
 
 _ENVIRONMENT = re.compile(
-    r"\\(?:(?P<plain>(?:(?:re)?new|provide)environment\*?)|(?P<xparse>(?:New|Renew|Provide|Declare)DocumentEnvironment)"
+    r"\\(?=[DNPRnpr])(?:(?P<plain>(?:(?:re)?new|provide)environment\*?)|(?P<xparse>(?:New|Renew|Provide|Declare)DocumentEnvironment)"
     r"|(?P<box>(?:re)?newtcolorbox|newtcbox)|(?P<xparsebox>(?:New|Renew|Provide|Declare)TColorBox))(?![a-zA-Z])"
 )
 
@@ -500,7 +500,7 @@ def expand(
     `changes` are other macros, each with the offset from which on they count. The result has at most 200,000
     characters more than the text.
     """
-    if not macros or "\\" not in text:
+    if "\\" not in text or (not changes and "*" not in text and macros.keys().isdisjoint(WORD.findall(text))):
         return text
     return _Expansion(macros, {} if problems is None else problems, changes).run(text, outermost=True)
 

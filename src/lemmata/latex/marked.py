@@ -102,6 +102,8 @@ def index_entries(source: str, text: str) -> list[list[str]]:
 
     Of an entry with a subentry, the order of both that the clean text has: `group!abelian` is `abelian group`.
     """
+    if "\\index" not in source:
+        return []
     entries: dict[str, list[str]] = {}
     lower = f" {' '.join(text.lower().split())}"
     for _, argument, _ in read_calls(_INDEX, source, _LONGEST):

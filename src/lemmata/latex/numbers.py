@@ -38,7 +38,7 @@ def _options(text: str) -> dict[str, str]:
 # ---------------------------------------------------------------- the text in order
 
 _EVENT = (
-    r"\\(?:(?P<which>begin|end)\s*\{(?P<name>[^{}\n]*)\}"
+    r"\\(?=[\\\[@Nabcdefilnprs]|ma[ix]|(?:%s))(?:(?P<which>begin|end)\s*\{(?P<name>[^{}\n]*)\}"
     r"|(?P<section>part|chapter|(?:sub){0,2}section|(?:sub)?paragraph)(?P<star>\*?)(?=\s*[\[{])"
     r"|label\s*\{(?P<label>(?:[^{}]|\{[^{}]*\})*)\}"
     r"|(?P<item>item)(?![a-zA-Z])"
@@ -136,7 +136,7 @@ class _Reader:
             if name.isalpha() and _DECLARES.search(opening.text) and f"\\{name}" in text
         }
         names = "|".join(map(re.escape, self.callable)) or "(?!)"
-        self.event = re.compile(_EVENT % names)
+        self.event = re.compile(_EVENT % (names, names))
 
     def run(self) -> Numbers:
         self.scan(self.text, 0)

@@ -81,8 +81,11 @@ SHORT = 2_000  # for names, titles and captions
 def match_brace(text: str, start: int, end: int | None = None) -> int:
     """Offset after the brace that closes the one at `start`; -1 where there is none before `end`, or near."""
     limit = start + _REACH if end is None else end
-    if text.find("}", start, limit) < 0:  # a quick answer for text that is cut off
+    close = text.find("}", start, limit)
+    if close < 0:  # a quick answer for text that is cut off, and for most arguments
         return -1
+    if text.find("{", start + 1, close) < 0 and text.find("\\", start, close) < 0:
+        return close + 1
     depth = 0
     for brace in _BRACE.finditer(text, start, limit):
         depth += 1 if brace[1] else -1

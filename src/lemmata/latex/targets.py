@@ -71,10 +71,10 @@ def referring_macros(text: str, start: int, macros: Definitions, labels: Collect
     """For each of the labels, the name of the command or macro that refers to it, as the author wrote it."""
     found: dict[str, str] = {}
     missing = set(labels)
-    for call in _DIRECT.finditer(text, start):
-        for label in ",".join(filter(None, call.groups()[1:])).split(","):
+    for command, option, argument in _DIRECT.findall(text, start):
+        for label in f"{option},{argument}".split(","):
             if (name := " ".join(label.split())) in missing:
-                found[name] = call[1]
+                found[name] = command
                 missing.discard(name)
     known = macros.everything()
     chosen = {name for name, macro in known.items() if _REFERS.search(macro.body)}
