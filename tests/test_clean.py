@@ -417,3 +417,19 @@ def test_a_place_after_the_key_of_a_citation_is_its_note() -> None:
 
 def test_braces_are_no_part_of_a_label() -> None:
     assert clean(r"\cref{{a}} \ref{b{}}").references == [("ref", "a"), ("ref", "b")]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["$x$", "$x_{i}$", r"$\mathfrak{p}$", r"$\kappa(x_{\mathfrak{p}})$", "$a - b'' ~ c & d$", "$x$$y$", r"$\nu_{ref}$"],
+)
+def test_a_formula_that_stays_is_found_alone_between_words_and_beside_one_that_is_trimmed(formula):
+    assert clean(formula).text == formula
+    assert clean(f"If {formula}, then -- {formula}--").text == f"If {formula}, then – {formula}–"
+    assert clean(rf"{formula} and $ y\label{{a}} $").text == f"{formula} and $y$"
+
+
+def test_a_formula_with_a_reference_or_an_open_brace_is_no_ordinary_text():
+    assert clean(r"If $x = \ref{a}$ and $y$.").references == [("ref", "a")]
+    assert clean(r"$\text{if $x$ is}$ and $y$").text == r"$\text{if }{x}\text{ is}$ and $y$"
+    assert clean("a stray $ dollar\n\nand $y$").text == "a stray dollar\n\nand $y$"

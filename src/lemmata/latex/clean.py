@@ -213,8 +213,8 @@ _BLOCKS = frozenset(
 )
 _TABLES = frozenset("tabular tabular* tabularx tabulary longtable".split())
 _ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-zA-Z])\s?|(\w))")
-# The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives. So are
-# formulas that stay as they are: with braces two deep at most, no blanks at the ends, and commands that `formula` keeps.
+# The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives.
+# So are formulas that stay as they are: braces two deep at most, no blanks at the ends, commands that `formula` keeps.
 _ORDINARY = r"[^\\$~&{}`'\-]*+"
 _KEPT = r"\\(?!eqref|[cC]?ref|autoref|cite|label|no|protect|relax)[a-zA-Z]++"
 _IN_FORMULA = rf"[^\\$\n{{}}]*+(?:{_KEPT}[^\\$\n{{}}]*+)*+"
