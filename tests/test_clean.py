@@ -432,4 +432,5 @@ def test_a_formula_that_stays_is_found_alone_between_words_and_beside_one_that_i
 def test_a_formula_with_a_reference_or_an_open_brace_is_no_ordinary_text():
     assert clean(r"If $x = \ref{a}$ and $y$.").references == [("ref", "a")]
     assert clean(r"$\text{if $x$ is}$ and $y$").text == r"$\text{if }{x}\text{ is}$ and $y$"
+    assert clean(r"$\num{5} = \sigma$").text == clean(r"$ \num{5} = \sigma $").text != r"$\num{5} = \sigma$"
     assert clean("a stray $ dollar\n\nand $y$").text == "a stray dollar\n\nand $y$"

@@ -216,7 +216,7 @@ _ACCENTED = re.compile(r"\s*(?:\{\s*(?:\\([ij])\b|(\w)(\w?))\s*\}|\\([ij])(?![a-
 # The ordinary characters before a token are part of the match: scanning a set is faster than trying alternatives.
 # So are formulas that stay as they are: braces two deep at most, no blanks at the ends, commands that `formula` keeps.
 _ORDINARY = r"[^\\$~&{}`'\-]*+"
-_KEPT = r"\\(?!eqref|[cC]?ref|autoref|cite|label|no|protect|relax)[a-zA-Z]++"
+_KEPT = rf"(?!{QUANTITY.pattern})\\(?!eqref|[cC]?ref|autoref|cite|label|no|protect|relax)[a-zA-Z]++"
 _IN_FORMULA = rf"[^\\$\n{{}}]*+(?:{_KEPT}[^\\$\n{{}}]*+)*+"
 _IN_GROUP = rf"{_IN_FORMULA}(?:\{{{_IN_FORMULA}\}}{_IN_FORMULA})*+"
 _KEPT_FORMULA = rf"\$(?!\s){_IN_FORMULA}(?:\{{{_IN_GROUP}\}}{_IN_FORMULA})*+(?<![\s$])\$"
