@@ -49,12 +49,12 @@ def request(prompt: Prompt) -> Request:
     return Request(SYSTEM, prompt.text, SCHEMA, "extraction", DEFAULTS, complaint_of, narrow_schema(prompt))
 
 
-def concept(name: str, kind: str = "object") -> dict[str, Any]:
-    return {"name": name, "kind": kind}
+def concept(name: str, kind: str = "object", description: str = "") -> dict[str, Any]:
+    return {"name": name, "kind": kind, "description": description}
 
 
-def relation(source: str, name: str, target: str) -> dict[str, Any]:
-    return {"source": source, "relation": name, "target": target}
+def relation(source: str, name: str, target: str, words: str = "") -> dict[str, Any]:
+    return {"source": source, "relation": name, "target": target, "words": words}
 
 
 def entry(number: int, concepts: Iterable[Any] = (), relations: Iterable[Any] = ()) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def read(value: dict[str, Any], maker: str = "llm") -> tuple[list[Concept], list
 
 
 def relations_of(edges: Iterable[Edge]) -> list[tuple[str, ...]]:
-    return [edge[:4] for edge in edges if edge.relation != "mentions"]
+    return [edge[:4] for edge in edges if edge.source.startswith("concept:")]
 
 
 def test_the_model_reads_the_ends_of_a_document_or_all_of_it() -> None:
@@ -175,6 +175,7 @@ def test_an_answer_becomes_concepts_relations_and_mentions() -> None:
     found = {(edge.source, edge.target) for edge in edges if edge.relation == "mentions"}
     assert {("paper@1", "concept:bailey-pair"), ("paper@2", "concept:bailey-pair")} <= found
     assert {("paper@2", lemma), ("paper@3", lemma), ("paper@3", identities)} <= found
+    assert [edge[:3] for edge in edges if edge.relation == "defines"] == [("paper@1", "defines", "concept:bailey-pair")]
     assert skips == []
 
 
@@ -216,15 +217,49 @@ def test_what_the_text_does_not_support_is_skipped_with_its_cause() -> None:
     }
 
 
-def test_a_relation_of_which_the_sentence_has_no_word_is_related_to() -> None:
+def test_a_relation_of_which_the_text_has_no_word_is_unsupported() -> None:
     value = answer(
         entry(2, [], [relation("Bailey's lemma", "generalizes", "Bailey pair")]),
         entry(3, [], [relation("Bailey lemma", "implies", "Rogers-Ramanujan identities")]),
     )
     _, edges, skips = read(value)
-    assert [edge[1] for edge in relations_of(edges)] == ["related_to", "implies"]
-    assert "does not say so" in skips[0].cause
-    assert [reason_of(skip) for skip in skips] == [""]  # a field was replaced, no record was dropped
+    assert [edge[1] for edge in relations_of(edges)] == ["implies"]
+    assert [reason_of(skip) for skip in skips] == ["relation: the text does not say it"]
+
+
+GORDON = "Gordon's theorem is on partitions. Letting $k = 2$ in it one recovers the Rogers identities."
+
+
+@pytest.mark.parametrize(
+    ("name", "quote", "kept"),
+    [
+        ("generalizes", "Letting $k = 2$ in it one recovers the Rogers identities", True),
+        ("generalizes", "", False),  # no word between the names in one sentence
+        ("generalizes", "Gordon's theorem generalizes the Rogers identities", False),  # no quote of this text
+        ("generalizes", "Gordon's theorem is on partitions", False),  # a quote without a word for it
+        ("generalizes", "one recovers the", False),  # a quote without a name
+        ("related_to", "one recovers the Rogers identities", False),  # one of the names
+    ],
+)
+def test_a_quote_of_the_passage_supports_a_relation_that_no_sentence_states(name: str, quote: str, kept: bool) -> None:
+    passage = Passage("p", "d", "chunk", GORDON)
+    [prompt] = extraction_prompts([passage], ExtractOptions())
+    value = entry(2, [], [relation("Gordon's theorem", name, "Rogers identities", quote)])
+    _, edges, _ = read_extraction([(prompt, value)], Document("d"), [passage])
+    expected = ("concept:gordons-theorem", name, "concept:rogers-identities", "p")
+    assert relations_of(edges) == ([expected] if kept else [])
+
+
+def test_a_description_is_kept_where_its_passage_has_its_words_and_defines_the_concept() -> None:
+    passage = Passage("p", "d", "chunk", "Partitions whose parts differ by at least two are counted by $B(n)$.")
+    [prompt] = extraction_prompts([passage], ExtractOptions())
+    own, foreign = "Sequences of parts that differ by two or more.", "A division of a set into disjoint subsets."
+    for description, reasons in ((own, []), (foreign, ["description: not what the passage says"])):
+        value = entry(1, [concept("Partitions", "definition", description)])
+        [found], edges, skips = read_extraction([(prompt, value)], Document("d"), [passage])
+        assert found.description == (own if description == own else "")
+        assert [reason_of(skip) for skip in skips] == reasons
+        assert ("p", "defines", found.id) in [edge[:3] for edge in edges] or description == foreign
 
 
 @pytest.mark.parametrize(
@@ -253,8 +288,23 @@ def test_a_relation_is_kept_as_it_is_only_where_the_words_between_its_names_stat
     passage = Passage("p", "d", "chunk", sentence)
     [prompt] = extraction_prompts([passage], ExtractOptions())
     value = entry(1, [], [relation(source, relation_name, target)])
-    [edge, *_] = read_extraction([(prompt, value)], Document("d"), [passage])[1]
-    assert edge.relation == (relation_name if kept else "related_to")
+    edges = read_extraction([(prompt, value)], Document("d"), [passage])[1]
+    assert [edge[1] for edge in relations_of(edges)] == ([relation_name] if kept else [])
+    quoted = entry(1, [], [relation(source, relation_name, target, sentence)])
+    edges = read_extraction([(prompt, quoted)], Document("d"), [passage])[1]
+    free = relation_name == "is_instance_of" and source == "module"  # both names and "is a": a quote cannot tell
+    assert [edge[1] for edge in relations_of(edges)] == ([relation_name] if kept or free else [])
+
+
+def test_a_quote_with_both_names_and_no_word_for_the_relation_is_related_to() -> None:
+    passage = Passage("p", "d", "chunk", "The rank of a partition is its largest part minus its number of parts.")
+    [prompt] = extraction_prompts([passage], ExtractOptions())
+    quote = "rank of a partition is its largest part"
+    _, edges, skips = read_extraction(
+        [(prompt, entry(1, [], [relation("rank", "generalizes", "largest part", quote)]))], Document("d"), [passage]
+    )
+    assert [edge[1] for edge in relations_of(edges)] == ["related_to"]
+    assert [reason_of(skip) for skip in skips] == [""]
 
 
 @pytest.mark.parametrize(
@@ -281,8 +331,8 @@ texts = st.text(max_size=8) | st.sampled_from(["Bailey pair", "bailey pairs", "S
 entries = st.builds(
     entry,
     st.integers(1, 5),
-    st.lists(st.builds(concept, texts, st.sampled_from(CONCEPT_KINDS)), max_size=3),
-    st.lists(st.builds(relation, texts, st.sampled_from(RELATIONS), texts), max_size=3),
+    st.lists(st.builds(concept, texts, st.sampled_from(CONCEPT_KINDS), texts), max_size=3),
+    st.lists(st.builds(relation, texts, st.sampled_from(RELATIONS), texts, texts), max_size=3),
 )
 
 
@@ -422,7 +472,7 @@ def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(tm
         "Rogers-Ramanujan identities": "identity",
         "Slater": "person",
     }
-    assert [edge.relation for edge in extraction.edges if edge.relation != "mentions"] == ["related_to"]
+    assert [edge[1] for edge in relations_of(extraction.edges)] == ["related_to"]
     causes = [skip.cause for skip in extraction.skips]
     assert len(causes) == 3
     assert sum("'object' is used" in cause for cause in causes) == 2
@@ -447,7 +497,7 @@ def test_entries_of_a_wrong_shape_are_skipped_and_the_others_kept(tmp_path: Path
     assert len(extraction.skips) == 2
 
 
-def test_a_server_that_follows_schemas_is_given_the_names_and_relations_of_each_sentence() -> None:
+def test_a_server_that_follows_schemas_is_given_the_names_of_each_sentence() -> None:
     [prompt] = extraction_prompts(PASSAGES, ExtractOptions())
     schema = narrow_schema(prompt)
     assert schema["required"] == ["1", "2", "3"]
@@ -459,27 +509,8 @@ def test_a_server_that_follows_schemas_is_given_the_names_and_relations_of_each_
     assert names("1") == ["Bailey", "Bailey pair", "sequences"]
     assert {"Bailey's lemma", "Bailey pairs"} <= {*names("2")}
     assert {"Rogers–Ramanujan identities", "Bailey lemma", "Slater"} <= {*names("3")}
-    assert "relations" not in schema["properties"]["2"]["properties"]  # no words of it state one
-    first, *_ = schema["properties"]["3"]["properties"]["relations"]["items"]["anyOf"]
-    offered = {field: value["enum"] for field, value in first["properties"].items()}
-    expected = {"source": ["Bailey lemma"], "relation": ["implies"], "target": ["Rogers–Ramanujan identities"]}
-    assert offered == expected
-
-
-STATING = "Every cyclic group is an abelian group , which implies and uses Sylow theory ; a $p$ -group follows from it"
-
-
-@given(st.lists(st.sampled_from(STATING.split()), max_size=25))
-def test_every_relation_that_is_offered_is_kept_with_its_kind(words: list[str]) -> None:
-    passage = Passage("p", "d", "chunk", " ".join(words))
-    for prompt in extraction_prompts([passage], ExtractOptions()):
-        for number, of_sentence in narrow_schema(prompt)["properties"].items():
-            for item in of_sentence["properties"].get("relations", {"items": {"anyOf": []}})["items"]["anyOf"]:
-                one = {field: value["enum"][0] for field, value in item["properties"].items()}
-                value = entry(int(number), map(concept, (one["source"], one["target"])), [one])
-                _, edges, skips = read_extraction([(prompt, value)], Document("d"), [passage])
-                assert skips == []
-                assert [edge[1] for edge in relations_of(edges)] == [one["relation"]]
+    relations = schema["properties"]["3"]["properties"]["relations"]["items"]["properties"]
+    assert relations["source"]["enum"] == relations["target"]["enum"] == names("3")
 
 
 @given(st.lists(st.sampled_from("Every cyclic group of the order $p^2$ is abelian . , q-series Pumpe P12".split())))

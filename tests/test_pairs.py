@@ -175,6 +175,19 @@ def test_concepts_and_edges_are_capped() -> None:
     assert Counter((p.source, p.anchor) for p in concept_pairs(part, few))["edges", "y"] == 4
 
 
+def test_the_seed_protocol_takes_any_passage_of_the_documents_that_mention_a_concept() -> None:
+    other = passage("b#3", "Nothing of the kind, but in the same document." + LONG)
+    part = made_of([*RINGS, other], edges=MENTIONS, concepts=[NOETHERIAN, FIELD])
+    pairs = concept_pairs(part, PairOptions(protocol="seed"))
+    found = {row[1:] for row in named(part, pairs)}
+    assert {row[2] for row in found if row[:2] == ("name", "field")} == {"b#1", "b#3"}  # b#2 is too short
+    assert {row[2] for row in found if row[:2] == ("name", "Noetherian ring")} == {"a#1", "a#2", "a#3"}
+    assert ("is_instance_of", "Noetherian ring", "b#3") in found
+    assert {pair.reason.split(" ", 1)[1] for pair in pairs if pair.relation == "name"} == {
+        "in a document that mentions it"
+    }
+
+
 def test_a_negative_weight_and_an_unknown_source_are_refused() -> None:
     part = made_of(RINGS)
     with pytest.raises(ConfigError, match="edge = -1"):
@@ -417,10 +430,10 @@ def world(seed: int) -> dict[str, Any]:
 EVERYTHING = PairOptions(weights={"proof": 1.0}, passages_per_concept=3)
 
 
-@given(st.integers(0, 2**32))
-def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int) -> None:
+@given(st.integers(0, 2**32), st.sampled_from(["passage", "seed"]))
+def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int, protocol: str) -> None:
     part = made_of(**world(seed))
-    pairs = list(mine_pairs(part, EVERYTHING))
+    pairs = list(mine_pairs(part, replace(EVERYTHING, protocol=protocol)))
     for pair in pairs:
         assert part.allowed[pair.positive]
         assert isinstance(pair.anchor, str) or (part.allowed[pair.anchor] and pair.anchor != pair.positive)

@@ -75,7 +75,8 @@ def _print_extracted(report: dict[str, Any]) -> None:
         f" {spent['tokens']:,} tokens so far, cost {spent['cost']:.2f}"
     )
     kept, dropped = sum(report["kept"].values()), sum(report["dropped"].values())
-    line(f"{kept:,} of {kept + dropped:,} records kept")
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in report["kept"].items())
+    line(f"{kept:,} of {kept + dropped:,} records kept: {kinds}")
     for reason, number in report["dropped"].items():
         line(f"  {number:,} dropped: {reason}", style="dim")
     if report["json_mode"] != "json_schema":

@@ -118,7 +118,9 @@ def encoder_settings(folder: Path) -> EncoderSettings:
         pooling = settings.get("pooling") or ()
         return EncoderSettings(
             graphs[0],
-            str(settings.get("name") or f"{folder.resolve().name}-{sha256_of([graphs[0]])[:8]}"),
+            str(
+                settings.get("name") or f"{folder.resolve().name}-{sha256_of([graphs[0], folder / 'encoder.json'])[:8]}"
+            ),
             int(settings.get("max_tokens") or max_tokens(folder)),
             {role: str(prompt) for role, prompt in (settings.get("prompts") or {}).items()},
             tuple(pooling.split("+") if isinstance(pooling, str) else pooling),

@@ -155,10 +155,12 @@ class GraphRecordStore:
         return {unit for (unit,) in self.connection.execute("SELECT unit FROM done WHERE source = ?", (source,))}
 
     def counts(self, source: str) -> dict[str, int]:
-        """Concepts and relations between them that a source has; mentions are not counted."""
+        """Concepts, descriptions and relations between concepts that a source has."""
         concepts = "SELECT COUNT(*) FROM concepts WHERE source = ?"
-        relations = "SELECT COUNT(*) FROM edges WHERE maker_source = ? AND relation != 'mentions'"
-        queries = {"concepts": concepts, "relations": relations}
+        relations = "SELECT COUNT(*) FROM edges WHERE maker_source = ? AND source LIKE 'concept:%'"
+        queries = {
+            "concepts": concepts, "descriptions": f"{concepts} AND description != ''", "relations": relations,
+        }  # fmt: skip
         return {name: self.connection.execute(query, (source,)).fetchone()[0] for name, query in queries.items()}
 
     def skips(self, source: str) -> Iterator[Skip]:

@@ -49,7 +49,8 @@ _MOST_PER_LOCATION = 20
 _MOST_PER_SECTION = 10
 _MOST_PER_TARGET = 50  # anchors: a passage that everything refers to says little about them
 _GENERIC_SHARE = 0.05  # of the documents; a section title that more of them have (and more than 8) is no anchor
-_EDGE_ORDER = ("speaks of both", "defined here", "in its title", "mentioned")
+_SEED = "in a document that mentions it"
+_EDGE_ORDER = ("speaks of both", "defined here", "in its title", "mentioned", _SEED)
 _CUT = 0.7  # share of a description's word pairs that a passage has if the description was cut from it
 
 
@@ -57,12 +58,13 @@ _CUT = 0.7  # share of a description's word pairs that a passage has if the desc
 class PairOptions:
     """Which pairs are mined, and how many."""
 
-    CHOICES: ClassVar = {"weights": tuple(WEIGHTS)}
+    CHOICES: ClassVar = {"weights": tuple(WEIGHTS), "protocol": ("passage", "seed")}
     SMALLEST: ClassVar = {"passages_per_concept": 1}
     weights: Mapping[str, float] = field(
         default_factory=WEIGHTS.copy
     )  # per source; those not named keep theirs; 0: off
     passages_per_concept: int = 20  # at most
+    protocol: str = "passage"  # those that mention a concept; seed: any of the documents that do, as Math-Embed
 
     def weight(self, source: str) -> float:
         return float(self.weights.get(source, WEIGHTS[source]))
@@ -249,10 +251,15 @@ def _concept_pairs(view: TrainingView, table: PassageTable, options: PairOptions
     name it in their title, then statements, then short ones that mention few other concepts; never one that
     names it only in its proof. They are paired with its name and with its description, but not with a
     description that was cut from the same passage: the model would only learn to compare strings. An edge
-    prefers passages that mention both ends.
+    prefers passages that mention both ends. By the protocol `seed`, passages are drawn from all of the documents that
+    mention a concept instead.
     """
     mentions = _mentions(view, table)
-    chosen = _passages_of_concepts(view, table, mentions, options)
+    if options.protocol == "seed":
+        chosen = _seed_passages(view, table, mentions, options)
+        mentions = {concept: {} for concept in mentions}
+    else:
+        chosen = _passages_of_concepts(view, table, mentions, options)
     yield from _direct_pairs(view, chosen, options)
     if options.weight("edge"):
         yield from _edge_pairs(view, table, mentions, chosen, options)
@@ -277,6 +284,21 @@ def _mentions(view: TrainingView, table: PassageTable) -> Mentions:
             if only_in_proof and not mentions[concept][row]:
                 del mentions[concept][row]
     return mentions
+
+
+def _seed_passages(
+    view: TrainingView, table: PassageTable, mentions: Mentions, options: PairOptions
+) -> dict[str, Chosen]:
+    """By concept, sorted by id, passages drawn from all of the documents that mention it."""
+    long = table.order[table.lengths[table.order] >= _SHORTEST]
+    numbers = view.document_numbers
+    chosen: dict[str, Chosen] = {}
+    for identity, defined_in in mentions.items():
+        rows = long[np.isin(numbers[long], numbers[list(defined_in)])]
+        keys = _random_keys(table.names[rows], np.full(len(rows), _hash(identity), np.uint64))
+        drawn = rows[np.argsort(keys, kind="stable")][: options.passages_per_concept]
+        chosen[identity] = dict.fromkeys(drawn.tolist(), _SEED)
+    return chosen
 
 
 def _passages_of_concepts(

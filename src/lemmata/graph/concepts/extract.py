@@ -1,8 +1,9 @@
 """Concepts and relations of a document by a language model, each with the passage that supports it.
 
-The model reads numbered sentences and answers sentence by sentence with names that it copies; small models can do that,
-while asked for a quote they write a sentence of their own. How the model is called is not known here: a callable takes
-prompts and gives their answers, in order.
+The model reads numbered sentences and answers sentence by sentence with names that it copies. It may describe concepts
+in its own words and quote what states a relation. Small models do neither well; everything is checked against the text,
+so that what they make up is dropped. How the model is called is not known here: a callable takes prompts and gives
+their answers, in order.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ RELATIONS = (
     "is_instance_of", "generalizes", "uses", "implies", "proves", "defines", "equivalent_to", "related_to",
 )  # fmt: skip
 # Of one prompt, one sentence, one sentence: a small model would list more and more.
-_MOST_SENTENCES, _MOST_CONCEPTS, _MOST_RELATIONS = 10, 3, 1
+_MOST_SENTENCES, _MOST_CONCEPTS, _MOST_RELATIONS = 10, 6, 4
 _NO_KINDS = ("chunk", "log")  # say nothing about a sentence
 _FEWEST_WORDS = 3  # outside formulas, of a sentence that is shown
 _LONGEST_FORMULA = 60  # characters that are shown; names have no formulas
 _LONGEST_DESCRIPTION = 600  # characters, as of the descriptions that rules find
+_LONGEST_WRITTEN = 300  # characters of a description or quote by the model
+_SUPPORTED = 0.5  # share of the words of a description, without the name, that its passage has
 # What stands between two names where a sentence states a relation: with the source first, and with the target first. A
-# small model names a relation wherever it may, so that only these words make it more than `related_to`.
+# small model names a relation wherever it may; it is kept only by these words, or by words that the model quotes.
 _IS = r"(?:\W|\b(?:is|are|ist|sind|also|always|itself|an?|the|called|said|to|be|ein\w*)\b)*"
 _STATED = {
     "is_instance_of": (rf"{_IS}\b(?:is|are|ist|sind)\b{_IS}", r"\W*(?:such as|for example|like|including)\W*"),
@@ -52,9 +55,17 @@ _STATED = {
     "defines": (r".*\b(?:define|introduce|denote).*", r".*\b(?:defined|introduced) (?:by|in)\b.*"),
     "equivalent_to": (r".*\b(?:equi|if and only if|iff|equals?|same as|coincid|genau dann).*",) * 2,
 }
+# What a quote that states a relation has somewhere, in either order of the names.
+_CUES = {name: "|".join(patterns) for name, patterns in _STATED.items()} | {
+    "is_instance_of": r".*\b(?:is|are|every|each|any|all|such as|example|instance|including|kind|type|ist|sind"
+    r"|jede\w*)\b.*",
+    "generalizes": r".*\b(?:generali|exten[ds]|contain|special|particular|instance|refine|analog|deform|reduce|recover"
+    r"|verallgemein|spezial).*",
+    "proves": r".*\b(?:prove|proof|show|explain|establish|zeig|beweis).*",
+    "defines": r".*\b(?:define|introduce|denote|found|discover|invent|construct|call|heiß|nenn).*",
+}
 Span = tuple[int, int]
 _LONGEST_BETWEEN = 60  # characters
-_MOST_OFFERED = 12  # relations of a sentence that a schema offers
 _FLAGS = re.IGNORECASE | re.DOTALL
 _NEGATION = re.compile(r"\b(?:not?|never|nicht|kein\w*)\b", re.IGNORECASE)
 _MOST_WORDS, _MOST_PHRASES = 5, 80  # of a name; of a sentence
@@ -63,6 +74,7 @@ _WORD = re.compile(r"[^\W_].*")
 _INNER = frozenset("of the a an der des von".split())
 _BREAKS = STOP_WORDS | GERMAN_STOP_WORDS | PHRASE_BREAKS | _INNER
 _SAYS_NOTHING = GENERIC_NOUNS | _INNER
+_STOP_KEYS = frozenset(map(normal, STOP_WORDS | GERMAN_STOP_WORDS))
 # What stands before and after a name that a sentence defines: "A NAME is", "is called a NAME", "is a NAME if".
 _SUBJECT = (
     r"\W*(?:(?:an?|the|ein\w*|der|die|das)\W+)?",
@@ -82,32 +94,28 @@ def _object_with(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _schema_of(names: Mapping[str, Any], relations: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The schema of what is written down for one sentence; without relations, of its concepts alone."""
-    kind = {"type": "string", "enum": list(CONCEPT_KINDS)}
-    members: dict[str, Any] = {"concepts": _list_of(_MOST_CONCEPTS, _object_with(name=names, kind=kind))}
-    if relations:
-        members["relations"] = _list_of(_MOST_RELATIONS, relations)
-    return _object_with(**members)
+def _schema_of(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of what is written down for one sentence."""
+    concept = _object_with(name=names, kind=_one_of(CONCEPT_KINDS), description=_text(_LONGEST_WRITTEN))
+    relation = _object_with(source=names, relation=_one_of(RELATIONS), target=names, words=_text(_LONGEST_WRITTEN))
+    return _object_with(concepts=_list_of(_MOST_CONCEPTS, concept), relations=_list_of(_MOST_RELATIONS, relation))
 
 
-def _relation(source: Mapping[str, Any], relations: Sequence[str], target: Mapping[str, Any]) -> dict[str, Any]:
-    return _object_with(source=source, relation=_one_of(relations), target=target)
+def _text(longest: int) -> dict[str, Any]:
+    return {"type": "string", "maxLength": longest}
 
 
 def _one_of(texts: Sequence[str]) -> dict[str, Any]:
     return {"type": "string", "enum": list(texts)}
 
 
-_ANY_NAME = {"type": "string", "minLength": 1, "maxLength": 80}
+_ANY_NAME = {**_text(80), "minLength": 1}
 # An answer is read by this schema, which is the same for all prompts.
 SCHEMA: Mapping[str, Any] = _object_with(
-    **{
-        str(number): _schema_of(_ANY_NAME, _relation(_ANY_NAME, RELATIONS, _ANY_NAME))
-        for number in range(1, _MOST_SENTENCES + 1)
-    }
+    **{str(number): _schema_of(_ANY_NAME) for number in range(1, _MOST_SENTENCES + 1)}
 ) | {"required": []}
-DEFAULTS: Mapping[str, Any] = {"kind": "object", "concepts": [], "relations": []}  # where the model gives none
+# where the model gives none
+DEFAULTS: Mapping[str, Any] = {"kind": "object", "description": "", "words": "", "concepts": [], "relations": []}
 
 
 def complaint_of(value: Mapping[str, Any]) -> str:
@@ -116,36 +124,14 @@ def complaint_of(value: Mapping[str, Any]) -> str:
 
 
 def narrow_schema(prompt: Prompt) -> dict[str, Any]:
-    """The schema of this prompt alone, for servers that follow schemas: an entry for each sentence, names that stand in
-    it, and relations that its words can state."""
-
-    def schema_of(sentence: Sentence) -> dict[str, Any]:
-        offered = [
-            _relation(_one_of([one]), [said], _one_of([other])) for one, said, other in _stated_in(sentence.text)
-        ]
-        return _schema_of(
-            _one_of(_phrases(f"{sentence.title}. {sentence.text}")), {"anyOf": offered} if offered else None
-        )
-
-    return _object_with(**{str(number): schema_of(sentence) for number, sentence in enumerate(prompt.sentences, 1)})
-
-
-def _stated_in(text: str) -> list[tuple[str, str, str]]:
-    """The relations that the words of a sentence state between two of its longest phrases; the nearest first."""
-    phrases = _phrases(text)
-    ends = [one for one in phrases if not any(one != other and f" {one} " in f" {other} " for other in phrases)]
-    spans = {one: _span_of(one, text) for one in ends}
-    keys = {one: key_of(one) for one in ends}
-    words = {
-        (one, other): _words_between(text, spans[one], spans[other])
-        for one in ends
-        for other in ends
-        if keys[one] != keys[other]
-    }
-    stated = [
-        (one, name, other) for name in _STATED for (one, other), between in words.items() if _state(between, name)
-    ]
-    return sorted(stated, key=lambda triple: abs(text.find(triple[0]) - text.find(triple[2])))[:_MOST_OFFERED]
+    """The schema of this prompt alone, for servers that follow schemas: an entry for each sentence, with names that
+    stand in it."""
+    return _object_with(
+        **{
+            str(number): _schema_of(_one_of(_phrases(f"{sentence.title}. {sentence.text}")))
+            for number, sentence in enumerate(prompt.sentences, 1)
+        }
+    )
 
 
 def _words_between(text: str, source: Span | None, target: Span | None) -> tuple[str, int] | None:
@@ -207,15 +193,16 @@ write down the concepts that it is about, and how it says that they are related.
 
 Answer with one JSON object that has the numbers of all sentences as keys: {"1": {"concepts": [...], "relations": \
 [...]}, "2": ...}.
-- "concepts": the terms of the sentence that a reader would look up in an index, at most three; [] if there are \
-none. "name": copied from this sentence word for word, one to five words, not a general word such as theorem, proof \
-or case. "kind": object, theorem (a result with a name), definition (a notion that this sentence introduces), \
-technique (a way to prove, compute or repair), formula, identity, conjecture or person.
-- "relations": mostly []; at most one, and only if this sentence says it in words. "source" and "target": two \
-different names copied from this sentence. "relation": is_instance_of (every source is a target), generalizes \
-(target is a special case of source), uses (source needs, has or is made with target), implies (target follows from \
-source), proves (source proves target), defines (source introduces target), equivalent_to (source if and only if \
-target), related_to (anything else).
+- "concepts": the terms of the sentence that a reader would look up in an index; [] if there are none. "name": copied \
+from this sentence word for word, one to five words, not a general word such as theorem, proof or case. "kind": \
+object, theorem (a result with a name), definition (a notion that this sentence introduces), technique (a way to \
+prove, compute or repair), formula, identity, conjecture or person. "description": what this text says that it is, in \
+one short sentence with words of the text; "" if the text does not say it.
+- "relations": only what this text says in words; [] if there are none. "source" and "target": two different names \
+copied from this sentence. "relation": is_instance_of (every source is a target), generalizes (target is a special \
+case of source), uses (source needs, has or is made with target), implies (target follows from source), proves \
+(source proves target), defines (source introduces target), equivalent_to (source if and only if target), related_to \
+(anything else). "words": the words of the text that say so, with a name, copied.
 
 Example text:
 [1] theorem (Lagrange's theorem): The order of a subgroup of a finite group divides the order of the group.
@@ -225,16 +212,17 @@ Example text:
 [5] Pumpe P12 undicht, Gleitringdichtung getauscht.
 
 Answer:
-{"1": {"concepts": [{"name": "subgroup", "kind": "object"}, {"name": "finite group", "kind": "object"}], \
-"relations": []},
-"2": {"concepts": [{"name": "Fermat's little theorem", "kind": "theorem"}, {"name": "Lagrange's theorem", "kind": \
-"theorem"}], "relations": [{"source": "Lagrange's theorem", "relation": "implies", "target": "Fermat's little \
-theorem"}]},
+{"1": {"concepts": [{"name": "subgroup", "kind": "object", "description": ""}, {"name": "Lagrange's theorem", \
+"kind": "theorem", "description": "The order of a subgroup divides the order of its finite group."}], "relations": []},
+"2": {"concepts": [{"name": "Fermat's little theorem", "kind": "theorem", "description": ""}], "relations": \
+[{"source": "Lagrange's theorem", "relation": "implies", "target": "Fermat's little theorem", "words": "Fermat's \
+little theorem follows from Lagrange's theorem"}]},
 "3": {"concepts": [], "relations": []},
-"4": {"concepts": [{"name": "group of prime order", "kind": "object"}, {"name": "cyclic group", "kind": "object"}], \
-"relations": [{"source": "group of prime order", "relation": "is_instance_of", "target": "cyclic group"}]},
-"5": {"concepts": [{"name": "Pumpe P12", "kind": "object"}, {"name": "Gleitringdichtung", "kind": "object"}], \
-"relations": []}}"""
+"4": {"concepts": [{"name": "group of prime order", "kind": "object", "description": ""}, {"name": "cyclic group", \
+"kind": "object", "description": ""}], "relations": [{"source": "group of prime order", "relation": \
+"is_instance_of", "target": "cyclic group", "words": "Every group of prime order is a cyclic group"}]},
+"5": {"concepts": [{"name": "Pumpe P12", "kind": "object", "description": ""}, {"name": "Gleitringdichtung", "kind": \
+"object", "description": ""}], "relations": []}}"""
 SYSTEM = SYSTEM.replace("\\\n", "")
 
 
@@ -384,9 +372,10 @@ def read_extraction(
     """The concepts, relations and mentions of a document's answers that the text supports; everything else as skips.
 
     An answer follows `SCHEMA`. A concept counts if its name stands in a passage, or all words of its name in one
-    passage. A relation counts if both names stand in the passage of the sentence that it is for, which is the evidence;
-    it is `related_to` where the words between the names do not state another relation. Equal names are one concept. A
-    concept is described by the first sentence of the answers that has its name and says what it is.
+    passage. Its description counts if the passage of its sentence has at least half of its words; else it is the
+    sentence, where that says what the concept is. The passage of the first description defines the concept. A relation
+    counts if both names stand in the passage of the sentence that it is for, which is the evidence, and the text says
+    it (`_said`). Equal names are one concept.
     """
     skips: list[Skip] = []
 
@@ -401,11 +390,15 @@ def read_extraction(
             sentence = prompt.sentences[int(number) - 1] if exists else Sentence("", "")
             relations += [(sentence, relation) for relation in entry["relations"]]
             for item in entry["concepts"]:
-                name = " ".join(item["name"].split())
-                concept = Concept(f"concept:{slug(name)}", name, item["kind"], _description(name, sentence.text))
+                name, description = (" ".join(item[field].split()) for field in ("name", "description"))
+                if description and not supported.says(description, name, sentence.passage):
+                    skip(f"the description of {name!r} is not what its passage says: {description[:80]!r}")
+                    description = ""
+                description = description or _description(name, sentence.text)
+                concept = Concept(f"concept:{slug(name)}", name, item["kind"], description)
                 if not key_of(name):
                     skip(f"a concept without a name: {str(item)[:80]}")
-                elif not supported.add(concept):
+                elif not supported.add(concept, sentence.passage):
                     skip(f"the concept {name!r} does not occur in the text")
 
     edges: dict[tuple[str, str, str], Edge] = {}
@@ -421,13 +414,38 @@ def read_extraction(
         elif (source := supported.id_of(ends[0])) == (target := supported.id_of(ends[1])):
             skip(f"{statement}: both ends are the same concept")
         else:
-            between = _words_between(text, *(_span_of(end, text) for end in ends))
-            if relation != "related_to" and not _state(between, relation):
-                relation = "related_to"
-                skip(f"{statement}: the sentence does not say so between these names, so that {relation!r} is used")
-            edges.setdefault((source, relation, target), Edge(source, relation, target, passage, maker))
-    mentions = [Edge(passage, "mentions", concept, passage, maker) for passage, concept in supported.mentions]
-    return list(supported.concepts.values()), list(edges.values()) + mentions, skips
+            quote = item["words"] if supported.stands_in(item["words"], passage) else ""
+            said = _said(text, ends, relation, quote)
+            if not said:
+                skip(f"{statement}: neither the sentence nor a quote says so")
+            elif said != relation:
+                skip(f"{statement}: its quote has no word for it, so that {said!r} is used")
+            if said:
+                edges.setdefault((source, said, target), Edge(source, said, target, passage, maker))
+    found = [*((pair, "mentions") for pair in supported.mentions), *((pair, "defines") for pair in supported.defined)]
+    about = [Edge(passage, relation, concept, passage, maker) for (passage, concept), relation in found]
+    return list(supported.concepts.values()), list(edges.values()) + about, skips
+
+
+def _said(sentence: str, ends: Sequence[str], relation: str, quote: str) -> str:
+    """The relation that the text states between two names: the given one, `related_to`, or none.
+
+    It is stated by the words between the names in the sentence, or by a quote of the passage that has one of the names
+    and a word for it; `related_to` by a sentence or a quote with both names. A quote counts for nothing where the
+    sentence states the relation the other way round, or the quote denies it.
+    """
+    spans = [_span_of(end, sentence) for end in ends]
+    quoted = [_span_of(end, quote) for end in ends] if quote and not _NEGATION.search(quote) else [None]
+    if relation == "related_to":
+        return relation if None not in spans or None not in quoted else ""
+    between = _words_between(sentence, *spans)
+    if _state(between, relation):
+        return relation
+    if between is not None and _state((between[0], 1 - between[1]), relation):
+        return ""
+    if any(quoted) and re.fullmatch(_CUES[relation], quote, _FLAGS):
+        return relation
+    return "related_to" if None not in quoted else ""
 
 
 def _description(name: str, sentence: str) -> str:
@@ -445,6 +463,8 @@ _REASONS = {  # a part of a cause, and the reason in words that are the same for
     "a concept without a name": "concept: has no name",
     "its sentence does not exist": "relation: its sentence does not exist",
     "does not stand in the passage": "relation: an end does not stand in the passage",
+    "neither the sentence nor a quote": "relation: the text does not say it",
+    "is not what its passage says": "description: not what the passage says",
     "both ends are the same concept": "relation: both ends are the same concept",
     ".relations": "relation: does not fit the schema",
     ".concepts": "concept: does not fit the schema",
@@ -467,15 +487,18 @@ class _Concepts:
         self.keys = {passage: f" {key_of(text)} " for passage, text in texts.items()}
         self.concepts: dict[str, Concept] = {}
         self.mentions: dict[tuple[str, str], None] = {}
+        self.defined: dict[tuple[str, str], None] = {}  # passage and concept of each description
         self._by_name: dict[str, str] = {}  # key of a concept's name: id
 
-    def add(self, concept: Concept) -> bool:
-        """Whether the text mentions the concept; only then is it added."""
+    def add(self, concept: Concept, passage: str = "") -> bool:
+        """Whether the text mentions the concept; only then is it added, with the passage that describes it."""
         passages = self._passages_with(concept)
         if not passages:
             return False
         identity = self._by_name.setdefault(key_of(concept.name), concept.id)  # `Bailey lemma` and `Bailey's lemma`
         first = self.concepts.get(identity)
+        if concept.description and passage and (first is None or not first.description):
+            self.defined[passage, identity] = None
         self.concepts[identity] = concept if first is None else unite(first, concept)
         self.mentions.update(dict.fromkeys((passage, identity) for passage in passages))
         return True
@@ -484,6 +507,13 @@ class _Concepts:
         """Whether the passage has this name."""
         key = key_of(name)
         return bool(key) and f" {key} " in self.keys.get(passage, "")
+
+    def says(self, description: str, name: str, passage: str) -> bool:
+        """Whether the passage has enough of the words of a description, other than those of the name."""
+        words = {word for word in key_of(FORMULA.sub(" ", description)).split() if len(word) > 2} - _STOP_KEYS
+        words -= {*key_of(name).split()}
+        shared = words & {*self.keys.get(passage, "").split()}
+        return len(shared) >= max(2, _SUPPORTED * len(words))
 
     def id_of(self, name: str) -> str:
         """The id of the concept of a name that stands in a passage, which is made where the model did not list it."""
