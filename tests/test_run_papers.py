@@ -28,6 +28,7 @@ QUICK = "epochs = 0.2\nbatch = 8\n"
 
 def settings_of(recipe: str, *changes: tuple[str, str]) -> str:
     """The block of the page that names a recipe, with some lines changed."""
+    block: str
     [block] = [text for text in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if f'recipe = "{recipe}"' in text]
     for line, other in changes:
         assert line in block, line
