@@ -21,7 +21,9 @@ import numpy as np
 
 from lemmata.cli import output
 from lemmata.cli.main import main
-from lemmata.core.types import Document, Integers, Passage
+from lemmata.core.types import Document, Floats, Integers, Passage, Ranking, Reading, no_hits
+from lemmata.ingest.papers import read_paper
+from lemmata.latex.mains import Main
 from lemmata.project import Project
 
 # ---------------------------------------------------------------- files
@@ -148,6 +150,25 @@ class MemoryCorpus:
     def document_numbers(self) -> Integers:
         names = self.document_ids()
         return np.array([names.index(passage.document) for passage in self.held], np.int64)
+
+
+def body(source: str, preamble: str = "") -> Reading:
+    """What is read of a paper with this text between its preamble and its end."""
+    text = f"\\documentclass{{article}}{preamble}\n\\begin{{document}}\n{source}\n\\end{{document}}\n"
+    return read_paper({"main.tex": text.encode()}.get, Main("main.tex"), "doc")
+
+
+def unit_vectors(count: int, seed: int = 0, dimension: int = 16) -> Floats:
+    """Random vectors of length 1."""
+    vectors = np.random.default_rng(seed).standard_normal((count, dimension))
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
+
+
+def padded(rows: Sequence[int], scores: Sequence[float], k: int) -> Ranking:
+    """One short ranking as arrays (1, k)."""
+    ranked, scored = no_hits(1, k)
+    ranked[0, : len(rows)], scored[0, : len(scores)] = rows, scores
+    return ranked, scored
 
 
 # ---------------------------------------------------------------- commands

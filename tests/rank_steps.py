@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from tests.small_bert import silent
 
 from lemmata.core.types import Floats, Integers
+from lemmata.core.workspace import silent
 from lemmata.train.encoders import load_model
 from lemmata.train.finetune import FinetuneOptions, Objective
 from lemmata.train.job import Job, open_job

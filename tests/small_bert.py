@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.errors import require
+from lemmata.core.workspace import silent
 from lemmata.evaluate.measures import Judged
 from lemmata.train.job import Job, JobWriter
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDS = 40  # and as many that mean the same
 VOCABULARY = ("ask", *(f"{kind}{number}" for kind in "ab" for number in range(WORDS)))
-
-
-def silent(_what: str, _done: int, _total: int | None) -> None:
-    pass
 
 
 def bare_base(
@@ -64,10 +61,14 @@ def bare_base(
 
 def small_bert(folder: Path, words: Sequence[str] = VOCABULARY, *, prompts: Mapping[str, str] | None = None) -> Path:
     """A sentence-transformers folder with random weights."""
+    return add_weights(bare_base(folder, words, prompts=prompts))
+
+
+def add_weights(folder: Path, positions: int = 32) -> Path:
+    """Give a folder with a tokenizer the random weights of a BERT."""
     torch, transformers = require("torch", "train"), require("transformers", "train")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    bare_base(folder, words, prompts=prompts)
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(folder / "tokenizer.json"), model_max_length=32, **names
@@ -78,7 +79,7 @@ def small_bert(folder: Path, words: Sequence[str] = VOCABULARY, *, prompts: Mapp
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=64,
-        max_position_embeddings=32,
+        max_position_embeddings=positions,
     )
     transformers.BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -4,26 +4,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import unit_vectors
 
 from lemmata.core.types import Crowding, Floats
+from lemmata.core.workspace import silent
 from lemmata.search.fusion import Fusion, candidates, combine
 from lemmata.vectors import crowding as module
 from lemmata.vectors.crowding import measure_crowding
 
 
-def silent(*_: object) -> None:
-    pass
-
-
-def unit_vectors(count: int, seed: int) -> Floats:
-    vectors = np.random.default_rng(seed).normal(size=(count, 8))
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
-
-
 @settings(max_examples=30)
 @given(count=st.integers(2, 60), nearest=st.integers(1, 8), block=st.integers(1, 70), seed=st.integers(0, 9))
 def test_crowding_is_the_mean_cosine_of_the_nearest(count: int, nearest: int, block: int, seed: int) -> None:
-    vectors = unit_vectors(count, seed)
+    vectors = unit_vectors(count, seed, 8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_NEAREST", nearest)
         patch.setattr(module, "_BLOCK", block)
@@ -41,7 +34,7 @@ def test_crowding_is_the_mean_cosine_of_the_nearest(count: int, nearest: int, bl
 
 def test_a_sample_tells_nearly_the_same_as_all() -> None:
     random = np.random.default_rng(0)
-    centres, group = unit_vectors(20, 1), random.integers(0, 20, 3000)
+    centres, group = unit_vectors(20, 1, 8), random.integers(0, 20, 3000)
     vectors = centres[group] + random.normal(size=(3000, 8)) * np.linspace(0.1, 0.6, 20)[group, None]
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     sampled = measure_crowding(vectors, silent)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.small_bert import one_answer_each, sayings, silent, small_bert, small_job
+from tests.small_bert import one_answer_each, sayings, small_bert, small_job
 
 from lemmata.core.errors import ConfigError, InputError, LemmataError
+from lemmata.core.workspace import silent
 from lemmata.encode.bert import read_architecture
 from lemmata.encode.export import write_encoder
 from lemmata.encode.onnx import OnnxEncoder

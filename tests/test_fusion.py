@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import padded
 
 from lemmata.core.types import Edge, Floats, Integers
 from lemmata.graph.links import build_graph
@@ -16,15 +17,6 @@ from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, com
 Ranking = tuple[Integers, Floats]
 PLAIN = EQUAL
 ROWS = 31
-
-
-def padded(rows: Sequence[int], scores: Sequence[float], k: int) -> Ranking:
-    """One short ranking as arrays (1, k)."""
-    row = np.full((1, k), -1, dtype=np.int64)
-    score = np.full((1, k), -np.inf, dtype=np.float32)
-    row[0, : len(rows)] = rows
-    score[0, : len(scores)] = scores
-    return row, score
 
 
 def cited(pairs: Sequence[tuple[int, int]], passages: int = ROWS) -> Citations:

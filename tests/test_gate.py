@@ -12,7 +12,7 @@ from tests.make import MemoryCorpus, lemmata
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Floats, Negative, Pair, Passage, Triplet
-from lemmata.core.workspace import read_manifest
+from lemmata.core.workspace import read_manifest, silent
 from lemmata.corpus.split import Split
 from lemmata.mine.gate import GateReport, Threshold, gated, parse_gate, threshold_from, thresholds_of
 from lemmata.mine.material import TrainingView, training_view
@@ -27,10 +27,6 @@ def made_of(texts: Sequence[str]) -> TrainingView:
 def shared_words(pairs: Sequence[tuple[str, str]]) -> Floats:
     """A scorer: the number of words that both texts have."""
     return np.array([len(set(a.split()) & set(b.split())) for a, b in pairs], np.float32)
-
-
-def silent(_what: str, _done: int, _total: int | None) -> None:
-    pass
 
 
 # 40 passages share one word with everything, and the first ten say more about pumps

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import lemmata, make_workspace, to_lines
+from tests.make import lemmata, make_workspace, to_lines, unit_vectors
 from tests.small_bert import small_bert
 
 from lemmata.core.errors import LemmataError
@@ -53,11 +53,6 @@ from lemmata.project import Project
 
 NANO = "lemmata-nano"
 needs_nano = pytest.mark.skipif(NANO not in PACKAGED, reason="the static encoder is not packaged")
-
-
-def unit(generator: np.random.Generator, count: int, dimension: int) -> Floats:
-    vectors = generator.normal(size=(count, dimension)).astype(np.float32)
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 # ---------------------------------------------------------------- tokens
@@ -168,7 +163,7 @@ def test_random_pairs_are_of_two_different_passages(count: int) -> None:
 
 
 def test_without_links_there_is_no_alignment() -> None:
-    vectors = unit(np.random.default_rng(0), 20, 4)
+    vectors = unit_vectors(20, 0, 4)
     nothing = np.zeros((0, 4), np.float32)
     space = measure_space(vectors, random_pairs(20, 50, np.random.default_rng(0)), (nothing, nothing))
     assert (space.alignment, space.separation) == (None, None)
@@ -202,7 +197,7 @@ def nearest_points(points: Floats, k: int) -> npt.NDArray[np.int64]:
 
 @given(st.integers(2, 14), st.integers(1, 10), st.integers(0, 99))
 def test_nearest_neighbours_are_those_of_all_cosines(count: int, k: int, seed: int) -> None:
-    vectors = unit(np.random.default_rng(seed), count, 3)
+    vectors = unit_vectors(count, seed, 3)
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -np.inf)
     by_hand = np.argsort(-cosines, axis=1, kind="stable")[:, : min(k, count - 1)]

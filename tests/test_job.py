@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.small_bert import SPECIAL, VOCABULARY, bare_base, one_answer_each, silent, small_bert, small_job
+from tests.small_bert import SPECIAL, VOCABULARY, bare_base, one_answer_each, small_bert, small_job
 
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
-from lemmata.core.workspace import write_manifest
+from lemmata.core.workspace import silent, write_manifest
 from lemmata.train.job import BATCH, Job, JobWriter, open_job, translated
 
 OTHER_NAMES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")

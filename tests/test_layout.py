@@ -9,18 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import write
+from tests.make import body, write
 
 from lemmata.core.types import Reading
-from lemmata.ingest.papers import read_paper
 from lemmata.ingest.readers import IngestOptions
 from lemmata.ingest.sources import find_units
-from lemmata.latex.mains import Main
-
-
-def body(source: str, preamble: str = "") -> Reading:
-    text = f"\\documentclass{{article}}{preamble}\n\\begin{{document}}\n{source}\n\\end{{document}}\n"
-    return read_paper({"main.tex": text.encode()}.get, Main("main.tex"), "doc")
 
 
 def text_of(reading: Reading) -> str:

@@ -7,17 +7,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import body
 
-from lemmata.core.types import Reading
-from lemmata.ingest.papers import read_paper
 from lemmata.latex.clean import clean
-from lemmata.latex.mains import Main
 from lemmata.latex.sentences import chunks, formulas, sentences
-
-
-def body(source: str, preamble: str = "") -> Reading:
-    text = f"\\documentclass{{article}}{preamble}\n\\begin{{document}}\n{source}\n\\end{{document}}\n"
-    return read_paper({"main.tex": text.encode()}.get, Main("main.tex"), "doc")
 
 
 @pytest.mark.parametrize(

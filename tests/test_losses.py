@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.small_bert import sayings, silent, small_bert, small_job
+from tests.small_bert import sayings, small_bert, small_job
 
 from lemmata.core.errors import ConfigError
+from lemmata.core.workspace import silent
 from lemmata.train.encoders import load_model
 from lemmata.train.finetune import FinetuneOptions, Objective
 from lemmata.train.losses import (

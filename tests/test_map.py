@@ -11,13 +11,10 @@ from tests.make import write
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Floats, Integers
+from lemmata.core.workspace import silent
 from lemmata.project import Project
 from lemmata.search import plane
 from lemmata.search.map import open_map
-
-
-def silent(_what: str, _done: int, _total: int | None) -> None:
-    pass
 
 
 def clusters(number: int, size: int, seed: int = 3) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.int64]]]:

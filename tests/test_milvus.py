@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import unit_vectors
 from tests.test_index import milvus_index
 from tests.test_side_by_side import command  # noqa: F401 - a fixture
 
@@ -27,7 +28,7 @@ milvus_lite = pytest.importorskip("milvus_lite", reason="needs milvus-lite: pip 
 from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: E402
 
 from lemmata.core.errors import ConfigError, MissingExtra, WorkspaceError  # noqa: E402
-from lemmata.core.types import Floats, Mask  # noqa: E402
+from lemmata.core.types import Mask  # noqa: E402
 from lemmata.core.workspace import read_manifest  # noqa: E402
 from lemmata.maintain.info import doctor  # noqa: E402
 from lemmata.project import Project  # noqa: E402
@@ -119,17 +120,12 @@ def client_of(project: Project) -> Iterator[Any]:
         yield client
 
 
-def unit(count: int, seed: int, dimension: int = 16) -> Floats:
-    matrix = np.random.default_rng(seed).standard_normal((count, dimension)).astype(np.float32)
-    return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)  # type: ignore[no-any-return]
-
-
 # ---------------------------------------------------------------- filters
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> MilvusIndex:
-    return milvus_index(unit(500, 0), tmp_path_factory.mktemp("milvus") / "vectors.db")
+    return milvus_index(unit_vectors(500, 0), tmp_path_factory.mktemp("milvus") / "vectors.db")
 
 
 MASKS = st.one_of(
@@ -177,14 +173,14 @@ def test_kinds_and_ranges_need_no_list_and_a_long_list_is_none(
     assert str(large._expression(_scattered(0, 0.9))).startswith("(slot not in [")
     half = _scattered(0, 0.5)
     assert large._expression(half) is None
-    queries = unit(3, 1)
-    expected = ExactIndex(unit(500, 0)).search(queries, 10, half)
+    queries = unit_vectors(3, 1)
+    expected = ExactIndex(unit_vectors(500, 0)).search(queries, 10, half)
     np.testing.assert_array_equal(large.search(queries, 10, half)[0], expected[0])
 
 
 def test_milvus_proposes_and_the_matrix_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(milvus, "FEW", 0)
-    matrix, queries = unit(200, 0), unit(4, 1)
+    matrix, queries = unit_vectors(200, 0), unit_vectors(4, 1)
     index = milvus_index(matrix, tmp_path / "vectors.db")
     index._exact.matrix = np.zeros_like(matrix)  # what Milvus has not told, nobody can know
     allowed = _scattered(3, 0.5)[:200]
@@ -197,8 +193,8 @@ def test_milvus_proposes_and_the_matrix_scores(tmp_path: Path, monkeypatch: pyte
 
 def test_many_queries_are_asked_in_groups(large: MilvusIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(milvus, "_CELLS", 100)
-    rows, _ = large.search(unit(20, 5), 10)
-    np.testing.assert_array_equal(rows, ExactIndex(unit(500, 0)).search(unit(20, 5), 10)[0])
+    rows, _ = large.search(unit_vectors(20, 5), 10)
+    np.testing.assert_array_equal(rows, ExactIndex(unit_vectors(500, 0)).search(unit_vectors(20, 5), 10)[0])
 
 
 # ---------------------------------------------------------------- a workspace
@@ -299,7 +295,7 @@ def test_where_most_passages_are_new_a_retriever_of_before_still_finds_its_own(
 def test_what_an_unfinished_update_left_or_somebody_deleted_is_put_right(in_milvus: Project) -> None:
     alias, uri = stored(in_milvus)["alias"], in_milvus.milvus_uri("vectors.db")
     with client_of(in_milvus) as client:
-        client.upsert(f"{alias}_1", [{"slot": 999, "kind": 0, "vector": unit(1, 0, 256)[0]}])
+        client.upsert(f"{alias}_1", [{"slot": 999, "kind": 0, "vector": unit_vectors(1, 0, 256)[0]}])
     assert in_milvus.index()["milvus"]["sent"] == 0
     assert count_vectors(uri, alias) == 60
     with client_of(in_milvus) as client:

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.small_bert import SPECIAL, add_weights, bare_base
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.workspace import silent
 from lemmata.train.pretrain import PretrainOptions, masked_logits, pretrain, rate_factor
 from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
 from lemmata.train.windows import (
@@ -38,19 +40,13 @@ sentence_transformers = pytest.importorskip("sentence_transformers")
 WORDS = "let x y be a ring field ideal prime module of the is and every maximal then over finite map".split()
 PIECES = ["##s", "##ly", "math", "##cal", "in", "##ft", "##y", "to", "gamma", "sum", "i", "1", "2"]
 SIGNS = list("\\$_^{}.,=")
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-
-
-def silent(_what: str, _done: int, _total: int | None) -> None:
-    pass
 
 
 def make_base(folder: Path) -> Path:
     """A sentence-transformers folder: a random BERT of two layers with a small WordPiece vocabulary."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+    bare_base(folder, prompts={"query": "every ", "document": ""}, longest=48)
     vocabulary = {token: number for number, token in enumerate([*SPECIAL, *WORDS, *PIECES, *SIGNS])}
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -58,33 +54,8 @@ def make_base(folder: Path) -> Path:
     backend.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=32, **names)
-    config = transformers.BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    transformers.BertModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    (folder / "1_Pooling").mkdir()
-    kind = "sentence_transformers.models"
-    modules = [
-        {"idx": 0, "name": "0", "path": "", "type": f"{kind}.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{kind}.Pooling"},
-    ]
-    contents = {
-        "modules.json": modules,
-        "1_Pooling/config.json": {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True},
-        "sentence_bert_config.json": {"max_seq_length": 48, "do_lower_case": False},
-        "config_sentence_transformers.json": {"prompts": {"query": "every ", "document": ""}},
-    }
-    for name, content in contents.items():
-        (folder / name).write_text(json.dumps(content))
-    return folder
+    backend.save(str(folder / "tokenizer.json"))
+    return add_weights(folder, positions=64)
 
 
 @pytest.fixture(scope="module")

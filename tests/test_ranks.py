@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 from tests.make import lemmata
 from tests.rank_steps import OBJECTIVES, gradients, trained_metric
-from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent, small_bert, small_job
+from tests.small_bert import SPECIAL, VOCABULARY, bare_base, small_bert, small_job
 from tests.test_stage_metric import workspace
 
 from lemmata.core.errors import ConfigError
+from lemmata.core.workspace import silent
 from lemmata.encode.static import write_static
 from lemmata.project import Project
 from lemmata.train.batches import collate

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.small_bert import VOCABULARY, bare_base, silent, small_bert
+from tests.small_bert import VOCABULARY, bare_base, small_bert
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
 from lemmata.core.errors import ConfigError
+from lemmata.core.workspace import silent
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.maintain.info import doctor
 from lemmata.project import Project

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import lemmata, make_workspace, to_lines
+from tests.make import lemmata, make_workspace, padded, to_lines
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
@@ -39,15 +39,6 @@ TEXTS = {
     ),
     "5": ("", "A partition into distinct parts has a Franklin involution.", "lemma", "math.CO", "2003-03-03"),
 }
-
-
-def padded(rows: Sequence[int], scores: Sequence[float], k: int) -> Ranking:
-    """One short ranking as arrays (1, k)."""
-    row = np.full((1, k), -1, dtype=np.int64)
-    score = np.full((1, k), -np.inf, dtype=np.float32)
-    row[0, : len(rows)] = rows
-    score[0, : len(scores)] = scores
-    return row, score
 
 
 @pytest.fixture

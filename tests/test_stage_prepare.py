@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.small_bert import bare_base, silent, small_bert
+from tests.small_bert import bare_base, small_bert
 from tokenizers import Tokenizer
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.types import Integers
+from lemmata.core.workspace import silent
 from lemmata.corpus.training_files import read_batches, read_training
 from lemmata.project import Project
 from lemmata.train.finetune import FinetuneOptions, finetune

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.small_bert import SPECIAL, VOCABULARY, bare_base, silent
+from tests.small_bert import SPECIAL, VOCABULARY, bare_base
 from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
 
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
 from lemmata.core.types import Floats
+from lemmata.core.workspace import silent
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import NANO, PACKAGED, encoder_kind, load_encoder
 from lemmata.encode.onnx import open_tokenizer
