@@ -205,3 +205,19 @@ def lemmata(*arguments: object, code: int = 0) -> str:
     assert process.returncode == code, process.stderr
     assert "Traceback" not in process.stderr
     return process.stderr if code else process.stdout
+
+
+def say(*arguments: object) -> tuple[int, str, str]:
+    """Run a command; its exit code, standard output and standard error."""
+    process = run_command(*arguments)
+    return process.returncode, process.stdout, process.stderr
+
+
+def refused(said: tuple[int, str, str]) -> str:
+    """The one sentence of a command that failed."""
+    code, out, error = said
+    assert (code, out) == (1, "")
+    told = [line for line in error.splitlines() if line.startswith("lemmata: ")]
+    assert len(told) == 1
+    assert "Traceback" not in error
+    return told[0]

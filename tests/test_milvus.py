@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import unit_vectors
+from tests.make import lemmata, unit_vectors
 from tests.test_index import milvus_index
-from tests.test_side_by_side import command  # noqa: F401 - a fixture
 
 pymilvus = pytest.importorskip("pymilvus", reason="needs pymilvus: pip install 'lemmata[scale]'")
 milvus_lite = pytest.importorskip("milvus_lite", reason="needs milvus-lite: pip install 'lemmata[scale]'")
@@ -325,10 +324,10 @@ def test_several_encoders_and_summaries_have_collections_of_their_own(in_milvus:
     assert hits(in_milvus) == summarised
 
 
-def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project, command: Callable[..., str]) -> None:  # noqa: F811
+def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project) -> None:
     before = hits(in_milvus, retriever="dense:hashing")
     assert "not_moved" not in in_milvus.index(settings={"encoder": "lemmata-nano"})
-    shown = command("index", "--encoder", "lemmata-nano", "-o", "milvus=none", "-w", in_milvus.root)
+    shown = lemmata("index", "--encoder", "lemmata-nano", "-o", "milvus=none", "-w", in_milvus.root)
     assert "the vectors of hashing are searched exactly now: 'lemmata index --encoder hashing' moves them too" in shown
     assert hits(in_milvus, retriever="dense:hashing")[:-1] == before[:-1]  # the last is of the default encoder
     in_milvus.index(settings={"encoder": "hashing", "milvus": "vectors.db"})
@@ -340,17 +339,17 @@ def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project, comman
 # ---------------------------------------------------------------- the user
 
 
-def test_the_commands_say_where_the_vectors_are(project: Project, command: Callable[..., str]) -> None:  # noqa: F811
+def test_the_commands_say_where_the_vectors_are(project: Project) -> None:
     root = project.root
-    assert "Milvus at vectors.db searches them: 60 vectors sent" in command(
+    assert "Milvus at vectors.db searches them: 60 vectors sent" in lemmata(
         "index", "-o", "milvus=vectors.db", "-w", root
     )
-    assert "Milvus at vectors.db" in command("info", "-w", root)
-    content = json.loads(command("info", "-w", root, "--json"))
+    assert "Milvus at vectors.db" in lemmata("info", "-w", root)
+    content = json.loads(lemmata("info", "-w", root, "--json"))
     assert content["vectors"][0]["milvus"] == "vectors.db"
     assert content["indexes"] == ["lexical", "dense", "milvus"]
-    assert "60 of 60 vectors at vectors.db" in command("doctor", "-w", root)
-    assert "leave out --no-dense" in command("index", "-o", "milvus=x.db", "--no-dense", "-w", root, code=1)
+    assert "60 of 60 vectors at vectors.db" in lemmata("doctor", "-w", root)
+    assert "leave out --no-dense" in lemmata("index", "-o", "milvus=x.db", "--no-dense", "-w", root, code=1)
 
 
 def test_the_setting_may_stand_in_the_file(project: Project) -> None:
@@ -363,7 +362,6 @@ def test_the_setting_may_stand_in_the_file(project: Project) -> None:
 def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
     project: Project,
     server: tuple[str, subprocess.Popen[str]],
-    command: Callable[..., str],  # noqa: F811
 ) -> None:
     uri, process = server
     exact, root = hits(project), project.root
@@ -375,10 +373,10 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
         process.wait()
         with pytest.raises(WorkspaceError, match=uri):
             opened.search(QUERIES[0], 3, retriever="dense")
-    message = command("search", "topic", "-w", root, code=1)
+    message = lemmata("search", "topic", "-w", root, code=1)
     assert f"Milvus at {uri} cannot be used" in message
     assert "start it, check $MILVUS_TOKEN, or take the vectors back with 'lemmata index -o milvus=none'" in message
-    assert "cannot be used" in command("doctor", "-w", root)
+    assert "cannot be used" in lemmata("doctor", "-w", root)
     left = project.index(settings={"milvus": "none"})["left_in_milvus"]
     assert left.startswith("the collections lemmata_")
     assert hits(project) == exact

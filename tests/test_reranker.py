@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import refused, say
 from tests.small_bert import VOCABULARY, bare_base, small_bert
 from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
-from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
+from tests.test_stage_train import write_notes
 
 from lemmata.core.errors import ConfigError
 from lemmata.core.workspace import silent
@@ -127,7 +128,7 @@ def test_held_out_pairs_are_not_trained_on(trained: Path) -> None:
     assert project.models()["reranker"]["split"] == project.training_sets()["pairs"]["split"]
 
 
-def test_the_same_call_trains_nothing_again_and_search_uses_the_model(trained: Path, say: Say) -> None:  # noqa: F811
+def test_the_same_call_trains_nothing_again_and_search_uses_the_model(trained: Path) -> None:
     workspace = trained / "notes"
     told = ["-o", f"base={trained / 'tiny'}", "-o", "records=640"]
     project = Project(workspace)

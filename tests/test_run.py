@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.make import refused, say
 from tests.small_bert import sayings, small_bert
-from tests.test_stage_train import QUICK, Say, Stopped, refused, say, times, write_notes
+from tests.test_stage_train import QUICK, Stopped, times, write_notes
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
@@ -21,8 +22,6 @@ from lemmata.evaluate.report import Report, as_json
 from lemmata.project import Project
 from lemmata.run import RunOptions, run, stage_table
 from lemmata.vectors.store import open_vectors
-
-__all__ = ["say"]  # a fixture
 
 RECIPE = """
 [split]
@@ -178,7 +177,7 @@ def test_a_run_ends_with_a_table_before_and_after_training(first: tuple[Path, li
     assert values(references, "tuned") == measured(folder)
 
 
-def test_a_second_run_only_prints_the_table(first: tuple[Path, list[Report]], say: Say) -> None:
+def test_a_second_run_only_prints_the_table(first: tuple[Path, list[Report]]) -> None:
     folder, reports = first
     before = write_times(folder)
     again, stages = run_all(folder)
@@ -328,7 +327,7 @@ def test_a_pretrained_model_can_be_the_base_of_the_run(base: Path, tmp_path: Pat
     ],
 )
 def test_bad_settings_are_refused_before_any_stage(
-    base: Path, tmp_path: Path, say: Say, old: str, new: str, message: str
+    base: Path, tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     folder = write_recipe(tmp_path, base)
     change(folder, old, new)

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.make import refused, say
 from tests.small_bert import sayings
 from tests.test_run import change, run_all, run_until, values, write_recipe
-from tests.test_stage_train import Say, refused, say  # noqa: F401 - `say` is a fixture
 from tests.test_static import write_small
 
 from lemmata.core.errors import LemmataError
@@ -59,7 +59,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
     return folder, report
 
 
-def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Path, Report], say: Say) -> None:  # noqa: F811
+def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Path, Report]) -> None:
     folder, report = first
     assert list(report.retrievers) == ["BM25", "hashing", "hashing + BM25", "fast", "fast + BM25", "fast, auto"]
     means = {name: sum(values(report, name)) / len(report.queries) for name in report.retrievers}
@@ -139,13 +139,7 @@ def test_a_static_model_may_follow_a_fine_tuning_and_auto_compares_it_with_the_p
         ('base = "hashing"', 'base = "fast"', "base = 'fast' would be compared with itself"),
     ],
 )
-def test_bad_settings_are_refused_before_any_stage(
-    tmp_path: Path,
-    say: Say,  # noqa: F811
-    old: str,
-    new: str,
-    message: str,
-) -> None:
+def test_bad_settings_are_refused_before_any_stage(tmp_path: Path, old: str, new: str, message: str) -> None:
     folder = write_static_recipe(tmp_path)
     change(folder, old, new)
     with pytest.raises(LemmataError, match=message):

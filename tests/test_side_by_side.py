@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 from tests.make import lemmata
 
-from lemmata.cli.main import main
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.http import Service
 from lemmata.core.workspace import default_encoder, read_manifest, vector_set, vector_sets
@@ -51,22 +49,6 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def task() -> Task:
     return task_from("notes", QUERIES, QRELS)
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command in this process; returns what it printed, or its error where it fails with `code`."""
-
-    def run(*arguments: object, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["lemmata", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        assert int(ended.value.code or 0) == code, printed.err
-        return printed.err if code else printed.out
-
-    return run
 
 
 class CountingServer(ThreadingHTTPServer):
@@ -191,25 +173,23 @@ def test_the_fusion_is_tuned_for_the_encoder_that_is_named(project: Project, tas
     assert not default.fusion.exists()
 
 
-def test_the_command_line_compares_encoders_and_writes_a_run_for_each(
-    project: Project, tmp_path: Path, command: Callable[..., str]
-) -> None:
+def test_the_command_line_compares_encoders_and_writes_a_run_for_each(project: Project, tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text("\n".join(json.dumps({"_id": q, "text": t}) for q, t in QUERIES.items()))
     lines = [f"{query}\t{passage}\t1" for query, grades in QRELS.items() for passage in grades]
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(lines))
     files = ("--queries", tmp_path / "q.jsonl", "--qrels", tmp_path / "qrels.tsv", "-w", project.root)
     names = f"lexical,dense:hashing,hybrid:{MINI}"
-    out = command("evaluate", "--retriever", names, *files, "--trec", tmp_path / "run.txt", "--json")
+    out = lemmata("evaluate", "--retriever", names, *files, "--trec", tmp_path / "run.txt", "--json")
     assert list(json.loads(out)["retrievers"]) == names.split(",")
     assert sorted(path.name for path in tmp_path.glob("run.*.txt")) == [
         "run.dense-hashing.txt",
         f"run.hybrid-{MINI}.txt",
         "run.lexical.txt",
     ]
-    assert f"hybrid:{MINI}" in command("evaluate", "--retriever", names, *files)
-    assert "vectors of hashing are kept" in command("index", "--encoder", MINI, "-w", project.root)
-    assert "are deleted" in command("index", "--remove", "hashing", "-w", project.root)
-    error = command("search", "pump", "--retriever", "dense:hashing", "-w", project.root, code=1)
+    assert f"hybrid:{MINI}" in lemmata("evaluate", "--retriever", names, *files)
+    assert "vectors of hashing are kept" in lemmata("index", "--encoder", MINI, "-w", project.root)
+    assert "are deleted" in lemmata("index", "--remove", "hashing", "-w", project.root)
+    error = lemmata("search", "pump", "--retriever", "dense:hashing", "-w", project.root, code=1)
     assert error == "lemmata: there is no dense index of hashing yet: run 'lemmata index --encoder hashing'\n"
 
 
@@ -306,21 +286,19 @@ def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(server: Cou
     assert (cap.calls, cap.tokens) == (1, 3)
 
 
-def test_a_cap_on_the_cost_needs_a_price(project: Project, command: Callable[..., str]) -> None:
+def test_a_cap_on_the_cost_needs_a_price(project: Project) -> None:
     with pytest.raises(ConfigError, match="needs the price of a million tokens"):
         project.allowance(cost=1.0)
     with project.config_file.open("a") as stream:
         stream.write("price = 0.02\n")
     assert Project(project.root).allowance(cost=1.0).price == 0.02
     project.config_file.write_text("")
-    assert "price" in command("index", "--budget", "cost=1", "-w", project.root, code=1)
+    assert "price" in lemmata("index", "--budget", "cost=1", "-w", project.root, code=1)
 
 
-def test_the_command_line_states_calls_tokens_and_cost(
-    project: Project, server: CountingServer, command: Callable[..., str]
-) -> None:
+def test_the_command_line_states_calls_tokens_and_cost(project: Project, server: CountingServer) -> None:
     cap = ("-o", "price=2", "--budget", "cost=0.0001", "-w", project.root)
-    error = command("index", "--encoder", server.url, *cap, code=1)
+    error = lemmata("index", "--encoder", server.url, *cap, code=1)
     assert "about 200 tokens in 1 call, at a cost of 0.0004;" in error
     assert "encoding would take about 1 calls and 200 tokens at a cost of 0.0004, more than the cap of a c" in error
     assert server.tokens == []

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.make import refused, say
 from tests.small_bert import sayings
 from tests.test_card import check_for_the_hub
 
-from lemmata.cli.main import main
 from lemmata.core.artefacts import seal
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.workspace import read_manifest
@@ -33,8 +33,6 @@ from lemmata.train.job import open_job
 from lemmata.vectors.store import open_vectors
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
-
-Say = Callable[..., tuple[int, str, str]]
 
 QUICK = """
 base = "{base}"
@@ -90,31 +88,6 @@ def copied(mined: Path, tmp_path: Path) -> Path:
     return shutil.copytree(mined, tmp_path / "notes")
 
 
-@pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    """Run a command in this process, which has loaded torch: exit code, standard output and error."""
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["lemmata", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
-
-
-def refused(said: tuple[int, str, str]) -> str:
-    """The one sentence of a command that failed."""
-    code, out, error = said
-    assert (code, out) == (1, "")
-    told = [line for line in error.splitlines() if line.startswith("lemmata: ")]
-    assert len(told) == 1
-    assert "Traceback" not in error
-    return told[0]
-
-
 def times(folder: Path) -> dict[str, int]:
     """When each file was written; the lock is opened by everyone."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
@@ -153,7 +126,7 @@ def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     np.testing.assert_allclose(exported.encode(texts), vectors, atol=0.02)
 
 
-def test_doctor_finds_a_damaged_model_and_training_it_again_helps(trained: Path, tmp_path: Path, say: Say) -> None:
+def test_doctor_finds_a_damaged_model_and_training_it_again_helps(trained: Path, tmp_path: Path) -> None:
     project = Project(shutil.copytree(trained, tmp_path / "notes"))
 
     def found() -> Check:
@@ -176,7 +149,7 @@ def test_doctor_finds_a_damaged_model_and_training_it_again_helps(trained: Path,
     assert project.finetune()["done_before"]
 
 
-def test_a_model_with_a_damaged_manifest_is_not_passed_over(trained: Path, tmp_path: Path, say: Say) -> None:
+def test_a_model_with_a_damaged_manifest_is_not_passed_over(trained: Path, tmp_path: Path) -> None:
     project = Project(shutil.copytree(trained, tmp_path / "notes"))
     path = project.manifest(project.model("tuned"))
     whole = path.read_bytes()
@@ -203,7 +176,7 @@ def test_prompts_go_from_the_settings_into_card_and_search(copied: Path) -> None
     assert not np.allclose(exported.encode(["a1 a2"], role="query"), exported.encode(["a1 a2"]), atol=1e-3)
 
 
-def test_the_same_call_does_nothing_and_says_so(trained: Path, say: Say) -> None:
+def test_the_same_call_does_nothing_and_says_so(trained: Path) -> None:
     before = times(trained)
     (trained / "models" / ".tuned" / "work").mkdir(parents=True)  # a kill between the last two acts leaves this
     report = Project(trained).finetune()
@@ -264,7 +237,7 @@ def _records(project: Project, name: str) -> list[dict[str, Any]]:
     return list(read_training(project.training_file(name)))
 
 
-def test_a_workspace_searches_with_its_model_wherever_it_lies(trained: Path, tmp_path: Path, say: Say) -> None:
+def test_a_workspace_searches_with_its_model_wherever_it_lies(trained: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(trained, tmp_path / "here")
     code, out, _ = say("index", "--encoder", "tuned", "-w", folder, "--json")
     assert (code, json.loads(out)["encoded"]) == (0, 300)
@@ -324,7 +297,7 @@ def killed(arguments: list[str], happened: Callable[[], object]) -> None:
         process.communicate()
 
 
-def test_a_killed_training_resumes_and_ends_with_one_complete_model(copied: Path, base: Path, say: Say) -> None:
+def test_a_killed_training_resumes_and_ends_with_one_complete_model(copied: Path, base: Path) -> None:
     long = QUICK.format(base=base).replace("epochs = 4", "epochs = 16")
     project = say_more(copied, f"[finetune.long]{long}")
     work = project.model_work("long")
@@ -414,7 +387,7 @@ epochs = {epochs}
 """
 
 
-def test_pretraining_that_does_no_harm_is_kept_and_is_a_base(copied: Path, base: Path, say: Say) -> None:
+def test_pretraining_that_does_no_harm_is_kept_and_is_a_base(copied: Path, base: Path) -> None:
     project = say_more(copied, PRETRAIN.format(base=base, rate=1e-9, epochs=1))
     code, out, _ = say("train", "pretrain", "adapted", "-w", copied)
     assert code == 0
@@ -435,7 +408,7 @@ def test_pretraining_that_does_no_harm_is_kept_and_is_a_base(copied: Path, base:
         project.pretrain("adapted")
 
 
-def test_pretraining_that_wrecks_the_model_is_refused(copied: Path, base: Path, say: Say) -> None:
+def test_pretraining_that_wrecks_the_model_is_refused(copied: Path, base: Path) -> None:
     project = say_more(copied, PRETRAIN.format(base=base, rate=3.0, epochs=4))
     code, out, _ = say("train", "pretrain", "adapted", "-w", copied)
     assert code == 0
@@ -484,7 +457,7 @@ def held_out_now(project: Project, file: Path) -> set[str]:
     return named - training
 
 
-def test_a_set_of_another_split_is_not_trained_on(copied: Path, base: Path, tmp_path: Path, say: Say) -> None:
+def test_a_set_of_another_split_is_not_trained_on(copied: Path, base: Path, tmp_path: Path) -> None:
     project = Project(copied)
     file = project.training_file("pairs")
     assert not held_out_now(project, file)
@@ -552,7 +525,7 @@ def test_what_stands_where_a_job_should_go_is_left_alone(copied: Path, tmp_path:
     assert names(tmp_path) == ["notes", "thesis"]
 
 
-def test_a_model_that_saw_another_split_is_measured_with_a_warning(trained: Path, tmp_path: Path, say: Say) -> None:
+def test_a_model_that_saw_another_split_is_measured_with_a_warning(trained: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(trained, tmp_path / "notes")
     project = Project(folder)
     digest = json.loads((folder / "split" / "manifest.json").read_text())["digest"]
@@ -607,7 +580,7 @@ def test_a_model_remembers_what_its_base_saw(copied: Path) -> None:
 
 
 def test_a_prepared_job_is_trained_where_there_is_no_workspace(
-    copied: Path, base: Path, tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch
+    copied: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = say("train", "prepare", "tuned", tmp_path / "job", "-w", copied, "--json")
     packed = json.loads(out)
@@ -638,7 +611,7 @@ def test_a_prepared_job_is_trained_where_there_is_no_workspace(
     assert names(Path()) == ["model"]
 
 
-def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, tmp_path: Path, say: Say) -> None:
+def test_an_odd_place_or_job_is_refused_in_a_sentence(mined: Path, base: Path, tmp_path: Path) -> None:
     Project(mined).prepare("tuned", tmp_path / "job")
     full = tmp_path / "full"
     full.mkdir()
@@ -701,7 +674,7 @@ def test_missing_things_are_reported_in_one_sentence(
     assert not (copied.parent / "up").exists()
 
 
-def test_the_commands_report_missing_models(mined: Path, say: Say) -> None:
+def test_the_commands_report_missing_models(mined: Path) -> None:
     assert "no models yet" in say("train", "models", "-w", mined)[1]
     assert "there is no encoder 'tuned'; possible are" in refused(say("index", "--encoder", "tuned", "-w", mined))
     assert "no base model 'dream'" in refused(say("train", "finetune", "-o", "base=dream", "-w", mined))

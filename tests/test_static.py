@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import refused, say
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base
-from tests.test_stage_train import Say, refused, say, write_notes  # noqa: F401 - `say` is a fixture
+from tests.test_stage_train import write_notes
 
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
 from lemmata.core.types import Floats
@@ -321,7 +322,7 @@ def test_the_model_has_card_history_and_the_licence_of_its_base(trained: Path) -
     assert (model / "trained.json").is_file()
 
 
-def test_a_workspace_searches_with_its_static_encoder(trained: Path, say: Say) -> None:  # noqa: F811
+def test_a_workspace_searches_with_its_static_encoder(trained: Path) -> None:
     code, out, _ = say("train", "static", "fast", "-w", trained, "--json")
     assert (code, json.loads(out)["done_before"]) == (0, True)
     code, out, _ = say("train", "models", "-w", trained)
@@ -342,7 +343,7 @@ def test_training_starts_from_the_packaged_encoder_where_none_is_named(tmp_path:
     assert finetune_options(project, "static", static=True).base == NANO
 
 
-def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tmp_path: Path, say: Say) -> None:  # noqa: F811
+def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tmp_path: Path) -> None:
     from tests.small_bert import small_bert
 
     base = small_bert(tmp_path / "tiny")
@@ -356,7 +357,7 @@ def test_training_starts_from_the_token_vectors_of_any_encoder(trained: Path, tm
     assert load_encoder("taken", models=tmp_path / "notes" / "models").dimension == 32
 
 
-def test_what_needs_layers_refuses_a_static_base(trained: Path, say: Say) -> None:  # noqa: F811
+def test_what_needs_layers_refuses_a_static_base(trained: Path) -> None:
     base = trained / "models" / "fast"
     config = trained / "lemmata.toml"
     before = config.read_text()

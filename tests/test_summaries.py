@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.llm_server import Server
-from tests.test_side_by_side import CountingServer, command, server  # noqa: F401 - fixtures
+from tests.make import lemmata
+from tests.test_side_by_side import CountingServer, server  # noqa: F401 - a fixture
 from tests.test_stage_index import InterruptedEncoder
 
 from lemmata.core.errors import InputError, LeakageError, LemmataError, WorkspaceError
@@ -491,41 +492,37 @@ def test_other_summaries_drop_the_fitted_weights(indexed: Project, tmp_path: Pat
     assert "dropped_fusion" not in indexed.index(settings={"summaries": "told.jsonl"})
 
 
-def test_show_and_info_list_summaries_with_their_authors(
-    indexed: Project,
-    command: Callable[..., str],  # noqa: F811
-) -> None:
+def test_show_and_info_list_summaries_with_their_authors(indexed: Project) -> None:
     root = indexed.root
-    shown = json.loads(command("show", "nakayama", "-w", root, "--json"))
+    shown = json.loads(lemmata("show", "nakayama", "-w", root, "--json"))
     assert shown["summaries"] == [
         {"text": TOLD[0]["text"], "author": "imported", "source": "../told.jsonl"},
         {"text": TOLD[1]["text"], "author": "imported", "source": "../told.jsonl"},
     ]
-    assert "imported lemma on generators over a local ring" in command("show", "nakayama", "-w", root)
-    assert json.loads(command("show", "euler", "-w", root, "--json"))["summaries"] == []
-    summaries = json.loads(command("info", "-w", root, "--json"))["vectors"][0]["summaries"]
+    assert "imported lemma on generators over a local ring" in lemmata("show", "nakayama", "-w", root)
+    assert json.loads(lemmata("show", "euler", "-w", root, "--json"))["summaries"] == []
+    summaries = json.loads(lemmata("info", "-w", root, "--json"))["vectors"][0]["summaries"]
     assert (summaries["summaries"], summaries["passages"]) == (3, 2)
     assert summaries["bytes"] > 3 * 256 * 4
-    assert "3 of 2 passages" in command("info", "-w", root)
+    assert "3 of 2 passages" in lemmata("info", "-w", root)
 
 
 def test_the_command_takes_tables_and_refuses_what_is_neither_a_set_nor_a_file(
     project: Project,
     tmp_path: Path,
-    command: Callable[..., str],  # noqa: F811
 ) -> None:
     table = tmp_path / "told.tsv"
     table.write_text("query\tid\nliquid below the distillation\tpump\n")
     root = project.root
-    said = command("index", "-w", root, "--encoder", "hashing", "--summaries", table)
+    said = lemmata("index", "-w", root, "--encoder", "hashing", "--summaries", table)
     assert "1 summary of 1 passage, 1 encoded: 1 of ../told.tsv (imported)" in said
     assert "3 passages without one rank lower than before, relative to the others" in said
-    assert "the summaries are dropped" in command("index", "-w", root, "--summaries", "none")
-    error = command("index", "-w", root, "--summaries", "writen", code=1)
+    assert "the summaries are dropped" in lemmata("index", "-w", root, "--summaries", "none")
+    error = lemmata("index", "-w", root, "--summaries", "writen", code=1)
     assert "there is no training set 'writen' to take summaries from (there are: none yet)" in error
-    error = command("index", "-w", root, "--summaries", table, "--no-dense", code=1)
+    error = lemmata("index", "-w", root, "--summaries", table, "--no-dense", code=1)
     assert "--summaries needs vectors" in error
-    error = command("index", "-w", root, "--encoder", "hashing", "--no-dense", code=1)
+    error = lemmata("index", "-w", root, "--encoder", "hashing", "--no-dense", code=1)
     assert "--encoder needs vectors" in error
     with pytest.raises(InputError, match="'missing'"):
         project.index(settings={"summaries": f"{table},missing"})
