@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.small_bert import SPECIAL, VOCABULARY, WORDS, bare_base, silent
+from tests.small_bert import SPECIAL, VOCABULARY, WORDS, bare_base
 from tests.test_stage_train import say_more
 
 from lemmata.core.errors import require
+from lemmata.core.workspace import silent
 from lemmata.encode.load import load_encoder
 from lemmata.project import Project
 from lemmata.train.job import open_job

@@ -493,9 +493,7 @@ def test_a_file_with_held_out_passages_is_not_trained_on_whatever_its_manifest_s
         project.finetune()
 
 
-def test_test_queries_that_audit_names_later_are_looked_for_before_training(
-    trained: Path, tmp_path: Path, say: Say
-) -> None:
+def test_test_queries_that_audit_names_later_are_looked_for_before_training(trained: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(trained, tmp_path / "notes")
     project = Project(folder)
     record = next(iter(read_training(project.training_file("pairs"))))

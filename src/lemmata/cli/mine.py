@@ -29,7 +29,7 @@ from lemmata.cli.output import (
 from lemmata.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lemmata.corpus.leakage import Audit
+    pass
 
 Name = Annotated[str, typer.Option(help="Name of the training set.", metavar="NAME")]
 FoundWithin = Annotated[
@@ -225,11 +225,8 @@ def audit(
     with working() as workspace:
         result = audit(workspace, names or ())
     summary = {"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()}
-    print_report(result, _print_audit, record={"sets": result.sets, **summary})
-
-
-def _print_audit(result: Audit) -> None:
-    line(f"{', '.join(result.sets) or 'no training sets'}: {result.sentence()}")
+    shown = f"{', '.join(result.sets) or 'no training sets'}: {result.sentence()}"
+    print_report(result, lambda _: line(shown), record={"sets": result.sets, **summary})
 
 
 _CAUSES = {

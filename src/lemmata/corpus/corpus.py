@@ -55,10 +55,6 @@ _VALUES = "(SELECT value FROM json_each(?))"  # of a JSON list
 _FILE = PASSAGE_COLUMNS.split(", ").index("file")
 
 
-def _count_words(text: str) -> int:
-    return len(text.split())
-
-
 class IngestedSource(NamedTuple):
     """What was ingested under one path."""
 
@@ -103,7 +99,7 @@ class Corpus(Sequence[Passage]):
         manifest, self._connection = _open(workspace)
         self.digest: str = manifest["inputs"]  # changes whenever the corpus does
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
-        self._connection.create_function("words", 1, _count_words, deterministic=True)
+        self._connection.create_function("words", 1, lambda text: len(text.split()), deterministic=True)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
 
     def close(self) -> None:
