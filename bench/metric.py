@@ -140,7 +140,7 @@ class Run:
     def __init__(self, options: argparse.Namespace) -> None:
         import torch
 
-        from lemmata.train.metric import MetricOptions
+        from lemmata.train.metric_network import MetricOptions
 
         self.torch, self.cli = torch, options
         self.begin = time.perf_counter()
@@ -309,7 +309,7 @@ class Run:
     # ------------------------------------------------------------ the network
 
     def train(self, **changes: Any) -> Any:
-        from lemmata.train.metric import train_metric
+        from lemmata.train.metric_network import train_metric
 
         options = replace(self.options, **changes)
         task = self.tasks[0]

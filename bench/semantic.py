@@ -38,13 +38,13 @@ from lemmata.graph.diffusion import NEAREST, Links, spread, start_weights
 from lemmata.graph.embed import EmbedOptions, split_edges, train_embedding
 from lemmata.graph.lengths import measure_by_text
 from lemmata.graph.links import build_graph
-from lemmata.graph.metric import LearnedMetric, measure_by_metric
 from lemmata.graph.store import StoredGraph
+from lemmata.graph.stored_metric import LearnedMetric, measure_by_metric
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion, default_fusion, fit_fusion
 from lemmata.search.paths import PathSearch
 from lemmata.search.retriever import Retriever
-from lemmata.train.metric import MetricOptions, TrainedMetric, messages, train_metric
+from lemmata.train.metric_network import MetricOptions, TrainedMetric, messages, train_metric
 
 MEASURES = [parse_measure(name) for name in ("nDCG@10", "MRR@10", "R@20")]
 CHOSEN_BY = "nDCG@10"

@@ -16,7 +16,7 @@ from lemmata.core.workspace import silent
 from lemmata.train.encoders import load_model
 from lemmata.train.finetune import FinetuneOptions, Objective
 from lemmata.train.job import Job, open_job
-from lemmata.train.metric import MetricOptions, train_metric
+from lemmata.train.metric_network import MetricOptions, train_metric
 from lemmata.train.ranks import average, from_each, from_first, gathered
 
 OBJECTIVES: dict[str, dict[str, Any]] = {

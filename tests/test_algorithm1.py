@@ -16,8 +16,8 @@ from lemmata.core.types import Floats
 from lemmata.graph.geodesic import search_tree
 from lemmata.graph.lengths import distance, lengths_by_edge
 from lemmata.graph.levels import coarser_levels, open_nodes
-from lemmata.graph.metric import LearnedMetric
 from lemmata.graph.store import StoredGraph
+from lemmata.graph.stored_metric import LearnedMetric
 from lemmata.search.bridge import measured_by_both
 from lemmata.search.paths import GeodesicOptions, PathSearch
 from lemmata.train.metric_options import MetricStageOptions

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import dijkstra
 from lemmata.core.errors import ConfigError
 from lemmata.core.types import Edge, Floats, Graph, Integers
 from lemmata.graph.links import build_graph
-from lemmata.graph.metric import LearnedMetric, local_distances, measure_by_metric
+from lemmata.graph.stored_metric import LearnedMetric, local_distances, measure_by_metric
 
 Case = tuple[Floats, Floats, float]
 
@@ -118,7 +118,7 @@ def test_lengths_are_the_same_whether_edges_come_in_one_block_or_in_many(monkeyp
     case = generator.standard_normal((20, 4)).astype(np.float32), generator.standard_normal((20, 4, 2)), 0.5
     graph = complete_graph(20)
     whole = lengths_of(graph, (case[0], case[1].astype(np.float32), case[2]))
-    monkeypatch.setattr("lemmata.graph.metric._EDGES", 7)
+    monkeypatch.setattr("lemmata.graph.stored_metric._EDGES", 7)
     parts = lengths_of(graph, (case[0], case[1].astype(np.float32), case[2]))
     assert np.allclose(whole, parts)
 
@@ -169,7 +169,7 @@ def small_world(seed: int = 0) -> tuple[Floats, Integers, Integers, list[set[int
 @pytest.mark.parametrize("text_start", [True, False])
 def test_attention_over_nobody_else_is_what_a_text_alone_gets(text_start: bool) -> None:
     torch = pytest.importorskip("torch")
-    from lemmata.train.metric import MetricGAT, MetricOptions, messages
+    from lemmata.train.metric_network import MetricGAT, MetricOptions, messages
 
     vectors, links, _, _ = small_world()
     model = MetricGAT(vectors, MetricOptions(dimension=16, rank=4, text_start=text_start))
@@ -183,7 +183,7 @@ def test_attention_over_nobody_else_is_what_a_text_alone_gets(text_start: bool) 
 
 def test_attention_is_a_softmax_over_the_messages_of_each_node() -> None:
     torch = pytest.importorskip("torch")
-    from lemmata.train.metric import _softmax_by_target
+    from lemmata.train.metric_network import _softmax_by_target
 
     scores = torch.tensor([[1.0, 100.0], [2.0, 0.0], [3.0, -100.0]])
     weights = _softmax_by_target(scores, torch.tensor([0, 0, 1]), 3)
@@ -193,7 +193,7 @@ def test_attention_is_a_softmax_over_the_messages_of_each_node() -> None:
 
 def test_the_untrained_network_ranks_as_the_vectors_do() -> None:
     torch = pytest.importorskip("torch")
-    from lemmata.train.metric import MetricGAT, MetricOptions
+    from lemmata.train.metric_network import MetricGAT, MetricOptions
 
     vectors = small_world()[0]
     model = MetricGAT(vectors, MetricOptions(dimension=32, rank=4))
@@ -209,7 +209,7 @@ def test_the_untrained_network_ranks_as_the_vectors_do() -> None:
 
 def test_the_distances_of_the_network_are_those_of_its_metrics() -> None:
     torch = pytest.importorskip("torch")
-    from lemmata.train.metric import MetricGAT, MetricOptions
+    from lemmata.train.metric_network import MetricGAT, MetricOptions
 
     vectors = small_world()[0][:12]
     model = MetricGAT(vectors, MetricOptions(dimension=16, rank=3, epsilon=0.3))
@@ -227,7 +227,7 @@ def test_the_distances_of_the_network_are_those_of_its_metrics() -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"rank": 0}, {"fan_out": 4}])
 def test_training_finds_references_that_do_not_resemble_the_query(changes: dict[str, float]) -> None:
-    from lemmata.train.metric import MetricOptions, train_metric
+    from lemmata.train.metric_network import MetricOptions, train_metric
 
     vectors, links, rows, answers = small_world()
     shape = {
@@ -259,7 +259,7 @@ def test_training_finds_references_that_do_not_resemble_the_query(changes: dict[
 )
 def test_every_part_of_the_paper_can_be_changed(changes: dict[str, Any]) -> None:
     pytest.importorskip("torch")
-    from lemmata.train.metric import MetricOptions, train_metric
+    from lemmata.train.metric_network import MetricOptions, train_metric
 
     vectors, links, rows, answers = small_world()
     options = MetricOptions(dimension=8, rank=2, layers=2, batch=32, epochs=3, rate=1e-2, **changes)
@@ -270,7 +270,7 @@ def test_every_part_of_the_paper_can_be_changed(changes: dict[str, Any]) -> None
 
 def test_the_same_seed_trains_the_same_network() -> None:
     torch = pytest.importorskip("torch")
-    from lemmata.train.metric import MetricOptions, train_metric
+    from lemmata.train.metric_network import MetricOptions, train_metric
 
     vectors, links, rows, answers = small_world()
     options = MetricOptions(dimension=8, rank=2, heads=2, layers=1, batch=64, negatives={"random": 16}, epochs=1)
@@ -281,7 +281,7 @@ def test_the_same_seed_trains_the_same_network() -> None:
 def train_briefly(checkpoint: Path, fan_out: int, progress: Callable[[str, int, int | None], None]) -> Any:
     import torch
 
-    from lemmata.train.metric import MetricOptions, train_metric
+    from lemmata.train.metric_network import MetricOptions, train_metric
 
     torch.set_num_threads(1)
     vectors, links, rows, answers = small_world()
@@ -323,7 +323,7 @@ def test_a_killed_training_resumes_from_its_last_epoch_and_ends_as_an_undisturbe
 def test_the_exported_head_gives_a_text_what_the_network_gives(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from lemmata.encode.onnx import open_session
-    from lemmata.train.metric import MetricGAT, MetricOptions, export_head
+    from lemmata.train.metric_network import MetricGAT, MetricOptions, export_head
 
     vectors = small_world()[0]
     model = MetricGAT(vectors, MetricOptions(dimension=16, rank=4, epsilon=0.5))
@@ -351,7 +351,7 @@ def test_the_exported_head_gives_a_text_what_the_network_gives(tmp_path: Path) -
     ],
 )
 def test_impossible_options_are_named(changes: dict[str, Any], cause: str) -> None:
-    from lemmata.train.metric import MetricOptions
+    from lemmata.train.metric_network import MetricOptions
 
     with pytest.raises(ConfigError, match=cause):
         MetricOptions(**changes).check()

@@ -103,7 +103,7 @@ def test_every_message_is_drawn_as_often_as_the_others() -> None:
 
 def network() -> tuple[Any, Floats, Integers]:
     torch = pytest.importorskip("torch")
-    from lemmata.train.metric import MetricGAT, MetricOptions
+    from lemmata.train.metric_network import MetricGAT, MetricOptions
 
     generator = np.random.default_rng(0)
     vectors = generator.standard_normal((60, 12)).astype(np.float32)
@@ -118,7 +118,7 @@ def network() -> tuple[Any, Floats, Integers]:
 @pytest.mark.slow
 def test_all_nodes_are_located_as_by_torch() -> None:
     torch = pytest.importorskip("torch")
-    from lemmata.train.metric import messages
+    from lemmata.train.metric_network import messages
 
     model, vectors, links = network()
     sent = messages(torch.tensor(links), len(vectors))
@@ -136,10 +136,10 @@ def test_a_fan_out_above_all_degrees_gives_what_the_whole_graph_gives(
     share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
-    from lemmata.train import metric
-    from lemmata.train.metric import _Batch, _Graph, messages
+    from lemmata.train import metric_network
+    from lemmata.train.metric_network import _Batch, _Graph, messages
 
-    monkeypatch.setattr(metric, "DROPOUT", 0.0)
+    monkeypatch.setattr(metric_network, "DROPOUT", 0.0)
     model, vectors, links = network()
     x = torch.tensor(vectors)
     sent = messages(torch.tensor(links), len(x))

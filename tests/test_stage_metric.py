@@ -17,11 +17,11 @@ from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import read_manifest, silent, vector_set, write_manifest
 from lemmata.corpus.training_files import split_key
 from lemmata.evaluate.tasks import Task
-from lemmata.graph.metric import LearnedMetric, metric_sources, open_metric
+from lemmata.graph.stored_metric import LearnedMetric, metric_sources, open_metric
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.train import learn_metric as stage
-from lemmata.train.metric import MetricOptions, train_metric
+from lemmata.train.metric_network import MetricOptions, train_metric
 from lemmata.train.metric_options import MetricStageOptions
 from lemmata.vectors.exact import ExactIndex
 

@@ -33,8 +33,8 @@ from lemmata.core.workspace import (
 )
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import is_static_encoder
-from lemmata.graph.metric import metric_report
 from lemmata.graph.store import GraphRecordStore
+from lemmata.graph.stored_metric import metric_report
 from lemmata.maintain.verify import verify
 from lemmata.search.fusion import Fusion, default_fusion
 from lemmata.vectors.milvus import count_vectors

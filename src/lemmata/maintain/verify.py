@@ -33,8 +33,8 @@ from lemmata.core.workspace import (
     vector_sets,
 )
 from lemmata.encode.load import encoder_kind
-from lemmata.graph.metric import metric_checkpoint
 from lemmata.graph.store import GraphRecordStore
+from lemmata.graph.stored_metric import metric_checkpoint
 
 
 class Verification(NamedTuple):

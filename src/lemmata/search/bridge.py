@@ -17,8 +17,8 @@ from lemmata.graph.bridges import End, Route, diverse_routes, expected_routes
 from lemmata.graph.concepts.terms import key_of
 from lemmata.graph.geodesic import coherence
 from lemmata.graph.lengths import distance, lengths_by_edge, open_lengths, sort_edges
-from lemmata.graph.metric import open_metric
 from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph
+from lemmata.graph.stored_metric import open_metric
 from lemmata.search.encoder_index import EncoderIndex
 from lemmata.search.paths import NEAR, QUERY_WEIGHT, SEEDS, GeodesicOptions
 from lemmata.search.retriever import Retriever

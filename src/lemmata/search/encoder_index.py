@@ -17,8 +17,8 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import repeats
 from lemmata.encode.load import BASELINE, encoder_kind, is_static_encoder, load_encoder
 from lemmata.graph.lengths import open_lengths
-from lemmata.graph.metric import LearnedMetric, StoredMetric, open_metric
 from lemmata.graph.store import open_graph
+from lemmata.graph.stored_metric import LearnedMetric, StoredMetric, open_metric
 from lemmata.search.fusion import Fusion, Rank, default_fusion
 from lemmata.search.paths import QUERY_WEIGHT, SEEDS, GeodesicOptions, PathSearch
 from lemmata.search.summaries.score import SummaryIndex

@@ -31,7 +31,7 @@ class Fusion:
     The graph adds `citations` · log(1 + number of passages that refer to the candidate), `citing` · the mean of
     the fused score over these passages (0 for one that is no candidate), and `diffusion` · what the nearest passages
     send along their references (`graph.diffusion`), scaled so that the largest is 1; what they refer to is then a
-    candidate, too. A learned metric (`graph.metric`) adds `learned` · its similarity, scaled to [0, 1].
+    candidate, too. A learned metric (`graph.stored_metric`) adds `learned` · its similarity, scaled to [0, 1].
     """
 
     calibrated: bool = True

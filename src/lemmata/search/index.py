@@ -48,7 +48,7 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
 from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
 from lemmata.graph.lengths import measure_edges
-from lemmata.graph.metric import extend_metric
+from lemmata.graph.stored_metric import extend_metric
 from lemmata.plant.link import ExpandedCorpus
 from lemmata.search.lexical import FORMAT, LexicalIndex
 from lemmata.search.summaries.store import Summary, drop_summaries, write_texts

@@ -18,8 +18,8 @@ from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Ranking, S
 from lemmata.graph.geodesic import Tree, search_tree, search_trees
 from lemmata.graph.lengths import distance
 from lemmata.graph.levels import Level, coarser_levels, open_nodes
-from lemmata.graph.metric import LearnedMetric
 from lemmata.graph.store import StoredGraph
+from lemmata.graph.stored_metric import LearnedMetric
 from lemmata.search.ranking import diversify
 
 QUERY = "query"  # the source of the first step

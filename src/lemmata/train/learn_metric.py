@@ -26,7 +26,8 @@ from lemmata.encode.load import encoder_id
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 from lemmata.evaluate.significance import randomisation
 from lemmata.graph.lengths import measure_by_text, measured_arrays, sort_edges
-from lemmata.graph.metric import (
+from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
+from lemmata.graph.stored_metric import (
     HASHES,
     HEAD,
     LearnedMetric,
@@ -34,7 +35,6 @@ from lemmata.graph.metric import (
     metric_checkpoint,
     metric_sources,
 )
-from lemmata.graph.store import CITING, StoredGraph, citations_between, open_graph
 from lemmata.search.fusion import DIFFUSION, fuse
 from lemmata.search.paths import PathSearch
 from lemmata.search.ranking import without_itself
@@ -44,7 +44,7 @@ from lemmata.vectors.exact import ExactIndex
 from lemmata.vectors.store import open_vectors
 
 if TYPE_CHECKING:
-    from lemmata.train.metric import TrainedMetric
+    from lemmata.train.metric_network import TrainedMetric
 
 FEWEST = 40  # validation passages with references; with less nobody can tell whether the metric helps
 FEWEST_STEPS = 16  # of an epoch: few links make small batches
@@ -87,7 +87,7 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
     either case. Resumes from the last epoch.
     """
     require("torch", "train")
-    from lemmata.train.metric import MetricOptions, train_metric
+    from lemmata.train.metric_network import MetricOptions, train_metric
 
     options = workspace.options(MetricStageOptions, "metric", settings)
     vectors = vector_set(workspace, encoder and encoder_id(encoder, workspace.models_folder))
@@ -316,6 +316,6 @@ def _write(item: Artefact, data: _Data, trained: TrainedMetric, content: Mapping
         h = trained.nodes.h.cpu().numpy()
         create_array(folder / "h.npy", h.dtype, h.shape)[:] = h
         np.save(folder / HASHES, data.hashes)
-        from lemmata.train.metric import export_head
+        from lemmata.train.metric_network import export_head
 
         export_head(trained.model, folder / HEAD)

@@ -527,7 +527,7 @@ def _read_checkpoint(file: Path, model: MetricGAT, optimizer: Any, generator: An
 def export_head(model: MetricGAT, file: Path) -> None:
     """Write what gives a text its embedding and metric as ONNX: `vectors` (n, inputs) to `h` and `factors`.
 
-    The factors are (n, dimension, rank), the metric itself is not: see `graph.metric`.
+    The factors are (n, dimension, rank), the metric itself is not: see `graph.stored_metric`.
     """
     require("onnx", "train")
     parameters = {name: tensor.detach().cpu() for name, tensor in model.parameters.items()}
