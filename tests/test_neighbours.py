@@ -146,7 +146,7 @@ def test_a_fan_out_above_all_degrees_gives_what_the_whole_graph_gives(
     kept = torch.rand(len(sent.sources), generator=torch.Generator().manual_seed(0)) < share
     kept[2 * len(links) :] = True
     rows = torch.tensor([3, 17, 42])
-    batch = _Batch(rows, rows + 1, torch.tensor([-1, 5, 6]), rows[:, None] + 2, rows + 3, kept)
+    batch = _Batch(rows, rows + 1, [torch.tensor([-1, 5, 6])], rows[:, None] + 2, rows + 3, kept)
     whole, sampled = (_Graph(x, sent, fan_out) for fan_out in (0, 1000))
     with torch.no_grad():
         for wanted in (batch.rows(), rows):
