@@ -423,13 +423,13 @@ def test_braces_are_no_part_of_a_label() -> None:
     "formula",
     ["$x$", "$x_{i}$", r"$\mathfrak{p}$", r"$\kappa(x_{\mathfrak{p}})$", "$a - b'' ~ c & d$", "$x$$y$", r"$\nu_{ref}$"],
 )
-def test_a_formula_that_stays_is_found_alone_between_words_and_beside_one_that_is_trimmed(formula):
+def test_a_formula_that_stays_is_found_alone_between_words_and_beside_one_that_is_trimmed(formula: str) -> None:
     assert clean(formula).text == formula
     assert clean(f"If {formula}, then -- {formula}--").text == f"If {formula}, then – {formula}–"
     assert clean(rf"{formula} and $ y\label{{a}} $").text == f"{formula} and $y$"
 
 
-def test_a_formula_with_a_reference_or_an_open_brace_is_no_ordinary_text():
+def test_a_formula_with_a_reference_or_an_open_brace_is_no_ordinary_text() -> None:
     assert clean(r"If $x = \ref{a}$ and $y$.").references == [("ref", "a")]
     assert clean(r"$\text{if $x$ is}$ and $y$").text == r"$\text{if }{x}\text{ is}$ and $y$"
     assert clean(r"$\num{5} = \sigma$").text == clean(r"$ \num{5} = \sigma $").text != r"$\num{5} = \sigma$"
