@@ -183,19 +183,19 @@ def test_an_unreadable_file_costs_that_file_only() -> None:
 
 
 def test_a_failed_source_is_not_added_and_the_exit_code_tells(project: Project, tmp_path: Path) -> None:
-    orders = "number;short text\n1;pump leaks\n"
+    orders = "number;wording\n1;pump leaks\n"
     write(tmp_path, {"work_orders.csv": orders, "good.md": "Good words."})
     for _ in range(2):  # the second time too
         code, output = run(project, tmp_path / "work_orders.csv", tmp_path / "good.md")
         assert code == 1
         assert "1 failed" in output
-        assert "no column 'text'; the columns are 'number', 'short text'" in output
+        assert "no column 'text'; the columns are 'number', 'wording'" in output
         assert "-o columns.text=COLUMN" in output
         assert ids(project) == ["good@1"]
     assert "could not be read: no column" in skips(project)["work_orders.csv"]
     report = project.ingest([tmp_path / "work_orders.csv", tmp_path / "good.md"])
     assert (report.added, report.changed, report.unchanged, report.removed, report.failed) == (0, 0, 1, 0, 1)
-    code, output = run(project, tmp_path / "work_orders.csv", "-o", "columns.text=short text")
+    code, output = run(project, tmp_path / "work_orders.csv", "-o", "columns.text=wording")
     assert code == 0, output
     assert "1 added" in output
     assert "work_orders.csv" not in skips(project)
@@ -292,8 +292,8 @@ def test_a_note_in_tex_does_not_remove_the_pdfs_around_it(project: Project, tmp_
 
 # ---------------------------------------------------------------- columns
 
-ORDERS = "id;Short text;Start;Place\n1;pump leaks;2024-05-01;A1-P-01\n"
-NAMED = ("-o", "columns.text=Short text", "-o", "columns.date=Start", "-o", "columns.location=Place")
+ORDERS = "id;Wording;Start;Place\n1;pump leaks;2024-05-01;A1-P-01\n"
+NAMED = ("-o", "columns.text=Wording", "-o", "columns.date=Start", "-o", "columns.location=Place")
 
 
 def logs(project: Project) -> list[tuple[str, str, str | None, tuple[str, ...]]]:
@@ -340,7 +340,7 @@ def test_several_columns_of_text_are_joined_and_stay_filterable(project: Project
 def test_a_call_that_names_fewer_columns_says_which_are_no_longer_read(project: Project, tmp_path: Path) -> None:
     folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
     run(project, folder, *NAMED)
-    code, output = run(project, folder, "-o", "columns.text=Short text", "-o", "columns.id=id")
+    code, output = run(project, folder, "-o", "columns.text=Wording", "-o", "columns.id=id")
     assert logs(project) == [("1", "pump leaks", None, ())]
     cure = (
         "dates and locations are no longer read: name them again with -o columns.date=Start -o columns.location=Place"
@@ -361,7 +361,7 @@ def test_columns_that_no_table_has_are_not_kept(project: Project, tmp_path: Path
 def test_the_call_counts_before_the_settings_and_these_before_the_columns_of_before(
     project: Project, tmp_path: Path
 ) -> None:
-    table = "id;Short text;text;Start;End\n1;pump leaks;leak;2024-05-01;2024-06-01\n"
+    table = "id;Wording;text;Start;End\n1;pump leaks;leak;2024-05-01;2024-06-01\n"
     file = write(tmp_path, {"orders.csv": table}) / "orders.csv"
 
     def read(columns: dict[str, str], toml: str = "") -> tuple[str, str | None]:
@@ -370,7 +370,7 @@ def test_the_call_counts_before_the_settings_and_these_before_the_columns_of_bef
         Project(project.root).ingest([file], settings=settings, workers=1)
         return logs(project)[0][1:3]
 
-    assert read({"text": "Short text", "date": "Start"}) == ("pump leaks", "2024-05-01")
+    assert read({"text": "Wording", "date": "Start"}) == ("pump leaks", "2024-05-01")
     assert read({}) == ("pump leaks", "2024-05-01")
     assert read({}, '[ingest.columns]\ndate = "End"\n') == ("pump leaks", "2024-06-01")
     assert read({"text": "text"}) == ("leak", None)
@@ -384,7 +384,7 @@ def test_columns_of_lemmata_toml_count_more_than_those_of_before(project: Projec
     code, output = run(project, file)
     assert (code, logs(project)[0][1]) == (0, "A1-P-01"), output
     assert "no longer read" not in output  # dates and locations are
-    _, output = run(project, file, "-o", "columns.text=Short text")
+    _, output = run(project, file, "-o", "columns.text=Wording")
     assert logs(project)[0][1] == "pump leaks"
     assert "name them again with -o columns.date=Start -o columns.location=Place" in output
 

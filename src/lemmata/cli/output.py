@@ -56,7 +56,7 @@ EncoderBudget = Annotated[
     ),
 ]
 _UNWRAPPED = 100_000  # columns
-_PADDING = re.compile(r" +$", re.MULTILINE)
+_PADDING = re.compile(r" +(?=\n)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -139,6 +139,7 @@ def open_console() -> Console:
             with self.capture() as captured:
                 super().print(*args, **kwargs)
             self.file.write(_PADDING.sub("", captured.get()))
+            self.file.flush()
 
     wrapped = sys.stdout.isatty() or "COLUMNS" in os.environ
     return SafeConsole(highlight=False, markup=False, width=None if wrapped else _UNWRAPPED)

@@ -216,7 +216,7 @@ def search(
         hits = searcher.search(text, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
         if parse_retriever(retriever) == ("auto", "") and (reason := searcher.words_only or searcher.missing_part()):
             typer.echo(reason, err=True)
-        if hits and (hint := searcher.hint(text)):
+        if hits and not hits[0].cites and (hint := searcher.hint(text)):
             typer.echo(hint, err=True)
         _print_hits(searcher, hits, text)
 
