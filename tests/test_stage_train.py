@@ -300,7 +300,7 @@ def killed(arguments: list[str], happened: Callable[[], object]) -> None:
 def test_a_killed_training_resumes_and_ends_with_one_complete_model(copied: Path, base: Path) -> None:
     long = QUICK.format(base=base).replace("epochs = 4", "epochs = 16")
     project = say_more(copied, f"[finetune.long]{long}")
-    work = project.model_work("long")
+    work = project.model(".long")
     killed(
         ["train", "finetune", "long", "-w", str(copied)],
         lambda: list(work.glob("work/checkpoint-[1-9][0-9]")),
@@ -439,7 +439,7 @@ def test_a_judge_that_cannot_judge_is_an_error_before_anything_is_trained(copied
     shutil.rmtree(project.training("pairs"))
     with pytest.raises(WorkspaceError, match="'pairs'"):
         project.pretrain("adapted")
-    assert not (project.model_work("adapted") / "work").exists()
+    assert not (project.model(".adapted") / "work").exists()
 
 
 # ---------------------------------------------------------------- the split that a set and a model saw

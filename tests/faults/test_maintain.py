@@ -163,7 +163,7 @@ def test_what_killed_commands_left_is_removed_and_nothing_else(project: Project)
     (layout.graph_folder.parent / f".compressed.{ended.pid}" / "rows.npy").write_bytes(b"x" * 1000)
     (layout.root / "index" / ".lexical.old").mkdir()
     (layout.root / "index" / f".default_encoder.json.{os.getppid()}").write_text("of a process that runs")
-    work, place = layout.model_work("tuned"), layout.model("tuned")
+    work, place = layout.model(".tuned"), layout.model("tuned")
     for folder in (work, place):
         folder.mkdir(parents=True)
     (work / "begun.json").write_text("a key")

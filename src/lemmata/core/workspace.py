@@ -168,9 +168,6 @@ class Workspace:
     def model(self, name: str) -> Path:
         return self.models_folder / name
 
-    def model_work(self, name: str) -> Path:
-        return self.models_folder / f".{name}"
-
     def manifest(self, artefact: Path) -> Path:
         return artefact / "manifest.json"
 

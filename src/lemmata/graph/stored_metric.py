@@ -19,7 +19,7 @@ import numpy as np
 
 from lemmata.core.artefacts import learned_metric, making, open_artefact, read_undamaged, stale
 from lemmata.core.files import create_array, read_array
-from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress
+from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress, Ranking, no_hits
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set
 from lemmata.graph.lengths import graph_inputs
 from lemmata.vectors.fill import match_rows
@@ -56,13 +56,13 @@ class LearnedMetric:
         blocks = [np.asarray(self.h[start : start + _ROWS]) for start in range(0, len(self.h), _ROWS)]
         return np.concatenate([np.einsum("ij,ij->i", block, block) for block in blocks])
 
-    def search(self, vectors: Floats, k: int, allowed: Mask | None = None) -> tuple[Integers, Floats]:
+    def search(self, vectors: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         """The k nearest passages of each query, by its own metric: rows and similarities (n, k), best first.
 
         The similarity is 1 - d² / 2, the cosine of unit vectors at distance d. -1 and -inf where there are fewer.
         Reads all embeddings: passages · dimension · rank steps, some milliseconds for 20,000 passages.
         """
-        found, similarities = _nothing(len(vectors), k)
+        found, similarities = no_hits(len(vectors), k)
         for query, (own, factor) in enumerate(self._headed(vectors)):
             product = self.h @ np.concatenate([factor, own[:, None]], axis=1)
             seen = product[:, :-1] - own @ factor
@@ -76,13 +76,11 @@ class LearnedMetric:
             similarities[query, : len(best)] = 1 - squared[best] / 2
         return found, similarities
 
-    def search_among(
-        self, vectors: Floats, k: int, rows: Integers, allowed: Mask | None = None
-    ) -> tuple[Integers, Floats]:
+    def search_among(self, vectors: Floats, k: int, rows: Integers, allowed: Mask | None = None) -> Ranking:
         """As `search`, but of a large corpus only the passages in `rows` (n, m; -1 is none) are compared."""
         if len(self.h) <= _ALL:
             return self.search(vectors, k, allowed)
-        found, similarities = _nothing(len(vectors), k)
+        found, similarities = no_hits(len(vectors), k)
         for query, (own, factor) in enumerate(self._headed(vectors)):
             among = np.unique(rows[query][rows[query] >= 0])
             among = among if allowed is None else among[allowed[among]]
@@ -96,10 +94,6 @@ class LearnedMetric:
         """Embedding and factor of each query, some at a time."""
         for start in range(0, len(vectors), _QUERIES):
             yield from zip(*self.head(np.asarray(vectors[start : start + _QUERIES], np.float32)), strict=True)
-
-
-def _nothing(queries: int, k: int) -> tuple[Integers, Floats]:
-    return np.full((queries, k), -1, np.int64), np.full((queries, k), -np.inf, np.float32)
 
 
 def _smallest(values: Floats, k: int) -> Integers:

@@ -84,7 +84,6 @@ _INK = re.compile(r"\\[a-zA-Z]+|\\.|[^\s{}]", re.DOTALL)  # what takes room on t
 _INLINE = 46  # signs of a tall formula that fit into a line of text
 _DISPLAYED = 16  # signs of a tall formula that stood on its own line in the source
 _INLINE_FLAT = 90  # and of one without large operators and fractions
-_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _BREAK = "\x00"  # between paragraphs; no text has one, because it is replaced
 _LINE = "\x01"  # between lines, likewise
 _OWN_CHARACTERS = re.compile(r"[\x00\x01]")
@@ -103,16 +102,13 @@ def address(identity: str) -> str:
 # ---------------------------------------------------------------- text
 
 
-def to_html(
-    text: str, *, is_marked: Callable[[str], bool] | None = None, links: Sequence[tuple[int, int, str]] = ()
-) -> str:
+def to_html(text: str, *, links: Sequence[tuple[int, int, str]] = ()) -> str:
     """Safe HTML of a clean text, as paragraphs.
 
-    Words for which `is_marked` holds are marked. `links` are spans, each with the id that it leads to; a span that
-    begins or ends inside a formula, or overlaps an earlier one, is ignored.
+    `links` are spans, each with the id that it leads to; a span that begins or ends inside a formula, or overlaps an
+    earlier one, is ignored.
     """
-    marks = [word.span() for word in _WORD.finditer(text) if is_marked(word[0])] if is_marked else []
-    paragraphs = "".join(_pieces(text, marks, links)).split(_BREAK)
+    paragraphs = "".join(_pieces(text, (), links)).split(_BREAK)
     return "".join(f"<p>{_lines(paragraph.strip())}</p>" for paragraph in paragraphs if paragraph.strip())
 
 
