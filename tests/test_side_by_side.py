@@ -326,6 +326,7 @@ def test_several_workspaces_are_one_table_with_their_macro_mean(project: Project
         low, high = result["ci"]["Success@1"]
         assert low <= result["measures"]["Success@1"] <= high
     assert told["queries"] == 25
+    assert told["task"] == ", ".join(str(folder / "asked.tsv") for folder in folders)
     assert told["comparisons"][0]["difference"] == pytest.approx(
         told["retrievers"]["dense"]["measures"]["Success@1"] - told["retrievers"]["lexical"]["measures"]["Success@1"]
     )

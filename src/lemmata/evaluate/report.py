@@ -85,7 +85,7 @@ def pooled(reports: Mapping[str, Report], seed: int = 0) -> Report:
     compared = _measures(first) if len(results) > 1 else []
     notes = {f"{name}: {note}": None for name, report in reports.items() for note in report.notes}
     return Report(
-        task=first.task,
+        task=", ".join(dict.fromkeys(report.task for report in several)),
         queries=[f"{name}: {query}" for name, report in reports.items() for query in report.queries],
         texts={f"{name}: {query}": text for name, report in reports.items() for query, text in report.texts.items()},
         retrievers=results,
