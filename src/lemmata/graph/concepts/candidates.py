@@ -75,6 +75,7 @@ _STRESSED = frozenset(
     """same finite infinite smallest largest greatest least inductive constructive proposition every exactly only
     cannot arbitrary countable entire actual minimal maximal converse opposite all sole""".split()
 )  # in prose these are emphasised for stress
+_ONE_WORD_AFTER = re.compile(r"[^.;:]{0,60}?\bis an? [\w-]+\s*")
 _NOUN_AFTER = re.compile(r"\s+([a-z][a-z-]+(?:\s+[a-z][a-z-]+){0,2})\b")
 _NOT_NOUN = re.compile(
     r"(?:ed|ly|ing)$|^(?:relative|generated|freely|such|built|equivalent|associated|due|dual|iff|aka|runs?|builds?|"
@@ -148,11 +149,15 @@ _OPENING = re.compile(
 _ANY_SUBJECT = re.compile(r"\W*(?:An?|Any|Every|Each|Two|Let|Eine?|Jede[rs]?|[A-Z][a-z]+s)\b")
 # Sentences that speak of a name, or of what would have one, and define nothing.
 _NO_DEFINITION = re.compile(
-    r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|\bwhat (?:is|are)\b|\?\s*$"
+    r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|^\W*(?:Because|Since)\b|"
+    r"\b(?:shows?|proves?) that\b[^.;:]*\bdefine\b|\bwhat (?:is|are)\b|\?\s*$"
 )
 _REFERS_BACK = re.compile(
-    r"\W*(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)\b"
+    r"\W*(?:(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)"
+    r"|(?:An?|Any|The) [^.,;:$]{1,60} (?:(?:with|of|having|satisfying) (?:these|this|those)|in this (?:way|manner)))\b"
 )
+_FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
+_FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
 _ANNOUNCES = re.compile(r"(?::|\b(?:following|folgende\w*)\b[^.]*\.?)\s*$")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _FEWEST_WORDS = 4  # of a definition
@@ -171,13 +176,13 @@ _FORMULAS = re.compile(r"\$+")
 _ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
 
 
-def find_defined_terms(passage: Passage, masked: str, opening: bool) -> Iterator[Candidate]:
+def find_defined_terms(passage: Passage, masked: str, opening: bool, german: bool | None = None) -> Iterator[Candidate]:
     """Terms that a passage defines; `opening` means that its document begins here, as an article on its subject."""
     spans = sentence_spans(masked)
-    german = language_of(masked) == "de"
+    german = language_of(masked) == "de" if german is None else german
     kind_of = _german_kind if german else _kind
     is_definition = passage.kind == "definition"
-    for candidate in _marked_terms(passage, masked, spans):
+    for candidate in _marked_terms(passage, masked, spans, german):
         yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
     for number, (start, end) in enumerate(spans):
         sentence = _FORMULAS.sub("$", masked[start:end])  # short, so that no pattern walks through a long formula
@@ -217,7 +222,9 @@ def _readable(passage: Passage, masked: str, spans: list[tuple[int, int]], numbe
     It comes with the sentence before it where it begins with `these`, and with the list that it announces.
     """
     start, end = spans[number]
-    sentence = masked[start:end]
+    if footnote := _FOOTNOTE_BEFORE.match(masked, start, end):  # to the sentence before
+        start = footnote.end()
+    start_of_sentence, sentence = start, masked[start:end]
     if _NO_DEFINITION.search(sentence) or len(_LETTERS.findall(sentence)) < _FEWEST_WORDS:
         return ""
     if _REFERS_BACK.match(sentence):
@@ -226,6 +233,8 @@ def _readable(passage: Passage, masked: str, spans: list[tuple[int, int]], numbe
         start = spans[number - 1][0]
     if _ANNOUNCES.search(sentence):
         end = len(passage.text)
+    elif footnote := _FOOTNOTE_AFTER.search(sentence):
+        end = start_of_sentence + footnote.start()
     return " ".join(passage.text[start:end].split())
 
 
@@ -235,12 +244,11 @@ def _term_name(term: str, marked: bool = False) -> str:
     return "" if _RELATIVE.match(name) else name
 
 
-def _marked_terms(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> list[Candidate]:
+def _marked_terms(passage: Passage, masked: str, spans: list[tuple[int, int]], german: bool) -> list[Candidate]:
     """Terms that the author emphasised, outside definitions only where the words around them define; and index entries.
 
     An index entry that has the words of an emphasised term is defined with it: `proper` with `proper subgroup`.
     """
-    german = language_of(masked) == "de"
     is_definition = passage.kind == "definition"
     entries = {names[0] for names in passage.metadata.get("index", ())}
     sentences: dict[str, tuple[str, int]] = {}  # key of an emphasised term: its sentence, and its weight
@@ -298,13 +306,26 @@ def _index_sentence(
     for term, (sentence, weight) in sentences.items():
         if words.issuperset(term.split()) and words.issubset(key_of(mask(sentence)).split()):
             return sentence, weight
-    for match in itertools.islice(re.finditer(rf"(?<![^\W_]){re.escape(name)}s?(?![^\W_])", masked), 4):
-        number = _sentence_at(spans, match.start())
-        before, after = _around(masked, spans[number], *match.span())
+    for start, end in _places(masked, name, plural=True):
+        number = _sentence_at(spans, start)
+        before, after = _around(masked, spans[number], start, end)
         if not _following_noun(name, after) and _prose_rule(name, before, after) == "emphasis":
             weight = _MARKED + _IN_DEFINITION * (passage.kind == "definition")
             return _readable(passage, masked, spans, number), weight
     return "", 0
+
+
+def _places(masked: str, term: str, start: int = 0, plural: bool = False) -> Iterator[tuple[int, int]]:
+    """The spans of the first four uses of a term as whole words."""
+    uses = 0
+    while uses < 4 and (at := masked.find(term, start)) >= 0:
+        end = at + len(term)
+        end += plural and masked.startswith("s", end)
+        is_whole = not masked[at - 1 : at].isalnum() and not masked[end : end + 1].isalnum()
+        start = end if is_whole else at + 1
+        if is_whole:
+            uses += 1
+            yield at, end
 
 
 def _sentence_at(spans: list[tuple[int, int]], place: int) -> int:
@@ -327,8 +348,7 @@ def _emphases(passage: Passage, masked: str, spans: list[tuple[int, int]]) -> li
     end = 0
     for written in terms or ():
         term = mask(str(written)).strip()
-        whole_words = re.compile(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])")
-        places = [match.span() for match in itertools.islice(whole_words.finditer(masked, end), 4)] if term else []
+        places = list(_places(masked, term, end)) if term else []
         if places:
             # the same words may stand earlier without emphasis; defining words around them are the better sign
             around = ((*place, *_around(masked, spans[_sentence_at(spans, place[0])], *place)) for place in places)
@@ -363,6 +383,8 @@ def _prose_rule(name: str, before: str, after: str) -> str:
     if not _ARTICLE_BEFORE.search(before):
         return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after) else ""
     if _SUBJECT_BEFORE.search(before):
+        if before.endswith(("The", "the")) and _ONE_WORD_AFTER.fullmatch(after):
+            return ""  # a property: "The identity is an isomorphism."
         predicate = _PREDICATE_AFTER.match(after)
         return "emphasis" if predicate and not ("$" in predicate[0] and _CONDITION.search(after)) else ""
     if re.search(r"\b(?:is|are) an?$", before) and _CONDITION.search(after):

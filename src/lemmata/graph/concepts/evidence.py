@@ -62,7 +62,7 @@ def read_evidence(passage: Passage, title: str | None) -> Evidence:
     return Evidence(
         german,
         hashlib.blake2b(masked.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
-        list(find_defined_terms(passage, masked, title is not None)),
+        list(find_defined_terms(passage, masked, title is not None, german)),
         note_name(passage.title, passage.kind, german) if passage.title else ("", ""),
         _titled(title, masked) if title and not german else [],
         [(name, []) for text in (masked, proof) for name in german_results(text)]

@@ -178,7 +178,7 @@ def clean_term(phrase: str, marked: bool = False) -> str:
     breaks = STOP_WORDS if marked else PHRASE_BREAKS
     if len(words) > _MOST_WORDS or any(word in breaks or word in INNER_WORDS for word in (small[0], small[-1])):
         return ""
-    if not (breaks - INNER_WORDS).isdisjoint(small) or any(len(word) > _MOST_LETTERS for word in words):
+    if any(len(word) > _MOST_LETTERS or (word in breaks and word not in INNER_WORDS) for word in small):
         return ""
     if not marked and _is_generic(text, words):
         return ""
