@@ -696,6 +696,8 @@ def definition_of(term: str, text: str) -> str:
 def test_a_definition_that_refers_to_the_sentence_before_comes_with_it():
     text = "Levels have an order. A variable with these properties is called an ordinal variable."
     assert definition_of("ordinal variable", text) == text
+    text = "A bijection may keep products. We call such a bijection an isomorphism of groups."
+    assert definition_of("isomorphism of groups", text) == text
     assert definition_of("flag", "We collect them. A chain obtained in this way is called a flag.").startswith(
         "We collect"
     )

@@ -154,7 +154,8 @@ _NO_DEFINITION = re.compile(
 )
 _REFERS_BACK = re.compile(
     r"\W*(?:(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)"
-    r"|(?:An?|Any|The) [^.,;:$]{1,60} (?:(?:with|of|having|satisfying) (?:these|this|those)|in this (?:way|manner)))\b"
+    r"|(?:An?|Any|The) [^.,;:$]{1,60} (?:(?:with|of|having|satisfying) (?:these|this|those)|in this (?:way|manner))"
+    r"|We (?:\w+ )?call (?:such|it|them|this|these))\b"
 )
 _FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
 _FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
