@@ -688,12 +688,12 @@ def test_german_definitions_are_about_their_term() -> None:
 
 def definition_of(term: str, text: str) -> str:
     """The sentence that a passage with one emphasised term gives for it."""
-    passage = Passage("a#1", "a", "chunk", text, "a.tex", 1, 1, metadata={"terms": [term]})
+    passage = Passage("a#1", "a", "chunk", text, metadata={"terms": [term]})
     finds = [find for find in find_defined_terms(passage, mask(text), opening=False) if find.name == term]
     return next((find.sentence for find in finds if find.sentence), "")
 
 
-def test_a_definition_that_refers_to_the_sentence_before_comes_with_it():
+def test_a_definition_that_refers_to_the_sentence_before_comes_with_it() -> None:
     text = "Levels have an order. A variable with these properties is called an ordinal variable."
     assert definition_of("ordinal variable", text) == text
     text = "A bijection may keep products. We call such a bijection an isomorphism of groups."
@@ -703,14 +703,14 @@ def test_a_definition_that_refers_to_the_sentence_before_comes_with_it():
     )
 
 
-def test_reasons_properties_and_proofs_are_no_definitions():
+def test_reasons_properties_and_proofs_are_no_definitions() -> None:
     assert not definition_of("categorical variable", "Because these are names, state is called a categorical variable.")
     assert not definition_of("identity homomorphism", "The identity homomorphism is an isomorphism.")
     assert not definition_of("inverse operation", "The lemma shows that we can define an inverse operation from it.")
     assert definition_of("box plot", "The box plot is a picture of five numbers that summarise the data.")
 
 
-def test_footnotes_around_a_definition_are_left_out():
+def test_footnotes_around_a_definition_are_left_out() -> None:
     sentence = "An injective homomorphism of groups is called a monomorphism."
     assert definition_of("monomorphism", f"{sentence} (Others say (rarely) mono.) It is used below.") == sentence
     assert definition_of("monomorphism", f"We begin. (This is a note. It is long.) {sentence}") == sentence
