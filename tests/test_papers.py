@@ -69,14 +69,40 @@ def test_a_statement_has_text_title_section_proof_links_and_lines() -> None:
         r"We now prove \thmRef{t}. \begin{proof}P.\end{proof}",
         r"\begin{proof}[Proof of \myref{t}]P.\end{proof}",
         r"\begin{proof}[Proof of \myref{t} using \myref{l}]P.\end{proof}",
+        r"\begin{proof}[Proof of \Thm{t}]P.\end{proof}",
+        r"\begin{proof}[Proof of \Both{l}{t} with \Thm{l}]P.\end{proof}",
+        r"\begin{proof}[Proof of \cref{t}]P.\end{proof}",
+        r"We now prove \Thm{t}. \begin{proof}P.\end{proof}",
+        r"\section{Proof of \Thm{t}}\begin{proof}P.\end{proof}",
     ],
 )
 def test_a_proof_is_announced_with_a_reference_macro_of_the_paper(proof: str) -> None:
     reading = body(
         r"\begin{theorem}\label{t} Big.\end{theorem} \begin{lemma}\label{l} Small.\end{lemma} " + proof,
-        r"\newcommand{\myref}[1]{Theorem~\ref{#1}}\newcommand{\thmRef}[1]{Theorem~\ref{#1}}",
+        r"\newcommand{\myref}[1]{Theorem~\ref{#1}}\newcommand{\thmRef}[1]{Theorem~\ref{#1}}"
+        r"\newcommand{\Thm}[1]{Theorem~\ref{#1}}\newcommand{\Both}[2]{\Thm{#2}}",
     )
     assert {passage.id: passage.proof for passage in statements(reading)} == {"doc#t": "P.", "doc#l": ""}
+
+
+@pytest.mark.parametrize(
+    ("first", "owner"),
+    [
+        (r"We now prove \Thm{t}. It is so.", "doc#t"),
+        (r"Proof of Theorem~\ref{t} using \Thm{l}. It is so.", "doc#t"),
+        (r"We first prove \Thm{t}, as a step.", "doc#l"),
+        (r"We prove that \Thm{t} is used.", "doc#l"),
+        (r"We prove \eqref{e}, which stands in the theorem.", "doc#l"),
+        (r"We prove \Thm{d}, which is none.", "doc#l"),
+    ],
+)
+def test_the_first_words_of_a_proof_may_say_what_is_proved(first: str, owner: str) -> None:
+    reading = body(
+        r"\begin{theorem}\label{t} Big $$x\label{e}$$\end{theorem} \begin{definition}\label{d} D.\end{definition}"
+        r"\begin{lemma}\label{l} Small.\end{lemma} \begin{proof}" + first + r"\end{proof}",
+        r"\newcommand{\Thm}[1]{Theorem~\ref{#1}}",
+    )
+    assert [passage.id for passage in statements(reading) if passage.proof] == [owner]
 
 
 REFERRING = r"""
@@ -215,6 +241,13 @@ def test_tiny_sections_are_read_with_their_neighbours_and_nothing_is_lost() -> N
         assert f"$x_{n}$" in chunk.text
     assert [chunk.first_line for chunk in chunks] == sorted(chunk.first_line for chunk in chunks)
     assert all(chunk.first_line < chunk.last_line for chunk in chunks)
+
+
+def test_no_chunk_crosses_the_heading_of_a_chapter() -> None:
+    reading = body(
+        r"\part{P} Of parts. \chapter{One} Short. \section{A} Tiny. \chapter{Two} Briefly. \section{B} Small."
+    )
+    assert [passage.text for passage in reading.passages] == ["Of parts.", "Short.\n\nA\n\nTiny.", "Briefly.\n\nB\n\nSmall."]
 
 
 def test_no_chunk_crosses_the_heading_of_a_section_that_is_not_tiny() -> None:

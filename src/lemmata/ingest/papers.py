@@ -149,7 +149,7 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         text, note = join((note, text), "\n\n"), Cleaned("", [])
     proofs = []
     for span, proof_note in zip(statement.proofs, statement.proof_notes, strict=True):
-        _, note_links = paper.clean(expand(proof_note, macros), "proof_uses")
+        _, note_links = paper.clean(proof_note, "proof_uses")
         proved = proved_labels(proof_note)
         links += (link for link in note_links if link.relation == "cites" or link.label not in proved)
         proof, proof_links = paper.clean(paper.expand(*span), "proof_uses")
@@ -355,7 +355,9 @@ def open_paper(
         flat, _ = flat.edit([(0, 0, preamble + "\n")])
     flat, macros, kinds, openings = _prepare(flat)
     list_styles = read_lists(flat.text, openings, (name for name, kind in kinds.items() if kind.kind))
-    structure = read_structure(flat.text, flat.body, kinds)
+    structure = read_structure(
+        flat.text, flat.body, kinds, lambda part, at: expand(part, macros.at(at)) if "\\" in part else part
+    )
     definitions = [(s.begin, s.end) for s in structure.statements if s.kind == "definition"]
     wrap_term_macros(macros, flat.text, definitions)
     paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips, list_styles)

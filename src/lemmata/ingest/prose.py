@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lemmata.core.types import Link, Passage
 from lemmata.core.words import CONNECTING_WORDS
+from lemmata.corpus.contents import CHAPTER
 from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.clean import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES
@@ -44,6 +45,7 @@ class _Section(NamedTuple):
     path: tuple[str, ...]  # the headings that lead to it, as in the source
     title: str  # these headings, cleaned
     paragraphs: list[_Paragraph]
+    chapter: int  # parts and chapters that begin before its text
 
     def length(self) -> int:
         return sum(len(paragraph.text) for paragraph in self.paragraphs)
@@ -119,6 +121,7 @@ def _sections(paper: PaperState) -> list[_Section]:
     repeated: list[_Paragraph] = []
     seen: set[tuple[str, tuple[Link, ...]]] = set()
     is_unbroken = innermost((*span, True) for span in paper.structure.verbatim)
+    chapters = [section.offset for section in paper.structure.sections if section.level <= CHAPTER]
     for path, title, spans in _prose(paper):
         paragraphs: list[_Paragraph] = []
         for span in spans:
@@ -135,7 +138,7 @@ def _sections(paper: PaperState) -> list[_Section]:
                 (repeated if is_repeated else paragraphs).append(paragraph)
                 seen.add(key)
         if paragraphs:
-            sections.append(_Section(path, title, paragraphs))
+            sections.append(_Section(path, title, paragraphs, bisect_right(chapters, paragraphs[0].begin)))
     causes = []
     if left_out:
         number = "a short text" if len(left_out) == 1 else f"{len(left_out):,} short texts"
@@ -149,13 +152,14 @@ def _sections(paper: PaperState) -> list[_Section]:
 
 
 def read_chunks(paper: PaperState) -> list[Passage]:
-    """The chunks of a paper, with tiny sections joined to their neighbours."""
+    """The chunks of a paper, with tiny sections joined to their neighbours in the same chapter."""
     passages: list[Passage] = []
     if paper.options.chunks == "none":
         return passages
-    sections = _sections(paper)
-    for run in join_tiny_sections([(section.path, section.length()) for section in sections], _TINY):
-        passages += _chunks_of(paper, [sections[number] for number in run], len(passages))
+    for _, chapter in itertools.groupby(_sections(paper), key=lambda section: section.chapter):
+        sections = list(chapter)
+        for run in join_tiny_sections([(section.path, section.length()) for section in sections], _TINY):
+            passages += _chunks_of(paper, sections[run.start : run.stop], len(passages))
     return passages
 
 

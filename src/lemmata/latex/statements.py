@@ -141,6 +141,12 @@ _NO_PROMISE = re.compile(
     r"|found|later|postpone\w*|defer\w*|appendix|skip|needed?|nicht|bevor|ähnlich)\b",
     re.I,
 )
+# Not "We first prove": that is a step of the proof.
+_OPENING = re.compile(
+    r"\s*(?:(?:we\s+(?:shall\s+|will\s+|can\s+)?(?:now\s+)?(?:prove|establish)|proof\s+of|(?:wir\s+)?beweisen(?:\s+wir)?)"
+    r"(?!\s+that\b)|(?:this\s+is\s+the|here\s+is\s+the|now\s+the)\s+proof\s+of)\b",
+    re.I,
+)
 _SENTENCE_END = re.compile(r"(?<!Thm)(?<!Prop)(?<!Lem)(?<!Cor)(?<!Def)[.!?][\s}]+(?=[^\s])|\n[ \t]*\n(?=.*\S)", re.S)
 _COMMAND = re.compile(r"\\([a-zA-Z@]+)")
 _ANOTHER = re.compile(r"\b(?:another|alternat\w+|second|different|shorter|direct)\s+proof\b", re.I)
@@ -148,8 +154,11 @@ _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|d
 
 
 class _Reader:
-    def __init__(self, text: str, start: int, kinds: Mapping[str, Kind]) -> None:
+    def __init__(
+        self, text: str, start: int, kinds: Mapping[str, Kind], expand: Callable[[str, int], str]
+    ) -> None:
         self.text = text
+        self.expand = expand
         self.start = start
         self.kinds = kinds
         self.paper = Structure()
@@ -409,10 +418,12 @@ class _Reader:
         borders.sort()
         previous: tuple[int, Statement] | None = None
         for proof in sorted(self.proofs, key=lambda p: p.begin):
+            proof.note = self.expand(proof.note, proof.begin)  # a macro may refer to what is proved
             owners = self.named(proof.note, by_label, by_note)
             border = borders[bisect_right(borders, proof.begin) - 1]
             before = self.text[max(border, proof.begin - _REACH) : proof.begin]
-            owners = owners or _restated(before, by_macro) or _promised(before, by_label)
+            owners = owners or _restated(before, by_macro) or self.promised(before, proof.begin, by_label)
+            owners = owners or self.opened(proof, by_label)
             if not owners and previous and previous[0] == border and (not before.strip() or _ANOTHER.search(before)):
                 owners = [previous[1]]  # a second proof
             outer = proof.outer
@@ -422,7 +433,7 @@ class _Reader:
             if not owners and number and self.follows(proof, ordered[number - 1]):
                 owners = [ordered[number - 1]]
             if not owners and proof.section:
-                owners = self.named(proof.section[-1], by_label, by_note)
+                owners = self.named(self.expand(proof.section[-1], proof.begin), by_label, by_note)
             for statement in owners:
                 statement.proofs.append((proof.content, proof.close))
                 statement.proof_notes.append(proof.note)
@@ -450,6 +461,27 @@ class _Reader:
         name = re.sub(r"^(?:sketch of )?(?:the )?proof (?:sketch )?of (?:the )?", "", _folded(hint))
         return [by_note[name]] if name in by_note else []
 
+    def promised(self, before: str, offset: int, by_label: Mapping[str, Statement]) -> list[Statement]:
+        """The statements that the last sentence before a proof announces to prove."""
+        if "\\" not in before:
+            return []
+        sentence = _SENTENCE_END.split(before.strip())[-1]
+        promise = _PROMISE.search(sentence)
+        if promise is None or _NO_PROMISE.search(sentence):
+            return []
+        return _referred(self.expand(sentence[promise.end() :], offset), by_label)
+
+    def opened(self, proof: Statement, by_label: Mapping[str, Statement]) -> list[Statement]:
+        """The statements, earlier and without a proof so far, that the first words of a proof say it is of."""
+        opening = _OPENING.match(self.text, proof.content, min(proof.close, proof.content + _REACH))
+        if opening is None:
+            return []
+        rest = self.text[opening.end() : min(proof.close, proof.content + _REACH)]
+        labels = proved_labels(self.expand(_SENTENCE_END.split(rest)[0], proof.begin))
+        owners = [by_label[label] for label in sorted(labels & by_label.keys()) if by_label[label].label == label]
+        can_be = all(s.end <= proof.begin and not s.proofs and s.kind not in _UNPROVED for s in owners)
+        return owners if can_be else []
+
     def follows(self, proof: Statement, last: Statement) -> bool:
         """Whether a proof belongs to the last statement before it."""
         between = self.text[last.end : proof.begin]
@@ -462,17 +494,6 @@ def _restated(before: str, by_macro: Mapping[str, Statement]) -> list[Statement]
     """The statement that a macro states again just before its proof."""
     commands = reversed(_COMMAND.findall(before)) if by_macro else ()
     return [by_macro[name] for name in commands if name in by_macro][:1]
-
-
-def _promised(before: str, by_label: Mapping[str, Statement]) -> list[Statement]:
-    """The statements that the last sentence before a proof announces to prove."""
-    if "ref" not in before.lower():
-        return []
-    sentence = _SENTENCE_END.split(before.strip())[-1]
-    promise = _PROMISE.search(sentence)
-    if promise is None or _NO_PROMISE.search(sentence):
-        return []
-    return _referred(sentence[promise.end() :], by_label)
 
 
 def proved_labels(hint: str) -> set[str]:
@@ -489,6 +510,8 @@ def _folded(text: str) -> str:
     return re.sub(r"[^a-z0-9 ]", "", plain(text).lower()).strip()
 
 
-def read_structure(text: str, start: int, kinds: Mapping[str, Kind]) -> Structure:
-    """The statements, sections and labels of `text` from `start` on."""
-    return _Reader(text, start, kinds).run()
+def read_structure(
+    text: str, start: int, kinds: Mapping[str, Kind], expand: Callable[[str, int], str] = lambda part, _: part
+) -> Structure:
+    """The statements, sections and labels of `text` from `start` on; `expand` follows macros as they are at an offset."""
+    return _Reader(text, start, kinds, expand).run()
