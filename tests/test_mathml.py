@@ -174,14 +174,17 @@ def test_a_link_inside_a_formula_is_ignored() -> None:
 
 
 def test_names_of_references_find_their_links() -> None:
-    text = "By Lemma (Bailey's transform) and (eq:1) and [heine] and [other]."
-    spans = [[9, 29], [33, 40], [44, 52], [56, 64]]
+    spans = [
+        [9, 24, [9, 12, "lem:transform"], [17, 20, "eq:1"]],
+        [44, 52, [45, 50, "heine"]],
+        [56, 64, [57, 62, "other"]],
+    ]
     links = [
         Link("proof_uses", "lem:transform", "b#lem"),
         Link("cites", "heine", "heine"),
         Link("cites", "other", None),
     ]
-    assert reference_links(text, spans, links, {"b#lem": "Bailey's transform"}) == [(9, 29, "b#lem"), (44, 52, "heine")]
+    assert reference_links(spans, links) == [(9, 12, "b#lem"), (45, 50, "heine")]
 
 
 def test_an_excerpt_marks_the_words_of_the_query() -> None:

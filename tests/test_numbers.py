@@ -275,3 +275,38 @@ def test_chapters_count_as_documents_where_a_book_is_split(book: Path) -> None:
     assert {part for each in of_chapter.values() for part in each} == {0, 1, 2}
     assert parts.unseen[parts.rows("test")].all()
     assert "MRR" in lemmata("evaluate", "--task", "references", "--retriever", "lexical", "-w", book)
+
+
+def test_references_to_other_documents_have_their_numbers(tmp_path: Path) -> None:
+    preamble = r"\input{preamble}\externaldocument[sets-]{sets}\begin{document}\section{S}\label{section-s}"
+    write(tmp_path / "book", {"preamble.tex": r"\documentclass{article}\newtheorem{lemma}{Lemma}[section]"})
+    lemma = r"\begin{lemma}\label{lemma-a} One \begin{equation}\label{eq}x\end{equation}\end{lemma}"
+    write(tmp_path / "book", {"sets.tex": preamble + r"Words." + lemma + r"\end{document}"})
+    text = (
+        r"See Sets, Lemmas \ref{sets-lemma-a} and \ref{sets-section-s}, \eqref{sets-eq}; then \cref{sets-lemma-a} or"
+        r" $a \overset{\ref{sets-eq}}{=} b\_c$, but Lemma \ref{sets-no_where} of Section \ref{section-s}."
+    )
+    write(tmp_path / "book", {"maps.tex": preamble + r"\begin{lemma}\label{b}" + text + r"\end{lemma}\end{document}"})
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "book"])
+
+    def shown() -> tuple[str, str]:
+        with contextlib.closing(Corpus(project)) as corpus:
+            (passage,) = corpus.passages([corpus.row("maps#b")])
+        return passage.text, passage.bare_text
+
+    numbered, bare = shown()
+    assert numbered == (
+        "See Sets, Lemmas 1.1 and 1, (1); then lemma 1.1 or $a \\overset{\\text{1}}{=} b\\_c$, but Lemma sets-no_where"
+        " of Section 1."
+    )
+    assert "1.1" not in bare
+    (tmp_path / "book/sets.tex").unlink()
+    project.ingest([tmp_path / "book"])
+    assert shown() == (
+        numbered.replace(
+            "Lemmas 1.1 and 1, (1); then lemma 1.1",
+            "Lemmas sets-lemma-a and sets-section-s, (sets-eq); then sets-lemma-a",
+        ).replace("text{1}", "text{sets-eq}"),
+        bare,
+    )

@@ -24,9 +24,10 @@ Progress = Callable[[str, int, int | None], None]  # what is being done, how man
 
 
 # keys of a passage's metadata
-INSERTED = "inserted_references"  # {"text": spans, "proof": spans}
+INSERTED = "inserted_references"  # {"text": spans, "proof": spans}; a span is [begin, end, *[begin, end, label]]
 NUMBER = "number"  # as printed
 EQUATIONS = "equations"  # {label: number}
+LABELLED = "labelled"  # {label: kind and number} of all else that has a number in it: items, figures, a section
 HEADING = "heading"  # place of the heading above it in the contents of its document
 CONTENTS = "contents"  # key of a document's metadata: [level, number, title] of each heading
 REFERRING = "referring_macros"  # key of a document's metadata: {label that it does not have: macro but for \\ref}
@@ -66,7 +67,7 @@ def without_references(text: str, metadata: Mapping[str, Any], part: str = "text
         return text
     pieces: list[str] = []
     at = 0
-    for begin, end in spans[part]:
+    for begin, end, *_ in spans[part]:
         pieces.append(text[at:begin])
         at = end
     return "".join((*pieces, text[at:]))

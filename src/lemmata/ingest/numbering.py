@@ -7,10 +7,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from lemmata.core.types import CONTENTS, EQUATIONS, Document, Label, Passage, printed_name
+from lemmata.core.types import CONTENTS, EQUATIONS, LABELLED, Document, Label, Passage, printed_name
 from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.expand import Opening
 from lemmata.latex.numbers import read_aux, read_numbers
+from lemmata.latex.targets import HEADINGS
 
 _NAMED = frozenset(("equation", "figure", "table", "algorithm", "listing"))  # what a label may number in a passage
 
@@ -48,29 +49,27 @@ def numbered_names(paper: PaperState, passages: Iterable[Passage], labels: Itera
     names = {printed_name(passage.kind, passage.number): passage.id for passage in passages if passage.number}
     for label in labels:
         target = paper.targets.get(label.name)
-        if target and target.kind in _NAMED and (number := paper.numbers.get(label.name)):
-            names.setdefault(printed_name(target.kind, number), label.target)
+        if target and target.kind in _NAMED and target.number:
+            names.setdefault(printed_name(target.kind, target.number), label.target)
     spans = sorted(paper.spans)
     sections = paper.structure.sections
     for place, section in enumerate(sections):
         inside = bisect_left(spans, (section.offset,))
         after = next((other.offset for other in sections[place + 1 :] if other.level <= section.level), None)
         if section.number and inside < len(spans) and (after is None or spans[inside][0] < after):
-            kind = ("part", "chapter", "section")[min(section.level, 2)]
-            names.setdefault(printed_name(kind, section.number), spans[inside][2])
+            names.setdefault(printed_name(HEADINGS[min(section.level, 2)], section.number), spans[inside][2])
     return [Label(paper.document, name, target) for name, target in names.items()]
 
 
-def with_equations(passages: Iterable[Passage], paper: PaperState, labels: Iterable[Label]) -> list[Passage]:
-    """The passages with the numbers of the labelled equations in them and in their proofs, by label."""
-    numbers: dict[str, dict[str, str]] = {}
+def with_labels(passages: Iterable[Passage], paper: PaperState, labels: Iterable[Label]) -> list[Passage]:
+    """The passages with the numbers of what is labelled in them and in their proofs, by label."""
+    numbers: dict[str, dict[str, dict[str, str]]] = {}
     for label in labels:
         target = paper.targets.get(label.name)
-        if target and target.kind == "equation" and (number := paper.numbers.get(label.name)):
-            numbers.setdefault(label.target, {})[label.name] = number
+        if target and target.number and label.target != f"{paper.document}#{label.name}":
+            key, prefix = (EQUATIONS, "") if target.kind == "equation" else (LABELLED, f"{target.kind} ")
+            numbers.setdefault(label.target, {}).setdefault(key, {})[label.name] = prefix + target.number
     return [
-        replace(passage, metadata={**passage.metadata, EQUATIONS: numbers[passage.id]})
-        if passage.id in numbers
-        else passage
+        replace(passage, metadata={**passage.metadata, **numbers[passage.id]}) if passage.id in numbers else passage
         for passage in passages
     ]

@@ -17,7 +17,7 @@ from lemmata.core.errors import InputError, MissingExtra
 from lemmata.core.types import HEADING, NUMBER, PART, REFERRING, Label, Passage, Reading, Skip, part_id
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
-from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_equations
+from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_labels
 from lemmata.ingest.paper_state import PaperOptions, PaperState
 from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
@@ -301,7 +301,7 @@ def read_paper(
     start = len(preamble) + 1 if preamble and flat.text else 0
     structure.apart += (call.span() for call in _INCLUDED_PDF.finditer(flat.text, flat.body))
     structure.apart.sort()
-    paper.targets = read_targets(flat.text, flat.body, structure, paper.title)
+    paper.targets = read_targets(flat.text, flat.body, structure, paper.title, paper.numbers)
     record, names = read_front_matter(flat, start, document, main, macros)
     record = with_contents(record, paper)
     passages = [*_abstracts(paper), *_statements(paper), *read_chunks(paper)]
@@ -326,7 +326,7 @@ def read_paper(
     if not passages:
         skips.append(Skip(main.path, 0, "it contains no text"))
     labels = _labels(paper)
-    passages = with_equations(passages, paper, labels)
+    passages = with_labels(passages, paper, labels)
     labels = [*names, *labels, *numbered_names(paper, passages, labels)]
     if referring := _referring(paper, passages, labels):
         record = replace(record, metadata={**record.metadata, REFERRING: referring})

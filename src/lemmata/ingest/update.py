@@ -24,6 +24,7 @@ from lemmata.corpus.schema import read_documents
 from lemmata.corpus.writer import CorpusWriter, IdTaken, Rename
 from lemmata.ingest.ingest import IngestReport, shown_path
 from lemmata.ingest.logs import derive_hierarchy
+from lemmata.ingest.outside import name_references_outside
 from lemmata.ingest.readers import (
     STREAMED,
     IngestOptions,
@@ -331,6 +332,7 @@ def finish(writer: CorpusWriter, options: Mapping[str, Any]) -> None:
     writer.workspace.progress("resolving links", 0, None)
     with writer.transaction():
         _resolve(writer)
+        name_references_outside(writer)
         writer.number_rows()
     versions = {
         "lemmata": version("lemmata"),

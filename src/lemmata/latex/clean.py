@@ -15,7 +15,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lemmata.latex.lists import Lists
 from lemmata.latex.source import DRAWINGS, VERBATIM, end_of, match_brace, match_bracket, match_dollar, skip
@@ -27,6 +27,7 @@ class Target(NamedTuple):
 
     kind: str  # theorem, section, equation, ...; empty where it is not known
     title: str = ""  # clean text
+    number: str = ""  # as printed
 
 
 class Cleaned(NamedTuple):
@@ -43,16 +44,28 @@ class Cleaned(NamedTuple):
         insertions = [(offset - start, name) for offset, name in self.insertions[first:last]]
         return Cleaned(self.text[start:stop], self.references, insertions)
 
-    def shown(self) -> tuple[str, list[list[int]]]:
-        """The text with the names of its references, and the spans to remove for the text without them."""
+    def shown(self) -> tuple[str, list[list[Any]]]:
+        """The text with the names of its references, and the spans to remove for the text without them.
+
+        After its begin and end, a span has [begin, end, label or key] of each reference in it.
+        """
         pieces: list[str] = []
-        spans: list[list[int]] = []
-        at = grown = 0
-        for offset, name in self.insertions:
-            pieces += (self.text[at:offset], name)
-            spans.append([offset + grown, offset + grown + len(name)])
+        spans: list[list[Any]] = []
+        at = length = 0
+        for offset, insertion in self.insertions:
+            pieces.append(self.text[at:offset])
+            begin = length = length + offset - at
+            names: list[list[Any]] = []
+            for number, part in enumerate(_KEY_MARKS.split(insertion)):  # other text, key, name, other text, …
+                if number % 3 == 1:
+                    names.append([length, length, part])
+                    continue
+                pieces.append(part)
+                length += len(part)
+                if number % 3 == 2:
+                    names[-1][1] = length
+            spans.append([begin, length, *names])
             at = offset
-            grown += len(name)
         return "".join((*pieces, self.text[at:])), spans
 
 
@@ -94,6 +107,7 @@ _REFERENCE = frozenset(
     Autoref autopageref hyperref
     """.split()
 )
+_NUMBERS_ONLY = frozenset("ref subref labelcref vref Vref".split())  # LaTeX prints no kind for these
 _CITATION = frozenset(
     """
     cite citep citet citealt citealp citeauthor citeyear citeyearpar Citet Citep Citealt Citeauthor parencite
@@ -239,8 +253,9 @@ _NAMED = "\x03"  # in front of each name, so that references can be found again 
 _LINE = "\x0b"  # a blank that begins a new line
 _INDENT = "\x0e"  # at the beginning of a line, for each list around it
 _BLANK = "\x0f"  # a blank of a program, which stays
+_KEY_MARKS = re.compile(r"\x04([^\x05]*+)\x05([^\x06]*+)\x06")  # a label or key, and the name that is shown for it
 _ALL_MARKS = re.compile(r"[\x00-\x02]")
-_OWN_CHARACTERS = re.compile(r"[\x00-\x03\x0b\x0e\x0f]")
+_OWN_CHARACTERS = re.compile(r"[\x00-\x06\x0b\x0e\x0f]")
 _MARKED = r"\x00[^\x01]*+\x01"
 _LIST = re.compile(
     _MARKED + r"(?:(?:[\s~]*+(?:,|;|/|–|and|or|to|und|oder|et|ou|bis|through))++[\s~]*+)?+(?=[\s~]*+\x00)"
@@ -312,7 +327,7 @@ def _literal(text: str) -> str:
 # ---------------------------------------------------------------- the names of references
 
 _LONGEST_NAME = 120  # characters; a longer title is a sentence
-_SPECIAL = re.compile(r"[\\${}\x00-\x02]")  # would open a formula or a command in the clean text
+_SPECIAL = re.compile(r"[\\${}\x00-\x06]")  # would open a formula or a command in the clean text
 _KIND_WORDS = frozenset(
     """
     theorem thm lemma lem lemmata proposition prop corollary corollarie cor definition def defn remark rem example ex
@@ -352,6 +367,23 @@ def _keys(keys: str) -> list[str]:
 
 def _label_name(key: str) -> str:
     return _SPECIAL.sub("", key)
+
+
+def _keyed(key: str, name: str) -> str:
+    return f"\x04{_label_name(key)}\x05{name}\x06"
+
+
+def _printed(number: str) -> str:
+    """A number as it can stand in clean text."""
+    return number if "\\" not in number and number.count("$") % 2 == 0 else _label_name(number)
+
+
+def kind_is_written(before: str, kinds: Iterable[str]) -> bool:
+    """Whether a text ends with the kind of what is named after it, or with any other such word."""
+    match = _LAST_WORD.match(before[:-81:-1])
+    word = match[1][::-1].lower() if match else ""
+    forms = {word, word.removesuffix("s")} - {""}
+    return not (forms.isdisjoint(_KIND_WORDS) and forms.isdisjoint(kind.split(" ")[-1] for kind in kinds))
 
 
 class _Cleaner:
@@ -407,7 +439,12 @@ class _Cleaner:
         family = "cite" if command.startswith("cite") else "ref"
         before = len(self.references)
         self.refer(family, keys)
-        name = _enumerate([re.sub(r"([_#%&])", r"\\\1", _label_name(key)) for key in _keys(keys)])
+        names = []
+        for key in _keys(keys):
+            target = self.find_target(key) if family == "ref" else None
+            shown = _label_name(target.number if target and target.number else key)
+            names.append(_keyed(key, re.sub(r"([_#%&])", r"\\\1", shown)))
+        name = _enumerate(names)
         if family == "cite":
             name = f"[{name}]"
         elif command == "eqref":
@@ -426,24 +463,16 @@ class _Cleaner:
         targets = [self.find_target(key) or Target("") for key in keys]
         kinds = {target.kind for target in targets}
         if not _AFTER_REFERENCE.search(before):
-            match = _LAST_WORD.match(before[::-1])
-            word = match[1][::-1].lower() if match else ""
-            forms = {word, word.removesuffix("s")} - {""}
-            self.kind_written = not (forms.isdisjoint(_KIND_WORDS) and forms.isdisjoint(kinds))
+            self.kind_written = kind_is_written(before, kinds)
         if command.lower() in ("namecref", "namecrefs"):
-            return _enumerate([target.kind or _label_name(key) for target, key in zip(targets, keys, strict=True)])
-        names = []
-        open_bracket = before.rstrip(" ~").endswith("(")
-        for target, key in zip(targets, keys, strict=True):
-            label = _label_name(key)
-            title = target.title if len(target.title) <= _LONGEST_NAME and "page" not in command else ""
-            if "eqref" in command or target.kind == "equation":
-                names.append(label if open_bracket else f"({label})")
-            elif title:
-                names.append(f"“{title}”" if target.kind == "section" else f"({title})")
-            else:
-                names.append(label)
-        if not self.kind_written and command != "nameref" and not kinds <= {"", "equation"}:
+            return _enumerate(
+                [_keyed(key, target.kind or _label_name(key)) for target, key in zip(targets, keys, strict=True)]
+            )
+        is_open = before.rstrip(" ~").endswith("(")
+        names = [self.one_name(command, target, key, is_open) for target, key in zip(targets, keys, strict=True)]
+        is_page = "page" in command
+        only_numbers = (command in _NUMBERS_ONLY or is_page) and all(target.number for target in targets)
+        if not (self.kind_written or only_numbers or command == "nameref" or kinds <= {"", "equation"}):
             if len(names) > 1 and len(kinds) == 1:
                 names[0] = f"{_plural(targets[0].kind)} {names[0]}"
             else:
@@ -453,10 +482,23 @@ class _Cleaner:
                 names[0] = names[0][:1].upper() + names[0][1:]
         return _enumerate(names, last)
 
+    @staticmethod
+    def one_name(command: str, target: Target, key: str, is_open: bool) -> str:
+        """The number of a target, else its title, else its label; `is_open` after an open bracket."""
+        number = _printed(target.number) if command != "nameref" else ""
+        is_page = "page" in command
+        name = f"of {target.kind} {number}" if number and is_page else number or _label_name(key)
+        title = target.title if len(target.title) <= _LONGEST_NAME and not is_page else ""
+        if "eqref" in command or (target.kind == "equation" and (not number or "cref" in command.lower())):
+            return _keyed(key, name) if is_open else f"({_keyed(key, name)})"
+        if number or not title:
+            return _keyed(key, name)
+        return f"“{_keyed(key, title)}”" if target.kind in ("part", "chapter", "section") else f"({_keyed(key, title)})"
+
     def citation(self, notes: Sequence[str], keys: Sequence[str]) -> str:
         r"""`[see Key, Theorem 2]` of `\cite[see][Theorem 2]{Key}`."""
         before, after = (notes[0], notes[1]) if len(notes) == 2 else ("", "".join(notes))
-        names = ", ".join(filter(None, (*map(_label_name, keys), after)))
+        names = ", ".join(filter(None, (*(_keyed(key, _label_name(key)) for key in keys), after)))
         shown = f"{before} {names}".strip()
         return shown if "".join(self.output[-3:]).rstrip(" ~").endswith("[") else f"[{shown}]"
 
@@ -735,7 +777,8 @@ class _Cleaner:
         part = _Cleaner(self.text[slice(*span)], self.find_target, Lists(), _DEPTH)
         part.failures_left = 0
         part.run()
-        return " ".join(_ALL_MARKS.sub("", "".join(part.output)).replace(_NAMED, "").split())
+        text = _KEY_MARKS.sub(r"\2", "".join(part.output))
+        return " ".join(_ALL_MARKS.sub("", text).replace(_NAMED, "").split())
 
     def skip_second(self, name: str, end: int) -> int:
         first = self.group(end)

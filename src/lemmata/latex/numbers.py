@@ -58,7 +58,7 @@ _ONE_ROW = frozenset("equation multline dmath displaymath".split())
 _ROWS = frozenset("align gather alignat flalign xalignat xxalignat eqnarray IEEEeqnarray".split())
 _INNER_FLOATS = frozenset(("subfigure", "subtable"))
 NUMBERED = frozenset(name + star for name in _ONE_ROW | _ROWS for star in ("", "*"))
-_FLOATS = {
+FLOATS = {
     **dict.fromkeys("figure wrapfigure sidewaysfigure SCfigure marginfigure floatingfigure".split(), "figure"),
     **dict.fromkeys("table longtable wraptable sidewaystable margintable SCtable longtblr".split(), "table"),
     "algorithm": "algorithm",
@@ -242,7 +242,7 @@ class _Reader:
             self.scopes[-1:] = [_Scope(self.counters.formats["equation"], before, -1)]
             self.counters.formats["equation"] = self.current.replace("\\", "") + r"\alph{equation}"
             self.counters.set("equation", 0)
-        elif bare in _FLOATS:
+        elif bare in FLOATS:
             self.counters.set("part of a float", 0)
             self.float_has_number = False
         elif name == "sidecaption":  # of memoir: \\begin{sidecaption}{text}[label]
@@ -377,7 +377,7 @@ class _Reader:
     def float(self) -> str:
         """The counter of the float around a place; empty outside of floats."""
         around = (scope.environment.removesuffix("*") for scope in reversed(self.scopes))
-        return next((_FLOATS[name] for name in around if name in _FLOATS), "")
+        return next((FLOATS[name] for name in around if name in FLOATS), "")
 
     def caption(self, kind: str) -> None:
         kind = kind or self.float()

@@ -154,9 +154,7 @@ _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|d
 
 
 class _Reader:
-    def __init__(
-        self, text: str, start: int, kinds: Mapping[str, Kind], expand: Callable[[str, int], str]
-    ) -> None:
+    def __init__(self, text: str, start: int, kinds: Mapping[str, Kind], expand: Callable[[str, int], str]) -> None:
         self.text = text
         self.expand = expand
         self.start = start
@@ -513,5 +511,5 @@ def _folded(text: str) -> str:
 def read_structure(
     text: str, start: int, kinds: Mapping[str, Kind], expand: Callable[[str, int], str] = lambda part, _: part
 ) -> Structure:
-    """The statements, sections and labels of `text` from `start` on; `expand` follows macros as they are at an offset."""
+    """The statements, sections and labels of `text` from `start` on; `expand` follows the macros of an offset."""
     return _Reader(text, start, kinds, expand).run()

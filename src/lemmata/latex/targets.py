@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from lemmata.latex.clean import MATH, Target
 from lemmata.latex.commands import referred_labels
 from lemmata.latex.expand import WORD, Definitions, read_call
+from lemmata.latex.numbers import FLOATS
 from lemmata.latex.statements import Structure, innermost
 
 _EVENT = re.compile(
@@ -17,19 +18,28 @@ _EVENT = re.compile(
 )
 _DEPTH = 200  # environments inside environments
 _LISTS = frozenset("enumerate itemize description compactenum compactitem inparaenum enumerate* itemize*".split())
-_NAMED = frozenset("figure table algorithm listing wrapfigure subfigure sidewaysfigure longtable".split())
+HEADINGS = ("part", "chapter", "section")  # by level; all below are sections
 _KINDS = {
     **dict.fromkeys(MATH | {"subequations", "split"}, "equation"),
     **dict.fromkeys(_LISTS, "item"),
-    **{name + star: name for name in _NAMED for star in ("", "*")},
+    **{name + star: kind for name, kind in FLOATS.items() for star in ("", "*")},
+    **dict.fromkeys(("subfigure", "sidecaption"), "figure"),
+    "subtable": "table",
 }
 
 
-def read_targets(text: str, start: int, structure: Structure, title: Callable[[str, int], str]) -> dict[str, Target]:
-    """The target of every label from `start` on; `title` cleans the LaTeX of a title, given with its offset."""
+def read_targets(
+    text: str, start: int, structure: Structure, title: Callable[[str, int], str], numbers: Mapping[str, str]
+) -> dict[str, Target]:
+    """The target of every label from `start` on; `title` cleans the LaTeX of a title, given with its offset.
+
+    A label with a number of its own in a statement or section is an item, however the author counts them.
+    """
     own = {statement.label: statement for statement in structure.statements if statement.label}
     around = innermost((statement.begin, statement.end, statement) for statement in structure.statements)
     sections = [section.offset for section in structure.sections]
+    last = ""
+    printed = [last := section.number or last for section in structure.sections]  # what a label after each refers to
     targets: dict[str, Target] = {}
     open_environments: list[str] = []
     for event in _EVENT.finditer(text, start):
@@ -51,14 +61,20 @@ def read_targets(text: str, start: int, structure: Structure, title: Callable[[s
             )
             statement = own.get(name) or (None if inner else around(at))
             section = bisect_right(sections, at) - 1
-            if statement is not None:
-                targets[name] = Target(statement.kind, title(statement.note, statement.begin))
-            elif inner or section < 0:
-                targets[name] = Target(inner)
+            number = numbers.get(name, "")
+            unmoved = printed[section] if section >= 0 else ""  # where nothing steps a counter after the heading
+            expected = statement.number or unmoved if statement else unmoved
+            if statement is not None and (name == statement.label or number in ("", expected)):
+                targets[name] = Target(statement.kind, title(statement.note, statement.begin), statement.number)
+            elif inner or statement or section < 0 or number not in ("", expected):
+                targets[name] = Target(inner or ("item" if number else ""), number=number)
             else:
-                targets[name] = Target("section", title(structure.sections[section].path[-1], sections[section]))
+                heading = structure.sections[section]
+                kind = HEADINGS[min(heading.level, 2)]
+                targets[name] = Target(kind, title(heading.path[-1], heading.offset), heading.number)
     for name, statement in own.items():  # also labels given as an option, without \label
-        targets.setdefault(name, Target(statement.kind, title(statement.note, statement.begin)))
+        note = title(statement.note, statement.begin)
+        targets.setdefault(name, Target(statement.kind, note, statement.number))
     return targets
 
 

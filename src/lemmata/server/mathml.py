@@ -195,26 +195,10 @@ def _escape(text: str) -> str:
     return _BLANK_LINES.sub(_BREAK, escaped).replace("\n", _LINE)
 
 
-def reference_links(
-    text: str, spans: Sequence[Sequence[int]], links: Sequence[Link], titles: Mapping[str, str]
-) -> list[tuple[int, int, str]]:
-    """Which of the `spans`, the names that reading inserted for references, lead where.
-
-    `links` are those of the passage, `titles` the titles of their targets. A name belongs to the first link that has
-    none yet and whose label or title is part of it.
-    """
-    left = [link for link in links if link.target]
-    found: list[tuple[int, int, str]] = []
-    for begin, end in spans:
-        name = text[begin:end].strip(" ~()[],.;")
-        for number, link in enumerate(left):
-            target = link.target or ""
-            label, title = link.label.removeprefix("name:"), titles.get(target, "")
-            if name and ((label and label in name) or (title and title in name)):
-                found.append((begin, end, target))
-                del left[number]
-                break
-    return found
+def reference_links(spans: Sequence[Sequence[Any]], links: Sequence[Link]) -> list[tuple[int, int, str]]:
+    """Where the names that reading inserted for references (`spans`) lead, by the links of their passage."""
+    targets = {link.label.removeprefix("name:"): link.target for link in reversed(links) if link.target}
+    return [(begin, end, targets[label]) for _, _, *names in spans for begin, end, label in names if label in targets]
 
 
 # ---------------------------------------------------------------- formulas

@@ -118,9 +118,9 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "title": shown.title,
         "title_html": title_html(shown.title),
         "text": shown.text,
-        "html": to_html(shown.text, links=_references(opened, shown, "text")),
+        "html": to_html(shown.text, links=_references(shown, "text")),
         "proof": shown.proof,
-        "proof_html": to_html(shown.proof, links=_references(opened, shown, "proof")),
+        "proof_html": to_html(shown.proof, links=_references(shown, "proof")),
         "section": shown.section,
         "file": shown.file,
         "line": shown.first_line or None,
@@ -178,16 +178,10 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
     return records
 
 
-def _references(opened: Opened, shown: Passage, part: str) -> list[tuple[int, int, str]]:
+def _references(shown: Passage, part: str) -> list[tuple[int, int, str]]:
     """Where the text or the proof names what it refers to, with the ids."""
     inserted = shown.metadata.get(INSERTED)
-    spans = [(begin, end) for begin, end in inserted.get(part, ())] if isinstance(inserted, dict) else []
-    if not spans:
-        return []
-    rows = opened.passage_rows([link.target for link in shown.links if link.target])
-    targets = opened.retriever.corpus.passages(rows.values())
-    titles = {target.id: target.title for target in targets}
-    return reference_links(shown.text if part == "text" else shown.proof, spans, shown.links, titles)
+    return reference_links(inserted.get(part, ()), shown.links) if isinstance(inserted, dict) else []
 
 
 def _concepts_of(opened: Opened, identity: str) -> list[dict[str, Any]]:

@@ -1,0 +1,85 @@
+"""The printed numbers of what lies in other documents, in the names of references: known when all are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lemmata.core.types import EQUATIONS, INSERTED, LABELLED, NUMBER
+from lemmata.corpus.schema import to_json
+from lemmata.corpus.writer import CorpusWriter
+from lemmata.latex.clean import kind_is_written
+
+
+def name_references_outside(writer: CorpusWriter) -> None:
+    """Write the number of its target in the place of each label of another document, where it is known.
+
+    What was a number and has lost its target is a label again: a corpus that grew equals one that is read anew.
+    """
+    select = writer.connection.execute
+    outside: dict[str, dict[str, tuple[str, str]]] = {}  # by passage and label: kind and number
+    facts: dict[str, Mapping[str, Any]] = {}  # metadata of the targets
+    links = select(
+        "SELECT l.source, l.label, t.id, t.document, t.kind, CASE WHEN t.id IS NULL THEN '' ELSE t.metadata END"
+        " FROM links l LEFT JOIN passages t ON t.id = l.target WHERE l.relation IN ('refers_to', 'proof_uses')"
+        " AND (t.id IS NULL OR t.document != l.document)"
+    )
+    for source, label, target, document, kind, metadata in links:
+        named = ("", "")
+        if target is not None:
+            if target not in facts:
+                facts[target] = json.loads(metadata)
+            named = _numbered(label, target.removeprefix(document)[1:], kind, facts[target])
+        outside.setdefault(source, {})[label] = named
+    changes: list[tuple[str, str, str, str]] = []
+    for source, names in outside.items():
+        row = select("SELECT text, proof, metadata FROM passages WHERE id = ?", (source,)).fetchone()
+        if row is None or INSERTED not in row[2]:
+            continue
+        metadata = json.loads(row[2])
+        spans = metadata[INSERTED]
+        text, proof = (
+            _renamed(old, spans.get(part, ()), names) for old, part in zip(row, ("text", "proof"), strict=False)
+        )
+        if (text, proof) != row[:2]:
+            changes.append((text, proof, to_json(metadata), source))
+    writer.connection.executemany("UPDATE passages SET text = ?, proof = ?, metadata = ? WHERE id = ?", changes)
+
+
+def _numbered(label: str, own: str, kind: str, metadata: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and number of what a label means in its target, which may know it without the prefix of its document.
+
+    `own` is the label of the target itself.
+    """
+    numbers = {name: ("equation", number) for name, number in metadata.get(EQUATIONS, {}).items()}
+    for name, named in metadata.get(LABELLED, {}).items():
+        numbers[name] = (named.partition(" ")[0], named.partition(" ")[2])
+    if metadata.get(NUMBER):
+        numbers[own] = (kind, metadata[NUMBER])
+    known = max((name for name in numbers if label.endswith(name)), key=len, default=None)
+    return ("", "") if known is None else numbers[known]
+
+
+def _renamed(text: str, spans: list[list[Any]], names: Mapping[str, tuple[str, str]]) -> str:
+    """The text with the names of these labels; moves the spans."""
+    pieces: list[str] = []
+    at = grown = 0
+    for span in spans:
+        span[0] += grown
+        for place, name in enumerate(span[2:]):
+            begin, end, label = name
+            name[0] += grown
+            if label in names:
+                kind, number = names[label]
+                before, old = text[at:begin], text[begin:end]
+                is_bare = place or kind == "equation" or before.endswith(("(", "{")) or kind_is_written(before, [kind])
+                shown = number if is_bare else f"{kind} {number}"
+                if not number:  # a label in a formula is escaped
+                    shown = old if old.replace("\\", "") == label else label
+                pieces += (before, shown)
+                grown += len(shown) - (end - begin)
+                at = end
+            name[1] = end + grown
+        span[1] += grown
+    return "".join((*pieces, text[at:]))
