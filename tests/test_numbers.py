@@ -19,6 +19,7 @@ from lemmata.latex.counters import Counters
 from lemmata.latex.mains import Main
 from lemmata.latex.numbers import read_aux
 from lemmata.project import Project
+from lemmata.search.exact import missing_number
 
 # ---------------------------------------------------------------- what LaTeX prints
 
@@ -310,3 +311,12 @@ def test_references_to_other_documents_have_their_numbers(tmp_path: Path) -> Non
         ).replace("text{1}", "text{sets-eq}"),
         bare,
     )
+
+
+def test_a_number_that_nothing_has_is_said_to_be_missing(notes: Path) -> None:
+    with contextlib.closing(Corpus(Project(notes))) as corpus:
+        assert "Theorem 9.99" in missing_number(corpus, "Theorem 9.99?")
+        assert "equation (77)" in missing_number(corpus, "equation (77)")
+        assert not any(missing_number(corpus, text) for text in ("theorem 1.1", "python 3.11", "why is it so", ""))
+    with Project(notes).retriever() as retriever:
+        assert "Theorem 9.99" in retriever.hint("Theorem 9.99")

@@ -105,6 +105,16 @@ def _names_work(words: set[str], entry: Mapping[str, Any], is_word: Callable[[st
     return bool(surnames) and (not words <= names or not any(map(is_word, surnames)))
 
 
+def missing_number(corpus: Corpus, text: str) -> str:
+    """What to tell somebody who asks for a number that nothing here has; empty for any other query."""
+    name = " ".join(text.split()).rstrip(".?!")
+    match = _NUMBERED.fullmatch(name) if len(name) <= _LONGEST else None
+    word = match["kind"].casefold() if match else ""
+    if (word not in _KINDS and kind_of(word) not in _STATEMENTS) or named_rows(corpus, text):
+        return ""
+    return f"there is no {name} here: these are the nearest by meaning"
+
+
 def put_first(named: list[int], rows: Integers, scores: Floats) -> Ranking:
     """A ranking (1, k) with the named rows in front, whose score is that of the best hit and one more."""
     others = ~np.isin(rows[0], named)

@@ -23,7 +23,7 @@ from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
-from lemmata.search.exact import citing_rows, named_rows, put_first
+from lemmata.search.exact import citing_rows, missing_number, named_rows, put_first
 from lemmata.search.filter import Filter, allowed_rows
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
@@ -151,6 +151,8 @@ class Retriever:
         with contextlib.suppress(KeyError):
             self.corpus.row(text.strip())
             return f"{text.strip()} is the id of a passage; to see it: lemmata show {shlex.quote(text.strip())}"
+        if missing := missing_number(self.corpus, text):
+            return missing
         if (self.lexical.search([text[:LONGEST_QUERY]], 1)[0] >= 0).any():
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"

@@ -116,7 +116,7 @@ class SearchAnswer(Answer):
     hits: list[ServedHit]
     nodes: NotRequired[dict[str, Shown]]  # The nodes on paths, by id.
     facets: NotRequired[Facets]
-    note: str  # Why words alone were searched; else empty.
+    note: str  # Why words alone were searched, or that nothing has the number asked for; else empty.
     took_ms: Annotated[float, Described(least=0)]
     next_offset: NextOffset
 

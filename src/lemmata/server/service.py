@@ -25,6 +25,7 @@ from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
 from lemmata.search.bridge import bridge
 from lemmata.search.encoder_index import LONGEST_QUERY
+from lemmata.search.exact import missing_number
 from lemmata.search.filter import Filter, Name
 from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.retriever import rerankers
@@ -173,7 +174,8 @@ class Service:
                 "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or kind == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
-                "note": opened.note if kind == "auto" and not encoder else "",
+                "note": missing_number(opened.retriever.corpus, query)
+                or (opened.note if kind == "auto" and not encoder else ""),
                 "took_ms": round(1000 * (time.perf_counter() - started), 3),
                 "next_offset": offset + k if more else None,
                 "generation": opened.generation,
