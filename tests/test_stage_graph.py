@@ -30,7 +30,8 @@ PAPER = r"""\documentclass{article}
 A \emph{Bailey pair} relative to $a$ is a pair of sequences tied by a sum over $q$-factorials, see note %(number)d.
 \end{definition}
 \begin{theorem}[Bailey's lemma]\label{thm-lemma}
-If two sequences form a Bailey pair in the sense of Definition \ref{def-pair}, then so do their transforms.
+Bailey's lemma uses a Bailey pair: if two sequences form one in the sense of Definition \ref{def-pair}, then so do
+their transforms.
 \end{theorem}
 \begin{proof}
 This follows from Definition \ref{def-pair} by the $q$-binomial theorem.
@@ -41,7 +42,7 @@ ANSWER = {
     "1": {"concepts": [{"name": "Bailey pair", "kind": "object"}], "relations": []},
     "2": {
         "concepts": [{"name": "Bailey lemma", "kind": "theorem"}],
-        "relations": [{"source": "Bailey lemma", "relation": "related_to", "target": "Bailey pair"}],
+        "relations": [{"source": "Bailey lemma", "relation": "uses", "target": "Bailey pair"}],
     },
 }
 
@@ -189,7 +190,7 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     assert calls - PAPERS <= 2  # calls in flight when it was killed: their answers are lost
     with GraphRecordStore(project) as records:
         edges = list(records.edges())
-    assert sum(edge.relation == "related_to" for edge in edges) == PAPERS
+    assert sum(edge.relation == "uses" for edge in edges) == PAPERS
     third = start(project, server, "--budget", "unlimited")
     third.communicate()
     assert len(asked(server)) == calls
