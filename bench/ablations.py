@@ -6,7 +6,7 @@
 FILE is of `python -m bench.metric export`. All networks with the first seed come first, then those with the second, …;
 after `--budget` seconds none is begun, and the table says how many seeds each row has. R@20 is of the direct distance,
 queries alone with their vectors; the epoch is chosen on validation. `--keep` writes what a search needs of KEPT (the
-first seed): `bench/algorithm1.py` searches in it. `--around` adds the metrics of the neighbours of a passage.
+first seed): `python -m bench.algorithm1` searches in it. `--around` adds the metrics of the neighbours of a passage.
 """
 
 from __future__ import annotations
