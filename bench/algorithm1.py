@@ -1,9 +1,9 @@
 """Algorithm 1 of geodesic search beside ours, and each of its choices alone, by a learned metric.
 
-    python -m bench.algorithm1 FILE.npz KEPT.npz … [--json OUT] [--timed 200]
+    python -m bench.algorithm1 FILE.npz KEPT.npz … [--json OUT] [--limit 400]
 
 FILE is of `python -m bench.metric export`, KEPT of `python -m bench.ablations FILE.npz … --keep FOLDER`. A query is
-given its nearest passages by the metric, so times are those of the search after them, CPU milliseconds of one query.
+given its nearest passages by the metric (drawn: `--limit` queries of the test part), so times are those of the search after them, CPU milliseconds of one query.
 Coherence is the smallest cosine of two neighbours on the path to a hit, the mean over the first 20 hits.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 class Kept:
     """What a search needs of a trained network."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, queries: Integers) -> None:
         content = np.load(file)
-        self.queries, self.near = content["queries"], content["near"].astype(np.int64)
-        self.similarities: Floats = 1 - np.square(content["distances"]) / 2
+        self.queries, places = queries, np.searchsorted(content["queries"], queries)
+        assert np.array_equal(content["queries"][places], queries), f"{file} has other queries"
+        self.near: Integers = content["near"][places].astype(np.int64)
+        self.similarities: Floats = 1 - np.square(content["distances"][places]) / 2
         h: Floats = content["h"] * content["scale"]
         alone: Floats = content["alone"] * content["alone_scale"]
         self.own: Floats = alone[np.searchsorted(content["held_out"], self.queries)]
@@ -87,20 +90,20 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("kept", type=Path, nargs="+")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--timed", type=int, default=200)
+    parser.add_argument("--limit", type=int, default=400)
     options = parser.parse_args()
     content = np.load(options.file)
     candidates, part = content["candidates"], content["part"].astype(np.int64)
-    task = make_task(content["links"].astype(np.int64), part, candidates, 2, 0)
-    report: dict[str, Any] = {"queries": len(task.rows), "timed": options.timed}
+    task = make_task(content["links"].astype(np.int64), part, candidates, 2, options.limit)
+    report: dict[str, Any] = {"queries": len(task.rows)}
     for file in options.kept:
-        kept = Kept(file)
-        assert np.array_equal(kept.queries, task.rows), f"{file} has other queries than {options.file}"
+        kept = Kept(file, task.rows)
         recall = {"direct distance": evaluate(kept.near[:, :K], task.judgments, [MEASURES[1]])["R@20"]}
         rows: dict[str, Any] = {"direct distance": {}}
         for name, setting in SETTINGS.items():
-            rows[name], hits = measure(kept, GeodesicOptions(**setting), candidates, options.timed)
+            rows[name], hits = measure(kept, GeodesicOptions(**setting), candidates)
             recall[name] = evaluate(hits, task.judgments, [MEASURES[1]])["R@20"]
+            print(file.stem, name, rows[name], round(float(recall[name].mean()), 4), file=sys.stderr, flush=True)
         for name, values in recall.items():
             low, high = bootstrap(values, generator=np.random.default_rng(0))
             rows[name] |= {"R@20": round(float(values.mean()), 4), "interval": [round(low, 4), round(high, 4)]}
@@ -110,7 +113,7 @@ def main() -> None:
     write_json(report, options.json)
 
 
-def measure(kept: Kept, options: GeodesicOptions, candidates: Mask, timed: int) -> tuple[dict[str, Any], Integers]:
+def measure(kept: Kept, options: GeodesicOptions, candidates: Mask) -> tuple[dict[str, Any], Integers]:
     search = kept.search(options)
     kept.answer(search, 0, candidates)  # makes the levels
     places = range(len(kept.queries))
@@ -120,8 +123,7 @@ def measure(kept: Kept, options: GeodesicOptions, candidates: Mask, timed: int) 
         begin = time.process_time()
         hits[place] = kept.answer(search, place, candidates)
         spent.append(1000 * (time.process_time() - begin))
-        if place < timed:
-            coherences.append(kept.coherence(search, place, hits[place]))
+        coherences.append(kept.coherence(search, place, hits[place]))
     found = {"coherence": round(statistics.fmean(coherences), 3), "filled": round(float((hits >= 0).mean()), 3)}
     times = {f"cpu_ms_p{share}": round(float(np.percentile(spent, share)), 2) for share in (50, 95)}
     return found | times, hits
