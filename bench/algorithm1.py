@@ -2,9 +2,10 @@
 
     python -m bench.algorithm1 FILE.npz KEPT.npz … [--json OUT] [--limit 400]
 
-FILE is of `python -m bench.metric export`, KEPT of `python -m bench.ablations FILE.npz … --keep FOLDER`. A query is
-given its nearest passages by the metric (drawn: `--limit` queries of the test part), so times are those of the search after them, CPU milliseconds of one query.
-Coherence is the smallest cosine of two neighbours on the path to a hit, the mean over the first 20 hits.
+FILE is of `python -m bench.metric export`, KEPT of `python -m bench.ablations FILE.npz … --keep FOLDER`. A query
+(`--limit` are drawn from the test part) is given its nearest passages by the metric, so times are those of the search
+after them, CPU milliseconds of one query. Coherence is the smallest cosine of two neighbours on the path to a hit, the
+mean over the first 20 hits.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Kept:
     def answer(self, search: PathSearch, place: int, candidates: Mask) -> Integers:
         part = slice(place, place + 1)
         near = self.near[part], self.similarities[part]
-        return search.nearest([near], K, candidates, self.queries[part], self.own[part])[0][0]
+        hits, _ = search.nearest([near], K, candidates, self.queries[part], self.own[part])
+        return np.asarray(hits[0], np.int64)
 
     def coherence(self, search: PathSearch, place: int, hits: Integers) -> float:
         """The mean over hits; those that no path leads to are reached from the query."""
