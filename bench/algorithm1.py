@@ -29,7 +29,7 @@ from lemmata.graph.stored_metric import LearnedMetric
 from lemmata.search.paths import GeodesicOptions, PathSearch
 
 K = 20
-OURS = {"seeds": 20, "query_weight": 2.5}  # what validation chose (bench/metric_*.json)
+OURS = {"seeds": 20, "query_weight": 2.5}  # validation chose 20 seeds, and this weight or 0.5 (bench/metric_*.json)
 PRINTED = {"seeds": "sqrt", "query_weight": 1.0, "coherence": 0.3, "levels": 3, "diversity": 0.3}
 SETTINGS: dict[str, dict[str, Any]] = {
     "ours": OURS,
