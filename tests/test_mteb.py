@@ -232,6 +232,7 @@ def test_a_query_that_is_a_passage_does_not_find_itself(tmp_path: Path) -> None:
 
 
 def test_what_mteb_cannot_run_is_a_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("mteb")  # its absence is a sentence, too
     folder = beir_folder(tmp_path / "tiny")
     project = Project.init(tmp_path / "w")
     with pytest.raises(LemmataError, match="'SciFakt'"):
