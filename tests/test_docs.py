@@ -23,6 +23,7 @@ def commands(page: Path) -> list[str]:
     return [line[2:] for block in BLOCK.findall(text) for line in block.splitlines() if line.startswith("$ ")]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, when a metric is written
 @pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=lambda p: p.name)
 def test_the_commands_of_a_page_work(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """README by a shell, as a user types it; other pages in this process, where they need no shell."""
