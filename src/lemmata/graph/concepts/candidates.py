@@ -149,17 +149,18 @@ _OPENING = re.compile(
 _ANY_SUBJECT = re.compile(r"\W*(?:An?|Any|Every|Each|Two|Let|Eine?|Jede[rs]?|[A-Z][a-z]+s)\b")
 # Sentences that speak of a name, or of what would have one, and define nothing.
 _NO_DEFINITION = re.compile(
-    r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|^\W*(?:Because|Since)\b|"
+    r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|^\W*(?:Because|Since|Here)\b|"
     r"\b(?:shows?|proves?) that\b[^.;:]*\bdefine\b|\bwhat (?:is|are)\b|\?\s*$"
 )
 _REFERS_BACK = re.compile(
     r"\W*(?:(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)"
     r"|(?:An?|Any|The) [^.,;:$]{1,60} (?:(?:with|of|having|satisfying) (?:these|this|those)|in this (?:way|manner))"
+    r"|The [^.,;:$]{1,40} (?:just|above) (?:stated|given|described|mentioned)"
     r"|We (?:\w+ )?call (?:such|it|them|this|these))\b"
 )
 _FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
 _FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
-_ANNOUNCES = re.compile(r"(?::|\b(?:following|folgende\w*)\b[^.]*\.?)\s*$")
+_ANNOUNCES = re.compile(r"(?::|\b(?:following|folgende\w*)\b[^.]*\.?|\b(?:if|iff|when|whenever|wenn|falls))\s*$")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _FEWEST_WORDS = 4  # of a definition
 _MARKED, _IN_DEFINITION = 2, 3  # what these add to the weight of a sentence
@@ -220,7 +221,8 @@ def _states(sentence: str) -> bool:
 def _readable(passage: Passage, masked: str, spans: list[tuple[int, int]], number: int) -> str:
     """A defining sentence for readers; "" for one that only seems to define.
 
-    It comes with the sentence before it where it begins with `these`, and with the list that it announces.
+    It comes with the sentence before it where it begins with `these`, and with the list or condition that it
+    announces.
     """
     start, end = spans[number]
     if footnote := _FOOTNOTE_BEFORE.match(masked, start, end):  # to the sentence before
@@ -233,6 +235,8 @@ def _readable(passage: Passage, masked: str, spans: list[tuple[int, int]], numbe
             return ""
         start = spans[number - 1][0]
     if _ANNOUNCES.search(sentence):
+        if not passage.text[end:].strip():
+            return ""
         end = len(passage.text)
     elif footnote := _FOOTNOTE_AFTER.search(sentence):
         end = start_of_sentence + footnote.start()
