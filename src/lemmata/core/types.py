@@ -201,6 +201,7 @@ class Reading:
 
 # ---------------------------------------------------------------- the knowledge graph
 
+NOT_STATEMENTS = frozenset(("chunk", "abstract"))  # kinds of passages that are prose around the statements
 CONCEPT_KINDS = ("object", "theorem", "definition", "technique", "formula", "identity", "conjecture", "person")
 
 

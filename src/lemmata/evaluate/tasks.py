@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lemmata.core.errors import InputError
-from lemmata.core.types import Concept, Document, Mask, Passage
+from lemmata.core.types import NOT_STATEMENTS, Concept, Document, Mask, Passage
 from lemmata.graph.store import CITING
 
 
@@ -71,7 +71,7 @@ def references_task(
     The query is the text of a statement of `documents`, restricted to `query_ids` where given; candidates are all
     other statements. Where there are only abstracts, they are the queries for those that their papers cite.
     """
-    statements = {passage.id for passage in passages if passage.kind not in ("chunk", "abstract")}
+    statements = {passage.id for passage in passages if passage.kind not in NOT_STATEMENTS}
     abstracts = (
         {} if statements else {passage.document: passage.id for passage in passages if passage.kind == "abstract"}
     )

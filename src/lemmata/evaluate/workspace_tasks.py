@@ -13,6 +13,7 @@ import numpy as np
 
 from lemmata.core.artefacts import training_set
 from lemmata.core.errors import InputError, LeakageError, LemmataError, WorkspaceError
+from lemmata.core.types import NOT_STATEMENTS
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
@@ -152,8 +153,8 @@ def _questions_task(workspace: Workspace, name: str) -> Task:
         raise LeakageError(f"the set {name!r} was made for another split: {cause}; make it again with '{command}'")
     ids = {f"q{number}": text for number, text in enumerate(questions, 1)}
     qrels = {query: dict.fromkeys(questions[text], 1) for query, text in ids.items()}
-    prose = any(kinds[identity] in ("chunk", "abstract") for identity in about)
-    candidates = None if prose else np.array([kind not in ("chunk", "abstract") for kind in kinds.values()], bool)
+    prose = any(kinds[identity] in NOT_STATEMENTS for identity in about)
+    candidates = None if prose else np.array([kind not in NOT_STATEMENTS for kind in kinds.values()], bool)
     seen = {query for query in ids if own["seen"].intersection(qrels[query])}
     author = sets(workspace)[name]["options"].get("model") or "rules"
     notes = (f"questions about the test part of the split, by {author}; nothing was trained on them",)
@@ -200,7 +201,7 @@ def table_task(
     """
     task = task_from(name, queries, qrels)
     with contextlib.closing(Corpus(workspace)) as corpus:
-        is_prose = np.array([passage.kind in ("chunk", "abstract") for passage in corpus], bool)
+        is_prose = np.array([passage.kind in NOT_STATEMENTS for passage in corpus], bool)
         row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     answers = [identity for grades in qrels.values() for identity in grades]
     missing = find_missing(qrels, row_of)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lemmata.core.errors import LemmataError, WorkspaceError, near, suggest
 from lemmata.core.records import as_json
-from lemmata.core.types import Document, Passage, whole_id
+from lemmata.core.types import NOT_STATEMENTS, Document, Passage, whole_id
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.contents import headings
 from lemmata.corpus.corpus import Corpus
@@ -200,7 +200,7 @@ def _contents(corpus: Corpus, document: Document) -> list[dict[str, Any]]:
             if contents[above].level < level:
                 level = contents[above].level
                 records[above]["passages"] += count
-                records[above]["statements"] += count if kind not in ("chunk", "abstract") else 0
+                records[above]["statements"] += count if kind not in NOT_STATEMENTS else 0
     return records
 
 

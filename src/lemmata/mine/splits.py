@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from lemmata.core.artefacts import artefact, is_current, open_artefact
 from lemmata.core.errors import ConfigError, InputError
-from lemmata.core.types import Concept, Integers, Mask
+from lemmata.core.types import NOT_STATEMENTS, Concept, Integers, Mask
 from lemmata.core.words import GERMAN_LINKING_WORDS, LINKING_WORDS, QUESTION_WORDS, fold, singular
 from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.contents import headings, is_book
@@ -40,7 +40,6 @@ NEW = -2  # in no earlier split
 METHODS = ("document", "concept", "time", "stratified")
 BOILERPLATE = 50  # a text that more documents share says nothing about any two of them
 LEAST_STATEMENTS = 4  # a document with fewer has too little left to train on once statements are held out
-NOT_STATEMENTS = frozenset(("chunk", "abstract"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import numpy as np
 from lemmata.core.artefacts import making, set_digest, stale, training_set
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.core.files import fingerprint, sha256_of
-from lemmata.core.types import Edge, Negative, Pair, Triplet
+from lemmata.core.types import NOT_STATEMENTS, Edge, Negative, Pair, Triplet
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Audit, Example, examples, normalise
@@ -47,7 +47,6 @@ NOT_AUDITED = {
     "all": "not audited, as it holds all passages: it serves search, and nothing is trained on it",
     "test": "not audited, as it is about the test part: it serves evaluation, and nothing else uses it",
 }
-_PROSE = ("chunk", "abstract")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ def open_training_part(workspace: Workspace, *, hold: bool = True, part: str = "
 
 def _statements(corpus: Corpus, view: TrainingView) -> TrainingView:
     """The view with the rows of its statements only, unless it has none."""
-    is_statement = np.array([kind not in _PROSE for (kind,) in corpus.table("kind")], bool)
+    is_statement = np.array([kind not in NOT_STATEMENTS for (kind,) in corpus.table("kind")], bool)
     rows = view.rows[is_statement[view.rows]]
     return replace(view, rows=rows) if len(rows) else view
 
@@ -288,7 +287,8 @@ def write_set(
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name):
         raise ConfigError(f"a training set is named with letters, digits, - and _, not {name!r}")
     begin = time.perf_counter()
-    audit_set, asked = _auditor(part), _asked(part)
+    asked = _asked(part)
+    audit_set = _auditor(part, asked)
     replaced = name in sets(workspace)
     made_from = {source: set_digest(workspace, source) for source in sources}
     notes = older_sources(workspace, made_from)
@@ -363,7 +363,7 @@ def write_set(
 def audit(workspace: Workspace, names: Sequence[str] = (), *, test: Sequence[Example] = ()) -> Audit:
     """Look for held-out data and `test` queries in mined sets, by default in all; LeakageError where there are any."""
     with open_training_part(workspace, hold=False) as part:
-        audit_set = _auditor(part, test)
+        audit_set = _auditor(part, _asked(part), test)
         workspace.progress("auditing", 0, None)
         whole = Audit()
         for name in names or trainable_sets(workspace):
@@ -376,10 +376,10 @@ def audit(workspace: Workspace, names: Sequence[str] = (), *, test: Sequence[Exa
         return whole
 
 
-def _auditor(part: TrainingPart, test: Sequence[Example] = ()) -> Callable[[str], Audit]:
+def _auditor(part: TrainingPart, asked: Mapping[str, str], test: Sequence[Example] = ()) -> Callable[[str], Audit]:
     """The audit of a set of this part by its name, for `test` and for the test queries that [audit] names.
 
-    Questions about the test part are test queries, too.
+    What is `asked` about the test part are test queries, too.
     """
     workspace, stored = part.workspace, part.stored
     options = workspace.options(AuditOptions, "audit")
@@ -388,8 +388,7 @@ def _auditor(part: TrainingPart, test: Sequence[Example] = ()) -> Callable[[str]
     if options.queries:
         queries, judgments = read_queries(workspace.root / options.queries), read_qrels(workspace.root / options.qrels)
         test = [*examples(queries, judgments), *test]
-    asked = [Example(f"question {number}", text, ()) for number, text in enumerate(_asked(part).values(), 1)]
-    test = [*test, *asked]
+    test = [*test, *(Example(f"question {number}", text, ()) for number, text in enumerate(asked.values(), 1))]
     # all rows, not only those of training: the audit must find rows that should not be there
     row_of = {identity: row for row, identity in enumerate(part.corpus.ids())}
     return lambda name: inspect_mined(
