@@ -26,6 +26,7 @@ Progress = Callable[[str, int, int | None], None]  # what is being done, how man
 # keys of a passage's metadata
 INSERTED = "inserted_references"  # {"text": spans, "proof": spans}; a span is [begin, end, *[begin, end, label]]
 NUMBER = "number"  # as printed
+PRINTED = "printed"  # name before the number, where that is not the kind: "Guided Practice"
 EQUATIONS = "equations"  # {label: number}
 LABELLED = "labelled"  # {label: kind and number} of all else that has a number in it: items, figures, a section
 HEADING = "heading"  # place of the heading above it in the contents of its document
@@ -110,8 +111,9 @@ class Passage:
 
     @property
     def headline(self) -> str:
-        """Kind, number and title: "theorem 4.2 (Yoneda)"."""
-        return " ".join(filter(None, (self.kind, self.number, f"({self.title})" if self.title else "")))
+        """Kind or printed name, number and title: "theorem 4.2 (Yoneda)"."""
+        name = str(self.metadata.get(PRINTED) or self.kind)
+        return " ".join(filter(None, (name, self.number, f"({self.title})" if self.title else "")))
 
     @property
     def content(self) -> str:

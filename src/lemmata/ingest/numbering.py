@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from lemmata.core.types import CONTENTS, EQUATIONS, LABELLED, Document, Label, Passage, printed_name
+from lemmata.core.types import CONTENTS, EQUATIONS, LABELLED, PRINTED, Document, Label, Passage, printed_name
 from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.expand import Opening
+from lemmata.latex.kinds import kind_of
 from lemmata.latex.numbers import read_aux, read_numbers
 from lemmata.latex.targets import HEADINGS
 
@@ -44,9 +45,14 @@ def with_contents(document: Document, paper: PaperState) -> Document:
 def numbered_names(paper: PaperState, passages: Iterable[Passage], labels: Iterable[Label]) -> list[Label]:
     """What has a number, under the name that people know it by: "theorem 4.2", "equation 4.3", "section 3.1".
 
-    A section is the first passage in it.
+    A section is the first passage in it. What is printed under another name ("Guided Practice 4.2") has that name,
+    and that of its kind if nothing else has it.
     """
-    names = {printed_name(passage.kind, passage.number): passage.id for passage in passages if passage.number}
+    numbered = [passage for passage in passages if passage.number]
+    printed = {passage.id: str(passage.metadata.get(PRINTED, "")) for passage in numbered}
+    names = {printed_name(kind_of(printed[p.id]) or p.kind, p.number): p.id for p in numbered}
+    for passage in numbered:
+        names.setdefault(printed_name(passage.kind, passage.number), passage.id)
     for label in labels:
         target = paper.targets.get(label.name)
         if target and target.kind in _NAMED and target.number:

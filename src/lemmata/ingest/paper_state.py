@@ -12,6 +12,7 @@ from lemmata.core.types import HEADING, INSERTED, Link, Passage, Skip
 from lemmata.latex.clean import Cleaned, Target, clean, plain
 from lemmata.latex.commands import without_notes
 from lemmata.latex.expand import Definitions, expand
+from lemmata.latex.kinds import Kind
 from lemmata.latex.lists import Lists, ListStyle
 from lemmata.latex.source import Flat
 from lemmata.latex.statements import Structure
@@ -45,6 +46,7 @@ class PaperState:
     options: PaperOptions
     skips: list[Skip]
     list_styles: Mapping[str, ListStyle]  # of the paper's own lists
+    kinds: Mapping[str, Kind]  # of the environments
     text: str = ""  # of `flat`, with blanks in the place of drawings
     cited: list[str] = field(default_factory=list)
     spans: list[tuple[int, int, str]] = field(default_factory=list)  # begin, end, id of each passage

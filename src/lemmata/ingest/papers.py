@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lemmata.core.errors import InputError, MissingExtra
-from lemmata.core.types import HEADING, NUMBER, PART, REFERRING, Label, Passage, Reading, Skip, part_id
+from lemmata.core.types import HEADING, NUMBER, PART, PRINTED, REFERRING, Label, Passage, Reading, Skip, part_id
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
 from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_labels
@@ -23,6 +23,7 @@ from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
 from lemmata.ingest.text import read_pdf
 from lemmata.latex.arguments import read_values
+from lemmata.latex.calls import calls_as_environments, read_calls_of_statements
 from lemmata.latex.clean import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES, arguments_of, read_calls, without_notes
 from lemmata.latex.expand import (
@@ -37,7 +38,7 @@ from lemmata.latex.expand import (
     structural,
 )
 from lemmata.latex.flatten import flatten
-from lemmata.latex.kinds import Kind, read_kinds
+from lemmata.latex.kinds import Kind, kind_of, printed_before_number, read_kinds
 from lemmata.latex.lists import read_lists
 from lemmata.latex.mains import (
     Main,
@@ -100,8 +101,11 @@ def _statements(paper: PaperState) -> list[Passage]:
     counts: Counter[str] = Counter()
     passages = []
     for statement in paper.structure.statements:
-        counts[statement.kind] += 1
-        name = statement.label or f"{statement.kind}-{counts[statement.kind]}"
+        kind = paper.kinds.get(statement.environment)
+        # Calls count by the name of their macro: an environment of the same kind keeps its number.
+        counted = statement.environment if kind and kind.form == "call" else statement.kind
+        counts[counted] += 1
+        name = statement.label or f"{counted}-{counts[counted]}"
         passages.append(_statement(paper, statement, f"{paper.document}#{name}"))
     statements = [passage for passage in passages if passage is not None]
     return [*statements, *(part for statement in statements for part in _parts(statement, paper.options))]
@@ -171,9 +175,19 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         metadata={
             "environment": statement.environment,
             **({NUMBER: statement.number} if statement.number else {}),
+            **({PRINTED: printed} if (printed := _printed_name(paper, statement)) else {}),
             **read_marks(source, text.text),
         },
     )
+
+
+def _printed_name(paper: PaperState, statement: Statement) -> str:
+    """What a statement with a number is called in print; empty where that is its kind."""
+    kind = paper.kinds.get(statement.environment)
+    if not statement.number or kind is None or not kind.opening.text:
+        return ""
+    name = printed_before_number(expand(kind.opening.text, paper.macros.at(statement.begin)))
+    return name if kind_of(name) != statement.kind else ""
 
 
 def _labels(paper: PaperState) -> list[Label]:
@@ -360,7 +374,7 @@ def open_paper(
     )
     definitions = [(s.begin, s.end) for s in structure.statements if s.kind == "definition"]
     wrap_term_macros(macros, flat.text, definitions)
-    paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips, list_styles)
+    paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips, list_styles, kinds)
     number_paper(paper, openings, main.path, read)
     return paper
 
@@ -377,10 +391,16 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Kind], dict[str, 
     macros.entries[:0] = [(0, name, Macro(*opening), False) for name, opening in _commands(flat, environments)]
     macros.settle(flat.body)
     edits = [(b, e, "") for b, e in set(macros.spans) if b >= flat.body]
-    edits += _expanded_calls(flat, structural(macros.everything(), kinds.keys() | NUMBERED), macros, edits)
+    calls = read_calls_of_statements(flat.text, flat.body, macros, environments, kinds)
+    kinds |= calls
+    environments |= {name: kind.opening for name, kind in calls.items()}
+    chosen = structural(macros.everything(), kinds.keys() | NUMBERED)
+    chosen = {name: macro for name, macro in chosen.items() if name not in calls}
+    edits += _expanded_calls(flat, chosen, macros, edits)
     edits += _headings_of_environments(flat, environments)
     edits += _titles_of_boxes(flat, {name: box for name, box in environments.items() if name not in kinds})
     flat = _edited(flat, macros, edits)
+    flat = _edited(flat, macros, calls_as_environments(flat.text, flat.body, calls))
     edits = []
     for label in _COMPUTED_LABEL.finditer(flat.text, flat.body):
         name = expand(label[1], macros.at(label.start()))

@@ -41,6 +41,7 @@ _USUAL = {
     "proof": "proof pf prf Proof beweis demo preuve demonstration proofsketch sketch demostracion dimostrazione",
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
+STATEMENTS = frozenset(_USUAL) - {"proof"}
 _AMBIGUOUS = frozenset(("ex", "eg", "rem"))  # abbreviations that also name commands or other kinds
 # Environments that only place what stands in them: a label in one is that of the statement around it.
 PLACING = frozenset(
@@ -75,10 +76,10 @@ class Kind:
     """How an environment of this paper is read."""
 
     kind: str  # theorem, lemma, ...; proof for proofs
-    form: str = "plain"  # or restatable, wrapper or drawing; the last has no kind
+    form: str = "plain"  # or restatable, wrapper, call (see `latex.calls`) or drawing; the last has no kind
     roles: tuple[str, ...] = ()  # of the braced arguments: title and label of a tcolorbox
     prefix: str = ""  # of the label that is such an argument, with its separator
-    opening: Opening = _PLAIN  # of a wrapper
+    opening: Opening = _PLAIN  # of a wrapper or call
 
 
 _TITLE_AND_LABEL = ("title", "label")
@@ -104,7 +105,7 @@ def kind_of(caption: str) -> str:
     return next((kind for kind in reversed(kinds) if kind != "proof"), "-".join(words)[:40])
 
 
-def _kind_of_environment(name: str) -> str:
+def kind_of_environment(name: str) -> str:
     """The kind that the name of an environment abbreviates (`Thm`, `mylemma`, `defbox`); empty where it has none."""
     joined = fold(re.sub(r"[^a-zA-Z]", "", name))
     forms = (joined, re.sub(r"^(?:my|the|main|s(?=theorem))", "", joined), re.sub(r"(?:env|box|s|x)$", "", joined))
@@ -116,7 +117,7 @@ _DECLARATION = re.compile(
     r"|tcbmaketheorem|renewtcbtheorem"
     r"|newshadetheorem|newframedtheorem|newmintheorem|newproof|newdefinition|newremark|mdtheorem)(\*?)(?![a-zA-Z])"
 )
-_LONGEST_OPENING = 4_000
+LONGEST_OPENING = 4_000
 
 
 def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind]:
@@ -133,10 +134,10 @@ def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind
         failures += not kinds_by_name
         kinds.update(kinds_by_name)
         declared.update(kinds_by_name)
-    openings = {name: opening for name, opening in environments.items() if len(opening.text) <= _LONGEST_OPENING}
+    openings = {name: opening for name, opening in environments.items() if len(opening.text) <= LONGEST_OPENING}
     for _ in range(3):  # a wrapper may wrap a wrapper
         for name, opening in openings.items():
-            kind = None if name in ("document", "tcolorbox") else _kind_of_wrapper(name, opening.text, kinds)
+            kind = None if name in ("document", "tcolorbox") else kind_of_wrapper(name, opening.text, kinds)
             if kind:
                 kinds[name] = Kind(kind, "wrapper", opening=opening)
             elif any(begun in DRAWINGS for begun in BEGIN.findall(opening.text)):
@@ -145,14 +146,14 @@ def read_kinds(text: str, environments: Mapping[str, Opening]) -> dict[str, Kind
     return kinds
 
 
-def _kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
+def kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
     """The kind of an environment that opens another one or prints its own heading; empty if it is no statement."""
     word = re.search(r"\\([a-zA-Z]+)", opening)
     begun = [inner for inner in BEGIN.findall(opening) if inner != name]
     inner_names = [*begun, *([word[1]] if word and word[1] != name else [])]
     kinds_inside = (kinds[inner].kind for inner in inner_names if inner in kinds and inner not in _AMBIGUOUS)
     wrapped = next(filter(None, kinds_inside), "")
-    own = _kind_of_environment(name)
+    own = kind_of_environment(name)
     if wrapped:
         return own if own == fold(name) or (own and wrapped == "theorem") else wrapped
     if name in kinds:
@@ -165,6 +166,17 @@ def _kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
     counter = re.search(r"\\refstepcounter\s*\{\s*([a-zA-Z]+)", opening)
     ending = next((kind for kind in _USUAL if counter and fold(name).endswith(kind)), "")  # nexample
     return own or printed or ending or (kind_of(name) if counter and counter[1] == name else "")
+
+
+PRINTED_COUNTER = re.compile(r"\\(?:the[a-zA-Z]+|(?:[aA]rabic|[aA]lph|[rR]oman)\s*\{[^{}]*\})")
+_NAME_AND_NUMBER = re.compile(r"(?<!\w)([^\W\d_]{1,30}(?:[ -][^\W\d_]{1,30}){0,2}) ?0")
+
+
+def printed_before_number(opening: str) -> str:
+    r"""The words that an opening, with its macros expanded, prints before a number: `Guided Practice~\thegp`."""
+    shown = plain(re.sub(r"[\[\]=#,]", ";", PRINTED_COUNTER.sub(" 0 ", opening)))
+    name = _NAME_AND_NUMBER.search(" ".join(shown.split()))
+    return name[1] if name else ""
 
 
 def _read_declaration(text: str, command: str, at: int) -> dict[str, Kind]:
@@ -254,7 +266,7 @@ def _kinds_in_use(text: str, kinds: Mapping[str, Kind], defined: Collection[str]
     chosen: dict[str, Kind] = {}
     referred: set[str] | None = None
     for name, uses in _uses(text, defined).items():
-        usual = kinds[name].kind if name in kinds else _kind_of_environment(name)
+        usual = kinds[name].kind if name in kinds else kind_of_environment(name)
         roles = _roles(uses)
         if name in kinds and (not roles or kinds[name].form != "plain" or usual == "proof"):
             continue

@@ -104,6 +104,7 @@ class _Reader:
         self.theorems: dict[str, str] = {}  # the counter of each environment; empty for one without numbers
         self.numbers = Numbers({}, {})
         self.current = ""
+        self.referred = 0  # how often `current` was set by a counter
         self.scopes: list[_Scope] = []
         self.footnotes: list[tuple[int, str]] = []  # end of a footnote, and the number that a label has after it
         self.lists: list[str] = []  # the counter of each open numbered list
@@ -194,6 +195,7 @@ class _Reader:
 
     def refer(self, counter: str, prefix: str = "") -> str:
         self.counters.step(counter)
+        self.referred += 1
         self.current = prefix + self.counters.printed(counter)
         return self.current
 
@@ -255,8 +257,9 @@ class _Reader:
         elif name in ("appendices", "subappendices"):
             self.matter("appendix", text, at)
         elif (opening := self.openings.get(name)) and depth < 5 and len(opening.text) < 2 * SHORT:
+            referred = self.referred
             self.scan(opening.text, depth + 1)
-            number = self.current if self.current != before else ""
+            number = self.current if self.referred > referred else ""
         if text is self.text:
             if number:
                 self.numbers.places[begin] = number

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from lemmata.latex.arguments import NO_VALUE, choose, read_values
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, referred_labels
-from lemmata.latex.kinds import PLACING, Kind, kind_of
+from lemmata.latex.kinds import PLACING, PRINTED_COUNTER, Kind, kind_of
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip, skip_blanks
 
 _Item = TypeVar("_Item")
@@ -245,7 +245,7 @@ class _Reader:
     def head(self, text: str, at: int, kind: Kind, depth: int = 4) -> _Head | None:
         r"""What follows the `\begin` of a statement, whose arguments start at `at`; None where they are missing."""
         at = skip(_OVERLAY, text, at)
-        if kind.form == "wrapper":
+        if kind.form in ("wrapper", "call"):
             return self.wrapped(text, at, kind, depth)
         note, end = read_optional(text, at) or ("", at)
         if kind.kind == "proof":
@@ -297,7 +297,7 @@ class _Reader:
             box = re.search(r"\\begin\{tcolorbox\}", opened)
             options = (read_optional(opened, box.end()) or ("", 0))[0] if box else ""
             labels = [value.strip("{} ") for key, value in _KEY.findall(options) if key == "label"]
-        labels = [label for label in (*labels, *_labels_in(rest)) if label]
+        labels = [label for label in (*labels, *_labels_in(rest)) if label and not PRINTED_COUNTER.search(label)]
         if note == NO_VALUE or not note.strip("{} "):
             shown = _LABEL.sub("", rest)
             unsaid = {NO_VALUE, *labels, *(default for _, default in kind.opening.arguments)}
