@@ -88,6 +88,14 @@ Words\footnote{a}\footnote{b\label{f}} and\label{g}.\end{document}""",
 \begin{eqnarray}x\nomath\\y\label{q}\end{eqnarray}\end{document}""",
         {"e": "1.1", "m": "1.1", "f": "2.1", "q": "2.1"},
     ),
+    "exercises that are calls": (
+        r"""\documentclass{report}\newcounter{exo}[chapter]\renewcommand\theexo{\thechapter.\arabic{exo}}
+\newcommand{\exo}[2][]{\refstepcounter{exo}\textbf{Exercise \theexo} #1 #2\par}\newcounter{task}
+\newenvironment{task}[1]{\refstepcounter{task}\textbf{Task \thetask\label{task-\arabic{task}}} #1}{}
+\begin{document}\chapter{A}\exo{\label{a}Show it.}\section{B}\exo[Hard.]{Show \label{b}it.}\label{c}
+\task{\label{d}Show it.}\chapter{C}\exo{Show it, too.\label{e}}\end{document}""",
+        {"a": "1.1", "b": "1.2", "c": "1.2", "d": "1", "task-1": "1", "e": "2.1"},
+    ),
     "memoir": (
         r"""\documentclass{memoir}\usepackage{amsthm}\newtheorem{thm}[subsection]{Theorem}\setsecnumdepth{subsection}
 \maxsecnumdepth{subsection}\begin{document}\frontmatter\chapter{F}\mainmatter\chapter{A}\section{B}\subsection{C}\label{c}

@@ -167,6 +167,11 @@ class Corpus(Sequence[Passage]):
         ).replace(_VALUES, _VALUES.replace("?", "?1"))
         return self._connection.execute(query, (to_json(list(names)),)).fetchall()
 
+    def has_names(self, prefix: str) -> bool:
+        """Whether a label begins with a prefix."""
+        query = "SELECT 1 FROM labels WHERE name >= ?1 AND name < ?1 || char(1114111) LIMIT 1"
+        return self._connection.execute(query, (prefix,)).fetchone() is not None
+
     def bibliography_with(self, word: str) -> list[dict[str, Any]]:
         """The entries of bibliographies that hold a word; at most 1,000."""
         query = (

@@ -12,10 +12,10 @@ from lemmata.core.types import HEADING, INSERTED, Link, Passage, Skip
 from lemmata.latex.clean import Cleaned, Target, clean, plain
 from lemmata.latex.commands import without_notes
 from lemmata.latex.expand import Definitions, expand
-from lemmata.latex.kinds import Kind
+from lemmata.latex.kinds import LONGEST_OPENING, Kind, kind_of, printed_before_number
 from lemmata.latex.lists import Lists, ListStyle
 from lemmata.latex.source import Flat
-from lemmata.latex.statements import Structure
+from lemmata.latex.statements import Statement, Structure
 
 _NAMEREF = re.compile(r"\\[nN]ameref\*?\s*\{([^{}]*)\}")
 _CASE = re.compile(r"\\Make(?:Text)?(?:Lower|Upper)case\s*\{([^{}]*)\}")
@@ -53,6 +53,7 @@ class PaperState:
     headings: dict[tuple[str, ...], str] = field(default_factory=dict)  # section path: clean text
     targets: Mapping[str, Target] = field(default_factory=dict)  # of the labels
     numbers: Mapping[str, str] = field(default_factory=dict)  # of the labels, as printed
+    printed_names: dict[str, str] = field(default_factory=dict)  # by environment
     taken: dict[str, int] = field(default_factory=dict)  # ids of passages, and how often each was wanted
 
     def __post_init__(self) -> None:
@@ -85,6 +86,15 @@ class PaperState:
             else:
                 links.append(Link(relation, "name:" + key if family == "name" else key))
         return result, links
+
+    def printed_name(self, statement: Statement) -> str:
+        """What the environment of a statement prints before its number; empty where that is its kind."""
+        name, kind = statement.environment, self.kinds.get(statement.environment)
+        if name not in self.printed_names:
+            opening = expand(kind.opening.text, self.macros.at(statement.begin)) if kind else ""
+            self.printed_names[name] = printed_before_number(opening[:LONGEST_OPENING])
+        printed = self.printed_names[name]
+        return printed if kind_of(printed) != statement.kind else ""
 
     def title(self, source: str, offset: int) -> str:
         """The clean text of a title, without its footnotes."""

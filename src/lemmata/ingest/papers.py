@@ -38,7 +38,7 @@ from lemmata.latex.expand import (
     structural,
 )
 from lemmata.latex.flatten import flatten
-from lemmata.latex.kinds import Kind, kind_of, printed_before_number, read_kinds
+from lemmata.latex.kinds import Kind, read_kinds
 from lemmata.latex.lists import read_lists
 from lemmata.latex.mains import (
     Main,
@@ -175,19 +175,10 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         metadata={
             "environment": statement.environment,
             **({NUMBER: statement.number} if statement.number else {}),
-            **({PRINTED: printed} if (printed := _printed_name(paper, statement)) else {}),
+            **({PRINTED: printed} if statement.number and (printed := paper.printed_name(statement)) else {}),
             **read_marks(source, text.text),
         },
     )
-
-
-def _printed_name(paper: PaperState, statement: Statement) -> str:
-    """What a statement with a number is called in print; empty where that is its kind."""
-    kind = paper.kinds.get(statement.environment)
-    if not statement.number or kind is None or not kind.opening.text:
-        return ""
-    name = printed_before_number(expand(kind.opening.text, paper.macros.at(statement.begin)))
-    return name if kind_of(name) != statement.kind else ""
 
 
 def _labels(paper: PaperState) -> list[Label]:

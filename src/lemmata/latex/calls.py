@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from lemmata.latex.arguments import Argument, read_values
@@ -16,13 +17,20 @@ from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, MOST_FAILURES
 from lemmata.latex.expand import WORD, Definitions, Macro, Opening, expand
 from lemmata.latex.kinds import LONGEST_OPENING, STATEMENTS, Kind, kind_of_environment, kind_of_wrapper
-from lemmata.latex.source import SHORT, read_argument
+from lemmata.latex.source import SHORT, read_argument, skip
 
 _LONG = 100  # characters that no title has
 _SENTENCE_END = re.compile(r"[.?!][^\w]{0,10}$")
 _REACH = 300  # characters before a call that may announce it: "Exercises"
-_MOST_CALLS = 500  # that are judged
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_LONGEST_HEADING = 4  # words
+_MOST_CALLS = 100  # of a macro that are judged
+_MOST_MACROS = 100
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_LABELS = re.compile(r"(?:[ \t]*\n?[ \t]*\\label\s*\{[^{}\n]{0,200}\})+")
+_NEAR = 40  # characters before a brace that may be a command
+_COMMAND_END = re.compile(r"[a-zA-Z*\]}]\s*\Z")
+_FONT = re.compile(r"\{\s*\\(?:normalsize|small|footnotesize|normalfont|rm|it|sl|itshape|slshape)(?![a-zA-Z])")
 
 
 class _Call(NamedTuple):
@@ -54,16 +62,19 @@ def _opening(macro: Macro, stepping: Mapping[str, Macro]) -> str:
         return ""
     if "stepcounter" in after or ("stepcounter" not in before and stepping.keys().isdisjoint(WORD.findall(before))):
         return ""
+    return "" if _is_in_argument(before) else before.replace("\\stepcounter", "\\refstepcounter")
+
+
+def _is_in_argument(before: str) -> bool:
+    r"""Whether what follows is an argument, as after `\textbf{`; text may stand in a group: `\textbf{1} {\small `."""
     groups: list[int] = []
     for brace in _BRACE.finditer(before):
         if brace[0] == "{":
             groups.append(brace.start())
         elif brace[0] == "}" and groups:
             groups.pop()
-    is_argument = any(
-        (before[:at].rstrip()[-1:] or " ") in "*]}" or before[:at].rstrip()[-1:].isalpha() for at in groups
-    )
-    return "" if is_argument else before.replace("\\stepcounter", "\\refstepcounter")
+    ends = ((_COMMAND_END.search(before, max(0, at - _NEAR), at), _FONT.match(before, at)) for at in groups)
+    return any(end and not (font and end[0][0] == "}") for end, font in ends)
 
 
 def read_calls_of_statements(
@@ -81,14 +92,17 @@ def read_calls_of_statements(
         callable_macros |= {
             name: m for name, m in macros.items() if not stepping.keys().isdisjoint(WORD.findall(m.body))
         }
+    openings = {
+        name: (_opening(macro, stepping), macro)
+        for name, macro in callable_macros.items()
+        if macro.arguments and name.isalpha() and text.find(f"\\{name}", body) >= 0
+    }
     chosen: dict[str, Kind] = {}
-    for name, macro in callable_macros.items():
-        opening = _opening(macro, stepping) if macro.arguments and name.isalpha() else ""
-        if not opening or any(begun in kinds for begun in BEGIN.findall(macro.body)):
+    for name, (opening, macro) in islice(((n, o) for n, o in openings.items() if o[0]), _MOST_MACROS):
+        begun = BEGIN.findall(macro.body)
+        if not kinds.keys().isdisjoint(begun) or re.compile(rf"\\begin\s*\{{{name}\}}").search(text, body):
             continue
-        if re.search(rf"\\begin\s*\{{{name}\}}", text[body:]):
-            continue
-        calls = [call for call, _ in zip(_calls(text, body, name, macro.arguments), range(_MOST_CALLS), strict=False)]
+        calls = list(islice(_calls(text, body, name, macro.arguments), _MOST_CALLS))
         is_text = [len(call.argument) > _LONG or _SENTENCE_END.search(call.argument.strip()) for call in calls]
         if not calls or 2 * sum(map(bool, is_text)) < len(calls):
             continue
@@ -100,13 +114,13 @@ def read_calls_of_statements(
 
 
 def _announced(text: str, body: int, calls: list[_Call], definitions: Definitions) -> str:
-    """The kind that the words before the calls name, where half of those that follow words agree."""
+    """The kind that short paragraphs before the calls name at their end, where half of the paragraphs agree."""
     announced: Counter[str] = Counter()
     previous = body
     for call in calls:
-        before = text[max(previous, call.begin - _REACH) : call.begin].strip()
-        words = re.findall(r"[^\W\d_]+", plain(expand(before, definitions.at(call.begin)))) if before else []
-        announced.update(kind_of_environment(word) for word in words[-1:])
+        before = _PARAGRAPH.split(text[max(previous, call.begin - _REACH) : call.begin].rstrip())[-1]
+        words = re.findall(r"[^\W\d_]+", plain(expand(before, definitions.at(call.begin))[-SHORT:])) if before else []
+        announced.update(kind_of_environment(word) if len(words) <= _LONGEST_HEADING else "" for word in words[-1:])
         previous = call.end
     kind, count = max(announced.items(), key=lambda item: item[1], default=("", 0))
     return kind if kind in STATEMENTS and 2 * count >= announced.total() else ""
@@ -115,15 +129,17 @@ def _announced(text: str, body: int, calls: list[_Call], definitions: Definition
 def calls_as_environments(text: str, body: int, chosen: Mapping[str, Kind]) -> list[tuple[int, int, str]]:
     r"""Edits that write `\name[…]{text}` as `\begin{name}[…]text\end{name}`, in any order.
 
-    A text that begins with a bracket gets an empty group in front, so that it is not taken for an option.
+    A text that begins with a bracket gets an empty group in front, so that it is not taken for an option. Labels
+    right after the call have its number, and go into the environment.
     """
-    edits = []
+    edits: list[tuple[int, int, str]] = []
     for name, kind in chosen.items():
         for call in _calls(text, body, name, (*kind.opening.arguments, ("m", ""))):
             brace = call.end - 2 - len(call.argument)
+            end = skip(_LABELS, text, call.end)
             edits += (
                 (call.begin, call.name_end, f"\\begin{{{name}}}"),
                 (brace, brace + 1, "{}" if call.argument.lstrip().startswith("[") else ""),
-                (call.end - 1, call.end, f"\\end{{{name}}}"),
+                (call.end - 1, end, f"{text[call.end : end]}\\end{{{name}}}"),
             )
     return edits

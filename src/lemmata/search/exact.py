@@ -110,7 +110,10 @@ def missing_number(corpus: Corpus, text: str) -> str:
     name = " ".join(text.split()).rstrip(".?!")
     match = _NUMBERED.fullmatch(name) if len(name) <= _LONGEST else None
     word = match["kind"].casefold() if match else ""
-    if (word not in _KINDS and kind_of(word) not in _STATEMENTS) or named_rows(corpus, text):
+    is_kind = (
+        word in _KINDS or kind_of(word) in _STATEMENTS or (word and corpus.has_names(printed_name(kind_of(word), "")))
+    )
+    if not is_kind or named_rows(corpus, text):
         return ""
     return f"there is no {name} here: these are the nearest by meaning"
 
