@@ -43,7 +43,7 @@ _TYPES = {
     ".png": "image/png",
     ".woff2": "font/woff2",
 }
-_PUBLIC = re.compile(r"/|/view/.*|/page/.*|/favicon\.ico")
+_PUBLIC = re.compile(r"/|/view/.*|/page/.*|/favicon\.ico", re.DOTALL)
 _log = logging.getLogger("lemmata.server")
 
 
@@ -84,14 +84,21 @@ class _Api:
         self.service, self.limits, self.metrics = service, limits, Metrics()
         self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
         self.answers = Workers(limits.answers, 0, limits.answer_seconds)
+        self.apart = {  # endpoints whose requests neither wait for those of others nor keep them waiting
+            "health": Workers(1, limits.waiting, limits.seconds),
+            "embeddings": Workers(max(1, limits.threads // 2), limits.waiting, limits.seconds),
+        }
         for name, description, value in (
-            ("lemmata_requests_in_progress", "Requests in threads or waiting.", lambda: self.workers.busy),
+            ("lemmata_requests_in_progress", "Requests in threads or waiting.", self._busy),
             ("lemmata_answers_in_progress", "Answers being written.", lambda: self.answers.busy),
             ("lemmata_generation", "State of the workspace.", lambda: service.generation),
         ):
             self.metrics.gauge(name, description, value)
         self._document = _encoded(document())
         self._left: set[threading.Event] = set()  # of each answer being written: set when nobody reads it
+
+    def _busy(self) -> int:
+        return sum(workers.busy for workers in (self.workers, *self.apart.values()))
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
         """The answer of the method of the Service that an endpoint names, or of one of those below."""
@@ -106,13 +113,14 @@ class _Api:
         if endpoint.name == "openapi":
             return _json(self._document)
         method = getattr(self.service, endpoint.name)
-        return _json(await self.workers.run(lambda: _encoded(method(**arguments))))
+        workers = self.apart.get(endpoint.name, self.workers)
+        return _json(await workers.run(lambda: _encoded(method(**arguments))))
 
     async def close(self) -> None:
         """Let requests in progress finish, and answers of a language model break off."""
         for left in self._left:
             left.set()
-        for workers in (self.workers, self.answers):
+        for workers in (self.workers, self.answers, *self.apart.values()):
             await asyncio.get_running_loop().run_in_executor(None, workers.close)
         self.service.close()
 
@@ -284,7 +292,7 @@ def make_app(service: Service, access: Access, limits: Limits | None = None, *, 
     routes = [_route(api, endpoint) for endpoint in ENDPOINTS]
     routes += [
         Route("/", _page),
-        Route("/view/{path:path}", _page),
+        Route("/view/{path:identity}", _page),
         Route("/page/retrievers.js", _retrievers),
         Route("/page/{path:path}", _file),
         Route("/favicon.ico", _nothing),
@@ -377,8 +385,7 @@ class _Outermost:
         refusal = self._access.check(headers, is_public=is_public)
         app: ASGIApp = self._app
         if refusal is not None:
-            more = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}
-            app = _failed(refusal.status, refusal.code, refusal.message, refusal.cure, more)
+            app = _failed(refusal.status, refusal.code, refusal.message, refusal.cure, refusal.headers)
         elif is_preflight:
             app = Response(status_code=204, headers=_PREFLIGHT)
         try:

@@ -7,10 +7,10 @@ LaTeX. Each formula keeps its LaTeX in `data-latex`, so that the page can copy i
 
 from __future__ import annotations
 
+import bisect
 import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import Element
@@ -20,9 +20,14 @@ from lemmata.latex.readable import styled_letters
 from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
 from lemmata.search.excerpts import mark_words, window
+from lemmata.server.cache import cached
+from lemmata.server.deadline import check_time
 
 Span = tuple[int, int]  # first offset, offset after the last
 _LONGEST = 4000  # characters of a formula; longer ones show their LaTeX
+_MOST_CONVERTED = 1 << 16  # characters of formulas in one text; those after them show their LaTeX, at once
+_LONGEST_SEARCHED = 1 << 17  # characters of a text in which an excerpt is looked for
+_CACHED_FORMULAS = 1 << 25  # characters
 _DEEPEST = 40  # braces and environments inside each other
 _ELEMENTS = frozenset(
     "math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup msubsup munder mover munderover"
@@ -124,10 +129,11 @@ def title_html(title: str) -> str:
 
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
     """The part of a text that answers a query, with the query's words marked, as safe HTML of one paragraph."""
-    shown, before, after = window(text, query, length, tokenize=tokenize)
+    shown, before, after = window(text[:_LONGEST_SEARCHED], query, length, tokenize=tokenize)
     shown = " ".join(shown.split())
     if len(shown) > 2 * length:  # a single long sentence
         shown, after = cut(shown, 2 * length).removesuffix("…").rstrip(), True
+    after = after or len(text) > _LONGEST_SEARCHED
     body = "".join(_pieces(shown, mark_words(shown, query, tokenize), ()))
     return f"<p>{'… ' if before else ''}{body}{' …' if after else ''}</p>" if body else ""
 
@@ -147,7 +153,8 @@ def _pieces(
     text: str, marks: Sequence[Span], links: Sequence[tuple[int, int, str]], *, blocks: bool = True
 ) -> Iterator[str]:
     """HTML of the text between formulas, and of the formulas."""
-    at = 0
+    at = converted = 0
+    marks, links = sorted(marks), sorted(links)
     outside = [span for span in formulas(text) if span[1] - span[0] > 2]
     for begin, end in [*outside, (len(text), len(text))]:
         if begin > at:
@@ -160,15 +167,17 @@ def _pieces(
         punctuation = _PUNCTUATION.match(text, end) if block else None
         at = punctuation.end() if punctuation else end
         tail = html.escape(punctuation[0]) if punctuation else ""
-        made = formula_html(formula, block)
+        check_time()
+        converted += len(formula)
+        made = formula_html(formula, block) if converted <= _MOST_CONVERTED else _latex_html(formula)
         yield f'<span class="display">{made}{tail}</span>' if block else made
 
 
 def _words(text: str, start: int, stop: int, marks: Sequence[Span], links: Sequence[tuple[int, int, str]]) -> str:
-    """Escaped text with its marks and links."""
+    """Escaped text with its marks and links, which are in order."""
     pieces: list[str] = []
     at = start
-    for begin, end, target in sorted(links):
+    for begin, end, target in _within(links, start, stop):
         while begin < end and text[begin].isspace():
             begin += 1
         while end > begin and text[end - 1].isspace():
@@ -183,11 +192,16 @@ def _words(text: str, start: int, stop: int, marks: Sequence[Span], links: Seque
 def _marked(text: str, start: int, stop: int, marks: Sequence[Span]) -> str:
     pieces: list[str] = []
     at = start
-    for begin, end in sorted(marks):
+    for begin, end in _within(marks, start, stop):
         if at <= begin < end <= stop:
             pieces += _escape(text[at:begin]), f"<mark>{_escape(text[begin:end])}</mark>"
             at = end
     return "".join((*pieces, _escape(text[at:stop])))
+
+
+def _within(spans: Sequence[Any], start: int, stop: int) -> Sequence[Any]:
+    """Those of ordered spans that begin in a part of the text; a look at all for every part would be quadratic."""
+    return spans[bisect.bisect_left(spans, (start,)) : bisect.bisect_left(spans, (stop,))]
 
 
 def _escape(text: str) -> str:
@@ -237,11 +251,10 @@ def _top_level(formula: str) -> Iterator[tuple[str, int]]:
             yield sign, token.start()
 
 
-@lru_cache(maxsize=20_000)
+@cached(_CACHED_FORMULAS)
 def formula_html(formula: str, block: bool = False) -> str:
     """A formula without its dollars as `<math>`; as its LaTeX in `<code>` where it cannot be converted."""
     formula = _OWN_CHARACTERS.sub("\ufffd", formula)
-    kept = html.escape(formula.strip())
     if len(formula) <= _LONGEST and not _REFUSED.search(formula) and _depth(formula) <= _DEEPEST:
         from latex2mathml.converter import Converter
 
@@ -251,7 +264,13 @@ def formula_html(formula: str, block: bool = False) -> str:
         except Exception:  # the converter raises what it likes (StopIteration, IndexError, its own errors) on odd input
             inner = ""
         if inner:
+            kept = html.escape(formula.strip())
             return f'<math display="{"block" if block else "inline"}" data-latex="{kept}">{inner}</math>'
+    return _latex_html(formula)
+
+
+def _latex_html(formula: str) -> str:
+    kept = html.escape(_OWN_CHARACTERS.sub("\ufffd", formula).strip())
     return f'<code class="latex" data-latex="{kept}">{kept}</code>'
 
 

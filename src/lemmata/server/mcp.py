@@ -299,13 +299,14 @@ def run_http(folder: Path, port: int) -> None:
     """Answer on loopback as streamable HTTP, until the process is told to stop."""
     host = "127.0.0.1"
     with _serving(folder) as service:
-        app = _Guard(make_server(service).streamable_http_app(streamable_http_path=PATH, host=host), Access(host))
+        server = make_server(service)  # its tools remember nothing, so no sessions have to be kept for clients
+        app = server.streamable_http_app(streamable_http_path=PATH, stateless_http=True, host=host)
         listening = listen(host, port)
         listening.listen()  # who reads the address may connect at once
         address = f"http://{host}:{listening.getsockname()[1]}{PATH}"
         print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
         with contextlib.suppress(KeyboardInterrupt):  # the usual end
-            configured(app, seconds=5).run(sockets=[listening])
+            configured(_Guard(app, Access(host)), seconds=5).run(sockets=[listening])
 
 
 @contextlib.contextmanager
@@ -342,6 +343,6 @@ class _Guard:
             refusal = self._access.check(Headers(scope=scope), is_public=False)
             if refusal is not None:
                 error = error_record(refusal.code, refusal.message, refusal.cure)
-                await JSONResponse(error, refusal.status)(scope, receive, send)
+                await JSONResponse(error, refusal.status, refusal.headers)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

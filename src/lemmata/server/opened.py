@@ -29,11 +29,12 @@ from lemmata.search.map import StoredMap, open_map
 from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import open_summaries
+from lemmata.server.cache import cached
 
 _WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")
 _WATCHED_NAMES = {"manifest.json", "fusion.json"}
-_MOST_DOCUMENTS = 1 << 14  # documents in memory
+_CACHED_DOCUMENTS = 1 << 24  # characters
 _MOST_ORDERS = 64  # documents whose order is in memory
 
 
@@ -107,7 +108,7 @@ class Opened:
         self.tokenizer = self.retriever.lexical.tokenizer
         self.note = self.retriever.words_only
         self.encoders = [vectors.encoder for vectors in vector_sets(self.workspace) if vectors.manifest.exists()]
-        self.document = functools.lru_cache(_MOST_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
+        self.document = cached(_CACHED_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
         self.order_of = functools.lru_cache(_MOST_ORDERS)(self._order_of)
         self.retriever.search("of", 1)  # opens all that a search needs
         self.problems: list[str] = [*filter(None, [self.retriever.missing_part()])]

@@ -12,8 +12,11 @@ from starlette.types import ASGIApp
 
 from lemmata.core.errors import ConfigError
 from lemmata.server.app import Limits, make_app
+from lemmata.server.connections import Connection
 from lemmata.server.security import Access
 from lemmata.server.service import Service
+
+_BACKLOG = 128  # connections that are accepted at once, before any of them can be refused
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -46,6 +49,8 @@ def configured(app: ASGIApp, *, seconds: int, keep_alive: int = 5) -> uvicorn.Se
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=Connection,
+            backlog=_BACKLOG,
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lemmata.core.errors import ConfigError
 
@@ -40,6 +40,7 @@ class Refusal:
     code: str
     message: str
     cure: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_loopback(host: str) -> bool:
@@ -79,6 +80,14 @@ class Access:
 
     def check(self, headers: Mapping[str, str], *, is_public: bool) -> Refusal | None:
         """None for a request that may be answered; `is_public` for what needs no token: the files of the page."""
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end of the body
+            return Refusal(
+                400,
+                "two_lengths",
+                "the request has both Content-Length and Transfer-Encoding",
+                "send one of them",
+                {"connection": "close"},
+            )
         host = headers.get("host", "")
         if not self._is_known(host):
             return Refusal(
@@ -94,7 +103,13 @@ class Access:
                 403, "foreign_origin", "a page of another origin may not ask", "allow its origin with --cors ORIGIN"
             )
         if self._token and not is_public and not self._has_token(headers.get("authorization", "")):
-            return Refusal(401, "unauthorized", "the token is missing or wrong", "send Authorization: Bearer TOKEN")
+            return Refusal(
+                401,
+                "unauthorized",
+                "the token is missing or wrong",
+                "send Authorization: Bearer TOKEN",
+                {"www-authenticate": "Bearer"},
+            )
         return None
 
     def _is_known(self, host: str) -> bool:

@@ -16,7 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec
 
-from lemmata.core.errors import LemmataError, suggest
+import numpy as np
+
+from lemmata.core.errors import InputError, LemmataError, suggest
 from lemmata.core.records import Described, as_json
 from lemmata.core.types import Floats, Hit
 from lemmata.encode.onnx import normalised
@@ -30,6 +32,7 @@ from lemmata.search.filter import Filter, Name
 from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.retriever import rerankers
 from lemmata.server import views
+from lemmata.server.deadline import check_time
 from lemmata.server.mathml import excerpt_html, inline_html, title_html
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import (
@@ -50,6 +53,8 @@ _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
 _EXCERPT = 320  # characters
+_MOST_CHARACTERS = 1 << 18  # of all texts of a request for vectors
+_ENCODED_AT_ONCE = 16  # texts, between two looks at the time
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 Arguments = ParamSpec("Arguments")
@@ -289,15 +294,21 @@ class Service:
         """Vectors of texts, as OpenAI's API gives them; `user` is part of that API and not used."""
         del user
         texts = [input] if isinstance(input, str) else input
+        if (characters := sum(map(len, texts))) > _MOST_CHARACTERS:
+            raise InputError(f"input has {characters:,} characters: send at most {_MOST_CHARACTERS:,} in a request")
         with self.opened() as opened:
             _check_model(opened, model)
             encoder = opened.encoder(model)
             if dimensions is not None and dimensions > encoder.dimension:
                 raise LemmataError(f"{model} has {encoder.dimension} dimensions: ask for no more")
-            vectors = encoder.encode(texts, role=input_type)
+            batches = []
+            for start in range(0, len(texts), _ENCODED_AT_ONCE):
+                check_time()
+                batches.append(encoder.encode(texts[start : start + _ENCODED_AT_ONCE], role=input_type))
+            vectors = np.concatenate(batches)
         if dimensions is not None and dimensions < vectors.shape[1]:
             vectors = normalised(vectors[:, :dimensions])
-        tokens = sum(len(text) for text in texts) // _CHARACTERS_PER_TOKEN
+        tokens = characters // _CHARACTERS_PER_TOKEN
         return {
             "object": "list",
             "data": [

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from lemmata.server.deadline import deadline
 from lemmata.server.failures import StatusError
 
 
@@ -29,13 +30,12 @@ class Workers:
         return future
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """The result of `work`; one that timed out keeps its thread until it ends."""
+        """The result of `work`; one that timed out keeps its thread until it looks at the time, or ends."""
         end = time.monotonic() + self._seconds
 
         def in_time() -> Any:
-            if time.monotonic() > end:
-                raise TimeoutError
-            return work()
+            with deadline(end):
+                return work()
 
         future = self.submit(in_time)
         try:
