@@ -205,6 +205,15 @@ def test_a_foreign_host_or_origin_is_refused_over_http(url: str) -> None:
     assert (status, answer["error"]["code"]) == (403, "foreign_origin")
 
 
+def test_no_session_is_kept_for_a_client_over_http(url: str) -> None:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}).encode()
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as response:
+        assert response.status == 200
+        assert response.headers["mcp-session-id"] is None
+
+
 def test_a_folder_that_is_no_workspace_is_refused_in_one_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lemmata", "mcp", "-w", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -105,12 +106,12 @@ def test_connections_without_a_request_do_not_keep_others_out(project: Project) 
         address = process.stderr.readline().split()[0]
         port = int(address.rpartition(":")[2])
         with contextlib.ExitStack() as stack:
+            stack.callback(process.terminate)  # also where something fails
             for _ in range(FILES + 100):
                 stack.enter_context(connect(port)).sendall(b"GET / HTTP/1.1\r\nHost: ")
             for _ in range(20):
                 stack.enter_context(connect(port)).sendall(b"no request\r\n\r\n")
-            assert httpx.get(f"{address}/health", timeout=20).status_code == 200
-        process.terminate()
+            assert httpx.get(f"{address}/health", timeout=60).status_code == 200
         logged = process.stderr.read().splitlines()
     assert len([line for line in logged if "too many connections" in line]) == 1
     assert len([line for line in logged if "Invalid HTTP request" in line]) <= 1
