@@ -29,11 +29,11 @@ from lemmata.server.run import configured, listen
 from lemmata.server.security import Access
 from lemmata.server.service import Service
 
-FILES = 256  # that the server may open
+FILES = 512  # that the server may open
 
 
-def connect(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=30)
+def connect(port: int, seconds: float = 30) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=seconds)
 
 
 def rest_of(connection: socket.socket) -> bytes:
@@ -108,9 +108,11 @@ def test_connections_without_a_request_do_not_keep_others_out(project: Project) 
         with contextlib.ExitStack() as stack:
             stack.callback(process.terminate)  # also where something fails
             for _ in range(FILES + 100):
-                stack.enter_context(connect(port)).sendall(b"GET / HTTP/1.1\r\nHost: ")
+                with contextlib.suppress(OSError):  # a busy machine may not take all of them
+                    stack.enter_context(connect(port, 1)).sendall(b"GET / HTTP/1.1\r\nHost: ")
             for _ in range(20):
-                stack.enter_context(connect(port)).sendall(b"no request\r\n\r\n")
+                with contextlib.suppress(OSError):
+                    stack.enter_context(connect(port, 1)).sendall(b"no request\r\n\r\n")
             assert httpx.get(f"{address}/health", timeout=60).status_code == 200
         logged = process.stderr.read().splitlines()
     assert len([line for line in logged if "too many connections" in line]) == 1

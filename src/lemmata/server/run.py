@@ -16,7 +16,7 @@ from lemmata.server.connections import Connection
 from lemmata.server.security import Access
 from lemmata.server.service import Service
 
-_BACKLOG = 128  # connections that are accepted at once, before any of them can be refused
+_BACKLOG = 64  # connections that are accepted at once, before any of them can be refused
 
 
 def listen(host: str, port: int) -> socket.socket:
