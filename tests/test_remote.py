@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.make import lemmata, make_workspace
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.http import Service
+from lemmata.core.keys import NO_KEY, OPENAI, ApiKey
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import RemoteEncoder
 from lemmata.project import Project
 
 
 def remote(
-    server: FaultyServer, model: str = "tiny", *, key: str = "", retries: int = 2, timeout: float = 10, **options: Any
+    server: FaultyServer, model: str = "tiny", *, key: ApiKey = NO_KEY, retries: int = 2, timeout: float = 10, **options: Any
 ) -> RemoteEncoder:
     service = Service(server.url, model, key, retries=retries, back_off=0.01, timeout=timeout)
     return RemoteEncoder(service, **options)
@@ -161,8 +163,66 @@ def test_a_refusal_is_not_repeated(service: FaultyServer, status: str) -> None:
 def test_a_redirect_is_not_followed_with_the_key(service: FaultyServer) -> None:
     service.faults = ["redirect"]
     with pytest.raises(LemmataError, match="302"):
-        remote(service, key="secret").encode(["a"])
+        remote(service, key=ApiKey("secret", (service.url,))).encode(["a"])
     assert service.keys == ["Bearer secret"]
+
+
+@pytest.mark.parametrize("status", ["401", "403"])
+def test_an_address_that_the_user_did_not_name_gets_no_key_and_its_refusal_tells_the_cure(
+    service: FaultyServer, status: str
+) -> None:
+    service.faults = [status]
+    with pytest.raises(LemmataError, match=f"OPENAI_BASE_URL={service.url}"):
+        remote(service, key=ApiKey("secret", (OPENAI,))).encode(["a"])
+    assert service.keys == [None]
+
+
+def test_a_workspace_gives_the_key_to_addresses_of_the_user_only(
+    service: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    project = make_workspace(tmp_path, {"a.md": "A text.\n"}, index=None)
+    encoder = f"{service.url}#tiny"
+    (project.root / "lemmata.toml").write_text(f'[index]\nencoder = "{encoder}"\n')
+    Project(project.root).index()
+    assert set(service.keys) == {None}
+
+    service.keys.clear()
+    lemmata("index", "--encoder", f"{service.url}#other", "-w", project.root)
+    assert set(service.keys) == {"Bearer secret"}
+
+    service.keys.clear()
+    monkeypatch.setenv("OPENAI_BASE_URL", service.url)
+    with Project(project.root).retriever() as retriever:
+        retriever.search("another text", retriever="dense")
+    assert set(service.keys) == {"Bearer secret"}
+
+
+@pytest.mark.parametrize(
+    ("named", "url", "sent"),
+    [
+        ("https://a.org/v1", "https://a.org/v2", True),
+        ("https://a.org/v1", "https://A.org:443/v1#m", True),
+        ("https://a.org/v1", "https://a.org:444/v1", False),
+        ("https://a.org/v1", "http://a.org/v1", False),
+        ("http://a.org/v1", "http://a.org/v1", False),
+        ("https://a.org/v1", "https://b.org/v1", False),
+        ("https://a.org/v1", "https://a.org@b.org/v1", False),
+        ("https://a.org/v1", "https://b.org\\@a.org/v1", False),
+        ("https://a.org/v1", "https://b.org#@a.org/v1", False),
+        ("https://a.org/v1", "ftp://a.org/v1", False),
+        ("http://localhost:8000/v1", "http://localhost:8000/v1", True),
+        ("http://[::1]:8000", "http://[::1]:8000/v1", True),
+        ("http://127.0.0.1.b.org/v1", "http://127.0.0.1.b.org/v1", False),
+        ("", "https://b.org:port/v1", False),
+    ],
+)
+def test_the_key_goes_to_the_same_host_over_https_or_to_this_machine(named: str, url: str, sent: bool) -> None:
+    key = ApiKey("secret", (named,))
+    assert key.secret_for(url) == ("secret" if sent else "")
+    assert bool(key.why_withheld(url)) is not sent
+    assert not NO_KEY.why_withheld(url)
 
 
 def test_retry_after_may_be_a_date(service: FaultyServer) -> None:

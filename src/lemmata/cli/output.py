@@ -227,7 +227,9 @@ def opened(settings: Settings | None = None, folder: Path | None = None) -> Work
     from lemmata.core.workspace import Workspace
 
     workspace = Workspace(folder or invocation.folder).check()
-    workspace.config = merged(workspace.config, {table: keys for table, keys in (settings or {}).items() if keys})
+    named = {table: keys for table, keys in (settings or {}).items() if keys}
+    workspace.config = merged(workspace.config, named)
+    workspace.named_addresses = (named.get("llm", {}).get("url", ""),)
     return workspace
 
 

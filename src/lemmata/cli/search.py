@@ -83,6 +83,7 @@ def index(
         shown = f"--{needing[0]}" if needing[0] in ("encoder", "summaries") else needing[0]  # the others come by -o
         raise LemmataError(f"{shown} needs vectors: leave out --no-dense")
     workspace = opened(others)
+    workspace.named_addresses += (settings.get("encoder", ""),)
     estimate = estimate_index(workspace, settings=settings) if dense else None
     allowance = make_allowance(workspace, **read_budget(budget, ("tokens", "cost")), price=settings.get("price", 0.0))
     if estimate is not None:

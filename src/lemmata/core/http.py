@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.keys import NO_KEY, ApiKey
 
 _LONGEST_WAIT = 120.0  # seconds; a Retry-After beyond it is a failure, not a pause
 _MAY_PASS = (408, 409, 425, 429)  # and every status from 500 on
@@ -55,7 +56,7 @@ class Service:
         self,
         url: str,
         model: str,
-        key: str = "",
+        key: ApiKey = NO_KEY,
         *,
         timeout: float = 60.0,
         retries: int = 5,
@@ -64,7 +65,10 @@ class Service:
     ) -> None:
         self.url, self.model = url.rstrip("/"), model
         self.timeout, self._retries, self._back_off = timeout, retries, back_off
-        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self._headers = {"Content-Type": "application/json"}
+        if secret := key.secret_for(url):
+            self._headers["Authorization"] = f"Bearer {secret}"
+        self._withheld = key.why_withheld(url)
         self._headers |= {"User-Agent": agent} if agent else {}
         handlers: list[urllib.request.BaseHandler] = [_Redirects()]
         if url.startswith("https"):
@@ -132,7 +136,7 @@ class Service:
                 yield response, end
         except urllib.error.HTTPError as error:
             self._reached = True
-            raise _status_failure(error) from error
+            raise _status_failure(error, self._withheld) from error
         except urllib.error.URLError as error:  # before the whole request was sent
             raise CallError(str(error.reason), retry=self._reached, closed=not self._reached) from error
         except TimeoutError as error:
@@ -175,7 +179,7 @@ def _pieces(response: Any, end: float) -> Iterator[bytes]:
         raise IncompleteRead(b"", missing)
 
 
-def _status_failure(error: urllib.error.HTTPError) -> CallError:
+def _status_failure(error: urllib.error.HTTPError, withheld: str) -> CallError:
     body = b""
     with error, contextlib.suppress(OSError, HTTPException):
         body = error.read(10_000)
@@ -184,6 +188,8 @@ def _status_failure(error: urllib.error.HTTPError) -> CallError:
         details = json.loads(body)["error"]
         message, code = details["message"], details.get("code", "")
     cause = f"status {error.code}, {excerpt(str(message), 300)}"
+    if withheld and error.code in (401, 403):
+        cause += f"; {withheld}"
     if error.code not in _MAY_PASS and error.code < 500:
         return CallError(cause, status=error.code, closed=error.code in _NO_ACCESS)
     pause = _retry_after(error.headers.get("Retry-After", ""))

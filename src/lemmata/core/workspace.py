@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from lemmata.core.config import build, merged, read_toml
 from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.files import explain_failed_write, lock_file, retire, write_atomically
+from lemmata.core.keys import OPENAI, ApiKey
 
 if TYPE_CHECKING:
     from lemmata.core.types import Progress
@@ -91,6 +92,7 @@ class Workspace:
     def __init__(self, root: str | Path, progress: Progress = silent) -> None:
         self.root = Path(root)
         self.progress = progress
+        self.named_addresses: tuple[str, ...] = ()  # of services, by the user for this call: they may have the key
 
     @classmethod
     def init(cls, folder: str | Path = ".") -> Self:
@@ -117,9 +119,10 @@ class Workspace:
         return self.config_file.is_file()
 
     @property
-    def key(self) -> str:
-        """The API key for remote encoders and language models."""
-        return os.environ.get("OPENAI_API_KEY", "")
+    def key(self) -> ApiKey:
+        """The API key for remote encoders and language models at the addresses that the user named."""
+        base = os.environ.get("OPENAI_BASE_URL") or OPENAI
+        return ApiKey(os.environ.get("OPENAI_API_KEY", ""), (base, *self.named_addresses))
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lemmata.core.errors import InputError, near, require
 from lemmata.core.files import sha256_of, writing
+from lemmata.core.keys import NO_KEY, ApiKey
 from lemmata.core.types import Encoder
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def load_encoder(
     *,
     dimension: int | None = None,
     threads: int | None = None,
-    key: str = "",
+    key: ApiKey = NO_KEY,
     cache: Path | None = None,
     models: Path | None = None,
     allowance: Allowance | None = None,

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.http import AnswerCache, CallError, Service, cache_key, excerpt
+from lemmata.core.keys import NO_KEY, ApiKey
 from lemmata.llm.answers import Fitted, read_answer, to_json_text
 from lemmata.llm.endpoint import Budget, EndpointOptions, Spent
 
@@ -124,7 +125,13 @@ class Chat:
     """
 
     def __init__(
-        self, options: EndpointOptions, cache: Path, key: str = "", *, retries: int = 5, back_off: float = 1.0
+        self,
+        options: EndpointOptions,
+        cache: Path,
+        key: ApiKey = NO_KEY,
+        *,
+        retries: int = 5,
+        back_off: float = 1.0,
     ) -> None:
         if not options.model:
             raise LemmataError("which model? name it with --model, or as 'model' in [llm] of lemmata.toml")
