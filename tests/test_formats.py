@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import networkx
@@ -313,7 +314,7 @@ def test_half_a_surrogate_pair_is_not_written(name: str, tmp_path: Path) -> None
         ({"a.csv": "source,target\n"}, ["."], "neither a folder `raw` of OGB nor tables"),
         ({"a.json": "{}", "b.json": "{}"}, ["a.json", "b.json"], "json is one file, but 2 are given"),
         ({"a.json": "{}"}, ["a.json", "."], "a folder is a graph by itself"),
-        ({"a.gz": "\x1f\x8b"}, ["a.gz"], "damaged"),
+        ({"a.gz": "\x1f\x8b\x08\0"}, ["a.gz"], "end too early"),
     ],
     ids=range(8),
 )
@@ -603,7 +604,7 @@ def test_the_node_link_shape_of_networkx_is_read(tmp_path: Path) -> None:
         (b'{"a": "\xff"}', "not JSON"),
         (b"[1]", "not a graph"),
         (b"{}", "not a graph"),
-        (gzip.compress(b'{"concepts": []}', mtime=0)[:-9], "not JSON: Compressed file ended"),
+        (gzip.compress(b'{"concepts": []}', mtime=0)[:-9], "g.json: the gzip data end too early"),
     ],
 )
 def test_json_that_is_not_a_graph_is_refused(content: bytes, cause: str, tmp_path: Path) -> None:
@@ -687,3 +688,22 @@ def test_several_graphs_and_odd_numbers_are_refused(tmp_path: Path) -> None:
     folder_of(tmp_path, {"raw/num-node-list.csv.gz": "three\n"})
     with pytest.raises(InputError, match="'three'"):
         read_graph([tmp_path], "ogb", strict=False)
+
+
+@pytest.mark.parametrize("name", ["graph.tsv.gz", "graph.json.gz", "graph.graphml.gz"])
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path: Path, name: str) -> None:
+    contents = {
+        "graph.tsv.gz": b"a\tcites\tb\n" * 8_000_000,
+        "graph.json.gz": b'{"concepts": [' + b'"tree",' * 12_000_000 + b'"tree"], "edges": []}',
+        "graph.graphml.gz": b"<graphml><graph>" + b'<node id="a"/>' * 6_000_000,
+    }
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(contents[name], 1))
+    tracemalloc.start()
+    with pytest.raises(InputError) as caught:
+        read_graph([path])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert caught.value.file == str(path)
+    assert "100 to 1" in str(caught.value)
+    assert most < 2**30

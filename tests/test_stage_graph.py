@@ -14,8 +14,9 @@ from tests.llm_server import Server
 from tests.make import run_command
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
-from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph
+from lemmata.graph.store import GraphRecordStore, concept_passages, imported_links, open_graph
 from lemmata.llm.endpoint import Limits
+from lemmata.maintain.verify import verify
 from lemmata.project import Project
 
 PAPERS = 12
@@ -322,6 +323,28 @@ def test_a_second_import_under_the_same_name_replaces_the_first(project: Project
     assert project.import_graph([path])["edges"]["cites"] == 1
     path.write_text("paper00\tcites\tpaper02\npaper01\tcites\tpaper02\n", encoding="utf-8")
     assert project.import_graph([path])["edges"]["cites"] == 2
+
+
+def test_missing_records_are_noticed_and_no_import_is_dropped(project: Project, tmp_path: Path) -> None:
+    project.build_graph()
+    project.graph_records.unlink()
+    assert [problem.what for problem in verify(project).damage] == ["missing"]
+    with pytest.raises(WorkspaceError, match="'lemmata graph build'"):
+        project.export_graph(tmp_path / "out.json")
+    project.build_graph()  # rules alone make all of it again
+    assert verify(project).is_whole
+
+    path = tmp_path / "more.tsv"
+    path.write_text("paper00\tcites\tpaper01\n", encoding="utf-8")
+    project.import_graph([path])
+    records = project.graph_records.read_bytes()
+    project.graph_records.unlink()
+    for verb in (project.build_graph, lambda: imported_links(project), lambda: project.import_graph([path], name="other")):
+        with pytest.raises(WorkspaceError, match="import:more"):
+            verb()
+    assert not project.graph_records.exists()
+    project.graph_records.write_bytes(records)
+    assert project.build_graph()["edges"]["cites"] == 1
 
 
 def test_an_import_counts_what_it_matched_and_names_what_it_did_not(project: Project, tmp_path: Path) -> None:

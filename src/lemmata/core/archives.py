@@ -186,8 +186,7 @@ class _Stream(io.RawIOBase):
 def open_decompressed(path: Path, limits: Limits = Limits()) -> BinaryIO:  # noqa: B008 - frozen
     """The bytes of a file, decompressed where it is compressed; every other file as it is, of any size.
 
-    Raises ArchiveError from `read` at damage, and where a file unpacks past `file_bytes` at more than ten times
-    the ratio of an archive (logs compress well).
+    Raises ArchiveError from `read` at damage, and where a file unpacks past `file_bytes` at more than the ratio.
     """
     source = path.open("rb")
     kind = sniff(source.peek(_BLOCK)[:_BLOCK])
@@ -199,8 +198,8 @@ def open_decompressed(path: Path, limits: Limits = Limits()) -> BinaryIO:  # noq
         try:
             for packed, piece in _decompressed(source, kind):
                 unpacked += len(piece)
-                if unpacked > max(limits.file_bytes, 10 * limits.ratio * packed):
-                    raise ArchiveError(_bomb(10 * limits.ratio, packed, unpacked), file=str(path))
+                if unpacked > max(limits.file_bytes, limits.ratio * packed):
+                    raise ArchiveError(_bomb(limits.ratio, packed, unpacked), file=str(path))
                 yield piece
         except _Damage as damage:
             raise ArchiveError(str(damage), file=str(path)) from damage

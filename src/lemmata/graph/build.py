@@ -59,7 +59,11 @@ def build_graph(workspace: Workspace, *, settings: Settings | None = None) -> di
     """
     begin = time.perf_counter()
     options = workspace.options(GraphOptions, "graph", settings)
-    with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
+    with (
+        workspace.hold(),
+        contextlib.closing(Corpus(workspace)) as corpus,
+        GraphRecordStore(workspace, rebuilding=True) as records,
+    ):
         source: dict[str, Any] = {
             "inputs": corpus.digest,
             "options": {name: name in options.concepts for name in CONCEPTS},

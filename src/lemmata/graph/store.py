@@ -47,15 +47,26 @@ CREATE INDEX concepts_of_id ON concepts(id);
 
 
 class GraphRecordStore:
-    """Concepts, edges and verdicts as their sources gave them; use as a context manager."""
+    """Concepts, edges and verdicts as their sources gave them; use as a context manager.
 
-    def __init__(self, workspace: Workspace) -> None:
-        path = workspace.graph_records
+    WorkspaceError where the file is missing though a graph was made of it, unless `rebuilding` makes all of it again.
+    """
+
+    def __init__(self, workspace: Workspace, *, rebuilding: bool = False) -> None:
+        path, graph = workspace.graph_records, read_manifest(workspace.manifest(workspace.graph_folder))
         if is_writable(workspace.root):
             path.parent.mkdir(parents=True, exist_ok=True)
-        cure = "delete it, run 'lemmata graph build', then extract, link and import again"
-        if workspace.manifest(workspace.graph_folder).exists() and path.exists() and not path.stat().st_size:
-            raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")  # SQLite would take it for a new file
+        cure = f"delete {path.parent}, run 'lemmata graph build', then extract, link and import again"
+        if graph is not None and not path.exists():
+            lost = sorted({*graph.get("options", ()), *(["decided merges"] if graph.get("verdicts") else [])} - {"text"})
+            if lost:  # SQLite would make a new file without them
+                cause = f"it held {', '.join(lost)}, which a build cannot make"
+                raise WorkspaceError(f"{path} is missing, and {cause}: bring it back from a copy, or {cure}")
+            if not rebuilding:
+                raise WorkspaceError(f"{path} is missing: run 'lemmata graph build'")
+            workspace.graph_records_note.unlink(missing_ok=True)
+        if graph is not None and path.exists() and not path.stat().st_size:
+            raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
         self.connection = connect(path, _SCHEMA, _FORMAT, cure=cure, create=True)
         self._note = workspace.graph_records_note
 
@@ -363,7 +374,7 @@ def open_citations(workspace: Workspace, corpus: str) -> Citations | None:
 def imported_links(workspace: Workspace) -> dict[str, list[str]]:
     """What passages and documents refer to by imported graphs, by id; empty where there is no graph."""
     links: dict[str, list[str]] = {}
-    if workspace.graph_records.exists():
+    if workspace.graph_records.exists() or workspace.manifest(workspace.graph_folder).exists():
         with GraphRecordStore(workspace) as records:
             for source, target in records.imported(CITING):
                 links.setdefault(source, []).append(target)

@@ -305,13 +305,13 @@ def _is_value(name: str) -> bool:
 
 
 def _header(cells: Sequence[str]) -> list[str]:
-    header: list[str] = []
+    header: dict[str, None] = {}
     for position, cell in enumerate(cells, 1):
         name = cell.strip() or f"column_{position}"
         while name in header:
             name += f"_{position}"
-        header.append(name)
-    return header
+        header[name] = None
+    return [*header]
 
 
 def jsonl_rows(stream: BinaryIO, skip: Callable[[int, str], None]) -> Iterator[tuple[int, dict[str, Any]]]:

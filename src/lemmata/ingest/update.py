@@ -17,7 +17,7 @@ from typing import Any
 from lemmata.core.archives import printable
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.core.types import Label, Reading, Reference, Skip
-from lemmata.core.workers import WorkerDied, parallel_map
+from lemmata.core.workers import WorkerDied, parallel_map, time_limit
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.schema import read_documents
@@ -247,7 +247,7 @@ class SourceUpdate:
             done += 1
         for unit in units:
             if unit.reader in STREAMED:
-                yield unit, _readable(read_unit(base, unit, self._options))
+                yield unit, _readable(read_unit(base, unit, self._options), self._options.seconds)
 
     def _write(self, unit: Unit, readings: Iterable[Reading] | str) -> None:
         """Store a unit under ids that no other has."""
@@ -308,11 +308,14 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _readable(readings: Iterator[Reading]) -> Iterator[Reading]:
-    """The readings of a table; an error while reading is _Unreadable, one while writing passes."""
+def _readable(readings: Iterator[Reading], seconds: float) -> Iterator[Reading]:
+    """The readings of a table, each within the time limit; an error while reading is _Unreadable, one while writing
+    passes.
+    """
     while True:
         try:
-            reading = next(readings, None)
+            with time_limit(seconds):
+                reading = next(readings, None)
         except InputError as error:
             raise _Unreadable(f"{error.cause} (line {error.line})" if error.line else error.cause) from error
         except (LemmataError, OSError) as error:

@@ -113,14 +113,16 @@ def _corpus_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProb
 
 
 def _record_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProblem]:
-    if not workspace.graph_records.is_file():
+    path = workspace.graph_records
+    if not path.exists() and read_manifest(workspace.manifest(workspace.graph_folder)) is None:
         return
     try:
         with GraphRecordStore(workspace) as records:
             records.verify()
     except WorkspaceError as error:
-        yield FileProblem(workspace.graph_records, "damaged", str(error))
-    reader.read(workspace.graph_records.stat().st_size)
+        yield FileProblem(path, "damaged" if path.exists() else "missing", str(error))
+    if path.exists():
+        reader.read(path.stat().st_size)
 
 
 def _foreign(workspace: Workspace) -> Iterator[FileProblem]:

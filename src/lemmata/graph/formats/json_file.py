@@ -11,7 +11,6 @@ from typing import Any, TextIO
 from lemmata.core.errors import InputError
 from lemmata.core.words import slug
 from lemmata.graph.formats.shared import (
-    DAMAGE,
     EDGE_FIELDS,
     Collector,
     GraphRecords,
@@ -88,7 +87,7 @@ def _document(path: Path, collector: Collector) -> dict[str, Any]:
             data = json.loads(stream.read().decode("utf-8-sig"), object_pairs_hook=without_duplicates)
     except json.JSONDecodeError as error:
         raise InputError(f"not JSON: {error.msg}", file=str(path), line=error.lineno) from error
-    except (ValueError, RecursionError, *DAMAGE) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"not JSON: {error}", file=str(path)) from error
     if not isinstance(data, dict) or not data.keys() & {"concepts", "entities", "nodes", *EDGES}:
         raise InputError('not a graph: there must be an object with "concepts" and "edges"', file=str(path))

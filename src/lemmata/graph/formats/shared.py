@@ -1,7 +1,7 @@
 """What all graph formats share: the records, collecting and checking them, files to rows and rows to files.
 
 A reader collects records and skips what it cannot use. A strict read raises InputError for the first skipped
-places; a file that is no graph at all is always an InputError. Every file may be compressed with gzip, and a file
+places; a file that is no graph at all is always an InputError. Every file may be compressed, and a file
 whose name ends in `.gz` is written so.
 """
 
@@ -15,12 +15,12 @@ import itertools
 import json
 import math
 import re
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TextIO, cast
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from lemmata.core.errors import InputError
+from lemmata.core.archives import Limits, open_decompressed
+from lemmata.core.errors import ArchiveError, InputError
 from lemmata.core.files import writing
 from lemmata.core.types import CONCEPT_KINDS, Concept, Edge, Skip
 
@@ -176,21 +176,18 @@ def free_id(name: str, taken: Collection[str]) -> str:
 
 # ---------------------------------------------------------------- files to lines and rows
 
-DAMAGE = (EOFError, OSError, zlib.error)  # raised while a broken gzip file is read
+DAMAGE = (ArchiveError, OSError)  # raised while a broken or hostile compressed file is read
+_LIMITS = Limits(ratio=100)  # 64 MiB, or a hundred times the packed size: the records take ten times as much memory
 
 
 @contextlib.contextmanager
 def open_binary(path: Path) -> Iterator[BinaryIO]:
     try:
-        stream = path.open("rb")
+        stream = open_decompressed(path, _LIMITS)
     except OSError as error:
         raise InputError(f"cannot be opened: {error.strerror}", file=str(path)) from error
     with stream:
-        if stream.peek(2)[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=stream) as unpacked:
-                yield cast(BinaryIO, unpacked)
-        else:
-            yield stream
+        yield stream
 
 
 def head(path: Path) -> str:
@@ -198,7 +195,7 @@ def head(path: Path) -> str:
     with open_binary(path) as stream:
         try:
             return stream.read(HEAD).decode("utf-8", "replace")
-        except DAMAGE as error:
+        except OSError as error:
             raise InputError(f"the file is damaged: {error}", file=str(path)) from error
 
 
@@ -213,7 +210,7 @@ def lines(collector: Collector, path: Path) -> Iterator[str]:
                 number += 1
                 yield line
         except DAMAGE as error:
-            collector.skip(number + 1, f"the file is damaged from here on: {error}")
+            collector.skip(number + 1, f"the file is damaged from here on: {getattr(error, 'cause', error)}")
 
 
 def tsv_rows(collector: Collector, path: Path) -> Iterator[tuple[int, list[str]]]:
