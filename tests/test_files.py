@@ -120,6 +120,13 @@ def test_a_lock_is_exclusive_until_it_is_closed(tmp_path: Path) -> None:
     lock_file(path).close()
 
 
+def test_a_lock_names_its_verb_and_keeps_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["lemmata", "push", "s3://user:secret@bucket"])
+    with lock_file(tmp_path / "lock"), pytest.raises(WorkspaceError, match="lemmata push") as caught:
+        lock_file(tmp_path / "lock")
+    assert "secret" not in str(caught.value) + (tmp_path / "lock").read_text()
+
+
 def test_leftovers_of_killed_processes_are_removed_and_others_stay(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

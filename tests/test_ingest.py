@@ -13,6 +13,7 @@ import sqlite3
 import tarfile
 import tempfile
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,8 +23,8 @@ from tests.test_pdf import one_page
 from typer.testing import CliRunner
 
 from lemmata.cli.main import make_app
-from lemmata.core.errors import InputError
-from lemmata.core.types import Skip
+from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.types import Reading, Skip
 from lemmata.ingest.readers import IngestOptions
 from lemmata.ingest.sources import find_units
 from lemmata.project import Project
@@ -463,3 +464,53 @@ def test_an_archive_reports_its_documents_while_it_is_read(project: Project, tmp
     reading = [moment for moment, what, _ in calls if what in ("looking for sources", "reading", "documents")]
     assert max(done for _, what, done in calls if what == "documents") > 0
     assert max(later - earlier for earlier, later in pairwise(reading)) < 5
+
+
+# ---------------------------------------------------------------- hostile and unlucky sources
+
+
+def test_papers_that_include_each_other_are_read(project: Project, tmp_path: Path) -> None:
+    paper = "\\documentclass{article}\\begin{document}The text of %s.\n\\input{%s}\n\\end{document}\n"
+    files = {"a/main.tex": paper % ("main", "part"), "a/part.tex": "A part.\n\\input{main}\n"}
+    files |= {"b/self.tex": paper % ("self", "self"), "c.tex": paper % ("c", "nothing")}
+    files |= {"d/x.tex": "Text of x. \\input{y}\n", "d/y.tex": "Text of y. \\input{x}\n"}
+    project.ingest([write(tmp_path / "in", files)])
+    with contextlib.closing(project.corpus) as corpus:
+        assert {document.id for document in corpus.documents()} == {"a/main", "b/self", "c", "d/x"}
+
+
+def test_a_file_that_disappears_while_its_folder_is_read_is_a_note(project: Project, tmp_path: Path) -> None:
+    source = write(
+        tmp_path / "in", {"a.tex": "\\documentclass{article}\\begin{document}A.\\end{document}", "b.md": "B."}
+    )
+
+    def vanish(what: str, *_: object) -> None:
+        if what == "looking for sources":
+            return
+        (source / "a.tex").unlink(missing_ok=True)
+
+    with project.reporting_to(vanish):
+        report = project.ingest([source])
+    assert not report.failures
+    assert [skip.file for skip in project.skips() if "disappeared" in skip.cause] == ["../in/a.tex"]
+    with contextlib.closing(project.corpus) as corpus:
+        assert [document.id for document in corpus.documents()] == ["b"]
+
+
+def test_a_table_is_held_to_its_seconds(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lemmata.ingest import readers
+
+    def slowly(*_: object, **__: object) -> Iterator[Reading]:
+        time.sleep(30)
+        yield Reading()
+
+    monkeypatch.setattr(readers, "read_logs", slowly)
+    begin = time.monotonic()
+    with pytest.raises(InputError, match="1 s"):
+        project.ingest([write(tmp_path / "in", {"logs.csv": "id,text,location\n1,a,b\n"})], settings={"seconds": 1})
+    assert time.monotonic() - begin < 25
+
+
+def test_a_store_that_cannot_be_reached_is_one_sentence(project: Project) -> None:
+    with pytest.raises(LemmataError, match="ftp://127.0.0.1:9"):
+        project.ingest(["ftp://127.0.0.1:9/papers"])

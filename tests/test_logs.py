@@ -464,3 +464,9 @@ def test_a_derived_tree_has_no_cycle_no_unknown_parent_and_parents_are_prefixes(
     assert {cell for cell in cells if cell.strip()} <= tree.keys()
     for name, parent in tree.items():
         assert not parent or (parent in tree and name.startswith(parent) and len(parent) < len(name))
+
+
+def test_the_header_of_a_wide_table_is_read_in_linear_time() -> None:
+    names = [f"c{number}" for number in range(200_000)]
+    ((_, row),) = csv_rows(io.BytesIO("\n".join([",".join([*names, "c1"]), ",".join(names)]).encode()))
+    assert len(row) == 200_001

@@ -23,7 +23,13 @@ from lemmata.project import Project
 
 
 def remote(
-    server: FaultyServer, model: str = "tiny", *, key: ApiKey = NO_KEY, retries: int = 2, timeout: float = 10, **options: Any
+    server: FaultyServer,
+    model: str = "tiny",
+    *,
+    key: ApiKey = NO_KEY,
+    retries: int = 2,
+    timeout: float = 10,
+    **options: Any,
 ) -> RemoteEncoder:
     service = Service(server.url, model, key, retries=retries, back_off=0.01, timeout=timeout)
     return RemoteEncoder(service, **options)

@@ -339,7 +339,11 @@ def test_missing_records_are_noticed_and_no_import_is_dropped(project: Project, 
     project.import_graph([path])
     records = project.graph_records.read_bytes()
     project.graph_records.unlink()
-    for verb in (project.build_graph, lambda: imported_links(project), lambda: project.import_graph([path], name="other")):
+    for verb in (
+        project.build_graph,
+        lambda: imported_links(project),
+        lambda: project.import_graph([path], name="other"),
+    ):
         with pytest.raises(WorkspaceError, match="import:more"):
             verb()
     assert not project.graph_records.exists()

@@ -302,7 +302,7 @@ def lock_file(path: Path) -> Any:
         raise
     with contextlib.suppress(OSError):  # on a full disk nobody learns who holds it
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        command = " ".join(["lemmata", *sys.argv[1:]])
+        command = " ".join(["lemmata", *sys.argv[1:2]])  # the rest may hold passwords
         note = {"process": os.getpid(), "host": platform.node(), "command": command, "since": now}
         stream.truncate(0)
         stream.write(json.dumps(note))

@@ -77,6 +77,8 @@ class ObjectStore:
             raise InputError(
                 f"{error}: give a folder, s3://BUCKET/NAME, or another URL of fsspec", file=self.url
             ) from error
+        except Exception as error:  # some back-ends connect at once, each with its own errors
+            raise InputError(_cause(error), file=self.url) from error
 
     def entries(self) -> dict[str, Entry]:
         """All objects; the only one has the empty name where the URL is that of an object."""

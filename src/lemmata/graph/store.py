@@ -58,7 +58,9 @@ class GraphRecordStore:
             path.parent.mkdir(parents=True, exist_ok=True)
         cure = f"delete {path.parent}, run 'lemmata graph build', then extract, link and import again"
         if graph is not None and not path.exists():
-            lost = sorted({*graph.get("options", ()), *(["decided merges"] if graph.get("verdicts") else [])} - {"text"})
+            lost = sorted(
+                {*graph.get("options", ()), *(["decided merges"] if graph.get("verdicts") else [])} - {"text"}
+            )
             if lost:  # SQLite would make a new file without them
                 cause = f"it held {', '.join(lost)}, which a build cannot make"
                 raise WorkspaceError(f"{path} is missing, and {cause}: bring it back from a copy, or {cure}")

@@ -197,7 +197,7 @@ def _read_paper(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Read
     try:
         yield read_paper(read_bytes, main, unit.document, papers, preamble=papers.preamble, beside=unit.beside)
     except FileNotFoundError as error:
-        raise InputError("the file no longer exists, or it is too large", file=unit.path) from error
+        raise InputError(f"it cannot be read, or it is {TOO_LARGE}", file=unit.path) from error
 
 
 def _read_archive(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:

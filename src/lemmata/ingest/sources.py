@@ -457,6 +457,9 @@ def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, ski
     """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
     included = _included(sources, sources)
     roots = [name for name in sources if name not in included]
+    cycles = [*_first_of_cycles(sources, roots)]
+    included -= {*cycles}
+    roots += cycles
     files = {name: source.file for name, source in sources.items()}
     if any(files[name].is_part for name in roots):  # a macro with a path that it builds may include them
         included |= _read_by([name for name in roots if sources[name].is_main and not files[name].is_part], base)
@@ -479,6 +482,25 @@ def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, ski
             skips.append(Skip(name, 0, "no main file includes it"))
         elif name not in formats.values():
             yield Unit("paper", name, document, side.get(document) or {}, confidence=0.4)
+
+
+def _first_of_cycles(sources: Mapping[str, _Source], roots: Sequence[str]) -> Iterator[str]:
+    """A file of each group of files that include each other and that nothing else includes: a main one if possible."""
+    reached: set[str] = set()
+
+    def reach(start: Iterable[str]) -> None:
+        waiting = [*start]
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                waiting += _included({name: sources[name]}, sources) if sources[name].file.included else ()
+
+    reach(roots)
+    for name in sorted(sources, key=lambda name: not sources[name].is_main):  # stable: else in their order
+        if name not in reached:
+            yield name
+            reach([name])
 
 
 # ---------------------------------------------------------------- ids

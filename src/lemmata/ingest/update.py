@@ -138,6 +138,9 @@ class SourceUpdate:
             try:
                 self._write(unit, readings)
             except _Unreadable as error:
+                if not os.path.lexists(self._source.base / unit.path):  # the same as if it had gone a moment earlier
+                    notes.append(Skip(unit.path, 0, "it disappeared while the source was read; ingest again"))
+                    continue
                 kept = "; its last reading is kept" if unit.path in self._stored else ""
                 self._report.failures[self._shown(unit.path)] = str(error)
                 notes += [Skip(unit.path, 0, f"could not be read: {error}{kept}"), *error.skips]

@@ -82,7 +82,9 @@ def read_graphml(path: Path, collector: Collector) -> None:
         except (LookupError, ValueError) as error:
             collector.skip(1, f"cannot be decoded: {error}")
         except DAMAGE as error:
-            collector.skip(parser.expat.CurrentLineNumber, f"the file is damaged from here on: {getattr(error, 'cause', error)}")
+            collector.skip(
+                parser.expat.CurrentLineNumber, f"the file is damaged from here on: {getattr(error, 'cause', error)}"
+            )
 
 
 class _Parser:

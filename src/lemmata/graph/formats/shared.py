@@ -177,7 +177,8 @@ def free_id(name: str, taken: Collection[str]) -> str:
 # ---------------------------------------------------------------- files to lines and rows
 
 DAMAGE = (ArchiveError, OSError)  # raised while a broken or hostile compressed file is read
-_LIMITS = Limits(ratio=100)  # 64 MiB, or a hundred times the packed size: the records take ten times as much memory
+# unpacked, or a hundred times the packed size: the records take twenty times as much memory
+_LIMITS = Limits(file_bytes=16 * 2**20, ratio=100)
 
 
 @contextlib.contextmanager
