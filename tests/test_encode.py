@@ -586,3 +586,11 @@ def test_a_path_that_does_not_exist_is_not_looked_for_on_the_hub(spec: str) -> N
     with pytest.raises(InputError, match="there is no encoder"):
         encoder_kind(spec)
     assert encoder_kind("intfloat/e5-small-v2") == "transformer"
+
+
+def test_a_deep_description_of_an_encoder_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "model.onnx").write_bytes(b"")
+    (tmp_path / "encoder.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"encoder\.json"):
+        load_encoder(str(tmp_path))

@@ -476,25 +476,24 @@ def test_papers_that_include_each_other_are_read(project: Project, tmp_path: Pat
     files |= {"d/x.tex": "Text of x. \\input{y}\n", "d/y.tex": "Text of y. \\input{x}\n"}
     project.ingest([write(tmp_path / "in", files)])
     with contextlib.closing(project.corpus) as corpus:
-        assert {document.id for document in corpus.documents()} == {"a/main", "b/self", "c", "d/x"}
+        assert {document.id for document in corpus.documents()} == {"a/main", "b/self", "c"}
+    assert any(skip.file.endswith("d/x.tex") for skip in project.skips())  # not a paper beside c.tex, but noted
 
 
 def test_a_file_that_disappears_while_its_folder_is_read_is_a_note(project: Project, tmp_path: Path) -> None:
-    source = write(
-        tmp_path / "in", {"a.tex": "\\documentclass{article}\\begin{document}A.\\end{document}", "b.md": "B."}
-    )
+    paper = "\\documentclass{article}\\begin{document}A text.\\end{document}"
+    source = write(tmp_path / "in", {"a.tex": paper, "z.tex": paper})
 
     def vanish(what: str, *_: object) -> None:
-        if what == "looking for sources":
-            return
-        (source / "a.tex").unlink(missing_ok=True)
+        if what == "reading":
+            (source / "z.tex").unlink(missing_ok=True)
 
     with project.reporting_to(vanish):
         report = project.ingest([source])
     assert not report.failures
-    assert [skip.file for skip in project.skips() if "disappeared" in skip.cause] == ["../in/a.tex"]
+    assert [skip.file[-5:] for skip in project.skips() if "disappeared" in skip.cause] == ["z.tex"]
     with contextlib.closing(project.corpus) as corpus:
-        assert [document.id for document in corpus.documents()] == ["b"]
+        assert [document.id for document in corpus.documents()] == ["a"]
 
 
 def test_a_table_is_held_to_its_seconds(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,10 +504,9 @@ def test_a_table_is_held_to_its_seconds(project: Project, tmp_path: Path, monkey
         yield Reading()
 
     monkeypatch.setattr(readers, "read_logs", slowly)
-    begin = time.monotonic()
-    with pytest.raises(InputError, match="1 s"):
-        project.ingest([write(tmp_path / "in", {"logs.csv": "id,text,location\n1,a,b\n"})], settings={"seconds": 1})
-    assert time.monotonic() - begin < 25
+    source = write(tmp_path / "in", {"logs.csv": "id,text,location\n1,a,b\n"})
+    report = project.ingest([source], settings={"seconds": 1})
+    assert "1 s" in next(iter(report.failures.values()))
 
 
 def test_a_store_that_cannot_be_reached_is_one_sentence(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""The API key of the user, and the addresses that may have it: those that the user named, never those of a workspace."""
+"""The API key of the user, and the addresses that may have it: those that the user named, not those of a workspace."""
 
 from __future__ import annotations
 
