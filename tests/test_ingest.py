@@ -510,5 +510,5 @@ def test_a_table_is_held_to_its_seconds(project: Project, tmp_path: Path, monkey
 
 
 def test_a_store_that_cannot_be_reached_is_one_sentence(project: Project) -> None:
-    with pytest.raises(LemmataError, match="ftp://127.0.0.1:9"):
+    with pytest.raises(LemmataError, match=r"ftp://127\.0\.0\.1:9"):
         project.ingest(["ftp://127.0.0.1:9/papers"])
