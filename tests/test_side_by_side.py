@@ -240,7 +240,7 @@ def test_a_service_that_counts_more_than_estimated_is_stopped_before_the_cap(
 ) -> None:
     texts = [f"{n} a b c d e f g h" for n in range(30)]  # more tokens than the four characters of the estimate
     cap = Allowance(tokens=most)
-    service = Service(*server.url.split("#"))
+    service = Service(server.url.split("#")[0], server.url.split("#")[1])
     with pytest.raises(LemmataError, match=f"{most} tokens"):
         RemoteEncoder(service, cache=tmp_path / "cache.sqlite", allowance=cap).encode(texts)
     assert most - 30 < sum(server.tokens) == cap.tokens <= most
@@ -282,7 +282,7 @@ def test_the_estimate_leaves_out_what_has_vectors_even_without_a_cache(
 def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(server: CountingServer) -> None:
     server.reports_usage = False
     cap = Allowance(tokens=1000)
-    RemoteEncoder(Service(*server.url.split("#")), allowance=cap).encode(["12345678", "1234"])
+    RemoteEncoder(Service(server.url.split("#")[0], server.url.split("#")[1]), allowance=cap).encode(["12345678", "1234"])
     assert (cap.calls, cap.tokens) == (1, 3)
 
 
