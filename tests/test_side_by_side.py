@@ -282,7 +282,9 @@ def test_the_estimate_leaves_out_what_has_vectors_even_without_a_cache(
 def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(server: CountingServer) -> None:
     server.reports_usage = False
     cap = Allowance(tokens=1000)
-    RemoteEncoder(Service(server.url.split("#")[0], server.url.split("#")[1]), allowance=cap).encode(["12345678", "1234"])
+    RemoteEncoder(Service(server.url.split("#")[0], server.url.split("#")[1]), allowance=cap).encode(
+        ["12345678", "1234"]
+    )
     assert (cap.calls, cap.tokens) == (1, 3)
 
 
