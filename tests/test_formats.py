@@ -692,7 +692,7 @@ def test_several_graphs_and_odd_numbers_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["graph.tsv.gz", "graph.json.gz", "graph.graphml.gz"])
 def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path: Path, name: str) -> None:
     contents = {
-        "graph.tsv.gz": b"a\tcites\tb\n" + (b" " * 9_999 + b"\n") * 4_000,
+        "graph.tsv.gz": (b"a\tcites\t" + b"b" * 9_999 + b"\n") * 4_000,
         "graph.json.gz": b'{"edges": [], "concepts": ["' + b"a" * 40_000_000 + b'"]}',
         "graph.graphml.gz": b"<graphml><graph>" + (b"<!--" + b" " * 9_993 + b"-->") * 4_000,
     }
