@@ -27,8 +27,9 @@ from lemmata.cli.output import (
 )
 from lemmata.core.errors import LemmataError, near
 from lemmata.core.records import Member, members_of, schema_of
-from lemmata.search.filter import Filter
+from lemmata.search.filter import Filter, singular
 from lemmata.search.names import NAMES, parse_retriever
+from lemmata.search.query import SYNTAX
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -188,7 +189,7 @@ def _with_filter(command: Callable[..., None]) -> Callable[..., None]:
 def _filter_option(member: Member) -> inspect.Parameter:
     """The option of a field: --kind for kinds, repeatable; COLUMN=VALUE for pairs."""
     schema = schema_of(member.hint)
-    name = member.name if schema["type"] != "array" else member.name.replace("ies", "y").removesuffix("s")
+    name = singular(member)
     metavar = {"string": "DATE", "object": "COLUMN=VALUE"}.get(schema["type"], name.upper())
     kind = str if schema["type"] == "string" else list[str] | None
     default = "" if kind is str else None
@@ -200,7 +201,7 @@ def _filter_option(member: Member) -> inspect.Parameter:
 
 @_with_filter
 def search(
-    text: Annotated[str, typer.Argument(help="The query.", metavar="TEXT")],
+    text: Annotated[str, typer.Argument(help=f"The query. {SYNTAX}", metavar="TEXT")],
     k: Count = 10,
     retriever: RetrieverName = "auto",
     diversity: Diversity = 0.0,
@@ -219,7 +220,7 @@ def search(
             typer.echo(reason, err=True)
         if hits and not hits[0].cites and (hint := searcher.hint(text)):
             typer.echo(hint, err=True)
-        _print_hits(searcher, hits, text)
+        _print_hits(searcher, hits, searcher.read_query(text).text)
 
 
 @_with_filter

@@ -80,6 +80,13 @@ def fold(text: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
 
 
+def is_author(written: str, name: str) -> bool:
+    """Whether a name is written with words of it, the surname among them: `serre` for `Jean-Pierre Serre`."""
+    words, own = (re.findall(r"[^\W_]+", fold(text)) for text in (written, name))
+    surname = own[:1] if "," in name else own[-1:]  # Serre, Jean-Pierre
+    return bool(surname) and set(surname) <= set(words) <= set(own)
+
+
 _WRITTEN_UE = re.compile(r"(?<![aeiouq])ue")  # not in `neue`, `Quelle`
 
 

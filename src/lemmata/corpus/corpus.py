@@ -34,6 +34,7 @@ from lemmata.core.types import (
     whole_id,
     without_references,
 )
+from lemmata.core.words import fold, is_author
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
 from lemmata.corpus.contents import chapter_places, headings
 from lemmata.corpus.schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
@@ -99,6 +100,7 @@ class Corpus(Sequence[Passage]):
         manifest, self._connection = _open(workspace)
         self.digest: str = manifest["inputs"]  # changes whenever the corpus does
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
+        self._connection.create_function("fold", 1, fold, deterministic=True)
         self._connection.create_function("words", 1, lambda text: len(text.split()), deterministic=True)
         self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
 
@@ -172,6 +174,27 @@ class Corpus(Sequence[Passage]):
         query = "SELECT 1 FROM labels WHERE name >= ?1 AND name < ?1 || char(1114111) LIMIT 1"
         return self._connection.execute(query, (prefix,)).fetchone() is not None
 
+    def names(self, rows: Sequence[int]) -> list[tuple[str, str, str, tuple[str, ...]]]:
+        """Kind and title of some rows, in their order; of a first passage also title and authors of its document."""
+        query = (
+            "SELECT p.kind, p.title, CASE WHEN p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
+            " THEN json_array(d.title, json(d.authors)) END"
+            f" FROM {_ROWS_WITH_DOCUMENTS} JOIN json_each(?) AS wanted ON row = wanted.value ORDER BY wanted.key"
+        )
+        found = self._connection.execute(query, (to_json(list(rows)),))
+        first = ((kind, title, json.loads(document or '["", []]')) for kind, title, document in found)
+        return [(kind, title, document[0], tuple(document[1])) for kind, title, document in first]
+
+    def reporting(self, location: str, most: int) -> list[int]:
+        """The rows of the logs about a location, by its code, the latest first."""
+        code = location.removeprefix("location:")
+        query = (
+            f"SELECT DISTINCT row FROM {_ROWS} JOIN links l ON l.source = p.id WHERE l.relation = 'reports_about'"
+            f" AND l.target IN {_VALUES} ORDER BY p.date DESC, row LIMIT {most}"
+        )
+        targets = to_json([f"location:{code}", f"location:{code.upper()}"])
+        return [row for (row,) in self._connection.execute(query, (targets,))]
+
     def bibliography_with(self, word: str) -> list[dict[str, Any]]:
         """The entries of bibliographies that hold a word; at most 1,000."""
         query = (
@@ -203,6 +226,8 @@ class Corpus(Sequence[Passage]):
         kinds: Sequence[str] = (),
         documents: Sequence[str] = (),
         chapters: Sequence[str] = (),
+        sections: Sequence[str] = (),
+        authors: Sequence[str] = (),
         categories: Sequence[str] = (),
         since: str = "",
         until: str = "",
@@ -212,7 +237,8 @@ class Corpus(Sequence[Passage]):
     ) -> Mask:
         """Mask of the rows that pass all filters; an empty filter passes every row.
 
-        A chapter has a number and a title; those of a paper are its sections.
+        A chapter has a number and a title; those of a paper are its sections. A section holds its words in the headings
+        above a passage. An author is one whose name has these words, the surname among them.
         A category includes its subcategories (`math` includes `math.CO`). A passage without a date has its document's.
         A location includes everything below it; a passage is at the locations that it reports about. `where` holds
         columns and values of the metadata of a passage or its document. Several values of one column are
@@ -232,6 +258,12 @@ class Corpus(Sequence[Passage]):
             condition = f"EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = ?1 OR {start})"
             conditions.append("(" + " OR ".join([condition.replace("?1", "?")] * len(categories)) + ")")
             values += [name for name in categories for _ in range(condition.count("?1"))]
+        if sections:
+            conditions.append("(" + " OR ".join(["instr(fold(p.section), ?)"] * len(sections)) + ")")
+            values += map(fold, sections)
+        if authors:
+            conditions.append(f"p.document IN {_VALUES}")
+            values.append(to_json(self._documents_of(authors)))
         for bound, sign in ((since, ">="), (until, "<=")):
             if bound:
                 date = "COALESCE(p.date, d.date)"
@@ -254,6 +286,20 @@ class Corpus(Sequence[Passage]):
             wanted = {value.casefold() for other, value in where if other == column}
             mask &= np.fromiter((not wanted.isdisjoint(values) for values in self._column(column)), bool, self._length)
         return mask
+
+    def _documents_of(self, authors: Sequence[str]) -> list[str]:
+        names = self._connection.execute("SELECT id, json_each.value FROM documents, json_each(authors)").fetchall()
+        return [document for document, name in names if any(is_author(author, name) for author in authors)]
+
+    def authors(self) -> list[str]:
+        """The names of all authors."""
+        query = "SELECT DISTINCT value FROM documents, json_each(authors) ORDER BY value"
+        return [name for (name,) in self._connection.execute(query)]
+
+    def section_titles(self) -> list[str]:
+        """The headings above all passages, each with those above it."""
+        query = "SELECT DISTINCT section FROM passages WHERE section != '' ORDER BY section"
+        return [section for (section,) in self._connection.execute(query)]
 
     def _column(self, column: str) -> Iterator[frozenset[str]]:
         """The values of each row in a column of its metadata or its document's, casefolded."""

@@ -1,15 +1,15 @@
-"""What a query names: a passage by id, label or printed number ("Theorem 4.2 of Partitions"), or a cited work."""
+"""What a query names: a passage by id, label, title or number ("Theorem 4.2 of Partitions"), or a cited work."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from lemmata.core.types import Floats, Integers, Mask, Ranking, printed_name
-from lemmata.core.words import fold
+from lemmata.core.words import fold, is_author
 from lemmata.corpus.corpus import Corpus
 from lemmata.latex.kinds import kind_of
 
@@ -39,7 +39,7 @@ _KINDS = {
 
 
 def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[int]:
-    """The rows that a query names, in the order of the corpus; none for a query that is no name."""
+    """The rows that a query names, in the order of the corpus, or the logs about a location; none for any other."""
     text = " ".join(text.split()).rstrip(".?!")
     if not text or len(text) > _LONGEST:
         return []
@@ -54,12 +54,40 @@ def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[i
     named = corpus.named(names)
     if not named and match and kinds[0] in _STATEMENTS:  # people remember the number, and take a lemma for a theorem
         named = corpus.named([printed_name(kind, match["number"]) for kind in _STATEMENTS])
-    rows = [
-        row
-        for row, document in named
-        if (allowed is None or allowed[row]) and (not words or words <= set(_WORD.findall(document.casefold())))
-    ]
-    return rows[:_MOST]
+    rows = [row for row, document in named if not words or words <= set(_WORD.findall(document.casefold()))]
+    rows = rows or corpus.reporting(text, _MOST)
+    return [row for row in rows if allowed is None or allowed[row]][:_MOST]
+
+
+def titled_rows(
+    corpus: Corpus,
+    text: str,
+    rows: Sequence[int],
+    tokenize: Callable[[str], list[str]],
+    is_word: Callable[[str], bool],
+) -> list[int]:
+    """Those of some rows whose title a query is, or that begin a document of this title or author.
+
+    Equal words come before equal tokens ("lemma of Yoneda"), statements before documents. A statement may be named with
+    its kind, and an author by the surname alone where it is no word of a passage (`is_word`).
+    """
+    words, tokens = _WORD.findall(fold(text)), set(tokenize(text))
+    if not tokens:
+        return []
+    is_name = len(words) > 1 or not is_word(text)
+
+    def grade(kind: str, title: str, document: str, authors: Sequence[str]) -> int:
+        grades = [4] if is_name and any(is_author(text, name) for name in authors) else []
+        for first, names in ((0, (title, f"{title} {kind}") if title else ()), (1, (document,))):
+            for name in names:
+                if words == _WORD.findall(fold(name)):
+                    grades.append(first)
+                elif tokens == set(tokenize(name)):
+                    grades.append(first + 2)
+        return min(grades, default=-1)
+
+    graded = [(grade(*names), place) for place, names in enumerate(corpus.names(rows))]
+    return [rows[place] for number, place in sorted(graded) if number >= 0][:_MOST]
 
 
 _CONNECTING = frozenset("a al an and by cites citing de der des die et from in of on paper the und von".split())

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from lemmata.core.errors import LemmataError, suggest
-from lemmata.core.records import Described
+from lemmata.core.records import Described, Member, schema_of
 
 if TYPE_CHECKING:
     from lemmata.core.types import Mask
@@ -32,12 +32,21 @@ class Filter:
     kinds: Names = ()  # Only this kind: theorem, definition, chunk, log, …
     documents: Names = ()  # Only this document, by its id.
     chapters: Names = ()  # Only this chapter of a book or section of a paper, by its number or title.
+    sections: Names = ()  # Only under a heading that has these words.
+    authors: Names = ()  # Only documents of this author, by the surname or more of the name.
     categories: Names = ()  # Only this category or one below it: math includes math.CO.
     since: Date = ""  # Only from this ISO date on, or from the start of this year or month.
     until: Date = ""  # Only up to this ISO date.
     locations: Names = ()  # Only logs about this location of a plant or one below it.
     where: Annotated[tuple[tuple[str, Name], ...], Described(most=20)] = ()  # Only with this value in a column.
     ids: Annotated[tuple[Name, ...], Described(most=5000)] = ()  # Only this passage; unknown ids are ignored.
+
+
+def singular(member: Member) -> str:
+    """The name of one value of a field, on the command line and in a query: kind for kinds."""
+    if schema_of(member.hint)["type"] != "array":
+        return member.name
+    return member.name.replace("ies", "y").removesuffix("s")
 
 
 def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
@@ -72,6 +81,13 @@ def _check_names(corpus: Corpus, chosen: Filter) -> None:
     for name in chosen.chapters:
         if name.casefold() not in map(str.casefold, chapters):
             raise LemmataError(f"there is no chapter {name!r} in the corpus{suggest(name, chapters)}")
+    for what, names, list_known in (
+        ("author", chosen.authors, corpus.authors),
+        ("section", chosen.sections, corpus.section_titles),
+    ):
+        for name in names:
+            if not corpus.select(**{f"{what}s": (name,)}).any():
+                raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, list_known())}")
     locations = corpus.locations() if chosen.locations else []
     folded = {name.casefold() for name in locations}
     for name in chosen.locations:

@@ -16,19 +16,20 @@ import numpy as np
 
 from lemmata.core.artefacts import artefact, open_artefact, read_artefact
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask, Ranking
+from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask, Ranking, no_hits
 from lemmata.core.workspace import Workspace, open_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
-from lemmata.search.exact import citing_rows, missing_number, named_rows, put_first
-from lemmata.search.filter import Filter, allowed_rows
+from lemmata.search.exact import citing_rows, missing_number, named_rows, put_first, titled_rows
+from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
+from lemmata.search.query import Query, parse_query
 from lemmata.search.ranking import diversify, fold_parts, rerank, without_itself
 from lemmata.vectors.store import StoredVectors, no_vectors, unfinished
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 HEADING_WEIGHT = 1.5
 RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _DIVERSIFIED = 100  # first hits that `diversity` orders anew
+_MOST_READ = 20_000  # passages that are read for phrases and excluded words
+_PERHAPS_NAMED = 100  # first passages by words whose titles are compared with a query
 
 
 def rerankers(models: Path) -> list[str]:
@@ -151,8 +154,9 @@ class Retriever:
         with contextlib.suppress(KeyError):
             self.corpus.row(text.strip())
             return f"{text.strip()} is the id of a passage; to see it: lemmata show {shlex.quote(text.strip())}"
-        if missing := missing_number(self.corpus, text):
-            return missing
+        text = self.read_query(text).text
+        if not text or (missing := missing_number(self.corpus, text)):
+            return missing if text else ""
         if (self.lexical.search([text[:LONGEST_QUERY]], 1)[0] >= 0).any():
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
@@ -295,6 +299,11 @@ class Retriever:
         crowding = index.vectors.crowding if fusion.calibrated else None
         return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned, crowding)
 
+    def read_query(self, text: str) -> Query:
+        """The parts of a query; a name of a passage is one, whatever signs it holds (`section:intro`)."""
+        query = parse_query(text)
+        return Query(text) if query.text != text and self.corpus.named([text.strip()]) else query
+
     def search(
         self,
         text: str,
@@ -307,28 +316,51 @@ class Retriever:
     ) -> list[Hit]:
         """The best passages for a text; `diversity` (0 to 1) trades relevance for variety.
 
-        Passages that the text names come first: an id, a label, or "Theorem 4.2 of Partitions"; so do those that cite a
-        work which it names, with its entry in the bibliography as `cites`.
+        A "quoted phrase", an excluded -word and field:value restrict the search, as `filter` does; without other words,
+        what they allow comes in the order of the corpus.
+        Passages that the text names come first: by id, label, title, or "Theorem 4.2 of Partitions"; then those that cite
+        a work which it names, with its entry in the bibliography as `cites`.
         Of passages with the same text only the best is a hit; the others are named in its `repeats`. With `paths`, and
         always with the retriever `geodesic`, each hit has the shortest path to it through the graph.
         """
-        allowed = allowed_rows(self.corpus, filter)
+        query = self.read_query(text)
+        text = query.text
+        masks = [mask for each in (filter, query.filter) if (mask := allowed_rows(self.corpus, each)) is not None]
+        allowed = np.logical_and.reduce(masks) if masks else None
         kind, encoder = parse_retriever(retriever)
         index = self.dense(encoder)
         citing = citing_rows(self.corpus, text, self._is_word, allowed)
-        named = named_rows(self.corpus, text, allowed) or list(citing)
+        named = [*dict.fromkeys([*(named_rows(self.corpus, text, allowed) or self._titled(text, allowed)), *citing])]
 
         def rank(depth: int) -> Ranking:
+            if not text and allowed is not None:
+                return self._in_order(allowed, depth)
             ranking = self.search_rows([text], depth, retriever, allowed)
             return put_first(named, *ranking) if named else ranking
 
-        hits = self._hits(rank, k, diversity, index)
+        hits = self._hits(rank, k, diversity, index, query)
         if citing:
             entries = {self.corpus[row].id: entry for row, entry in citing.items()}
             hits = [hit._replace(cites=entries.get(hit.id, "")) for hit in hits]
         if kind == "geodesic":  # its seeds depend on what is allowed
             return self._with_paths(hits, text, index, allowed, learned=True)
         return self._with_paths(hits, text, index) if paths else hits
+
+    def _titled(self, text: str, allowed: Mask | None) -> list[int]:
+        """The rows whose name a text is; they have its words, so that they are among the first by words."""
+        if len(text) > LONGEST_NAME:
+            return []
+        rows = self.search_rows([text], _PERHAPS_NAMED, "lexical", allowed)[0][0]
+        return titled_rows(self.corpus, text, rows[rows >= 0].tolist(), self.lexical.tokenizer, self._is_word)
+
+    def _in_order(self, allowed: Mask, depth: int) -> Ranking:
+        """The first allowed passages of the corpus."""
+        allowed = allowed.copy()
+        allowed[list(self._parts)] = False
+        rows, scores = no_hits(1, depth)
+        first = np.flatnonzero(allowed)[:depth]
+        rows[0, : len(first)], scores[0, : len(first)] = first, 0
+        return rows, scores
 
     def _is_word(self, word: str) -> bool:
         """Whether a passage holds a word."""
@@ -397,8 +429,12 @@ class Retriever:
             return self._with_paths(hits, text, index, allowed, learned=True, itself=row)
         return self._with_paths(hits, text, index, itself=row) if paths else hits
 
-    def _hits(self, rank: Callable[[int], Ranking], k: int, diversity: float, index: EncoderIndex) -> list[Hit]:
-        """The k best distinct passages of a ranking (1, depth); `rank` takes the depth, `index` tells them apart.
+    def _hits(
+        self, rank: Callable[[int], Ranking], k: int, diversity: float, index: EncoderIndex, query: Query | None = None
+    ) -> list[Hit]:
+        """The k best distinct passages of a ranking (1, depth) that a query admits.
+
+        `rank` takes the depth, `index` tells passages apart.
 
         With `diversity` the first _DIVERSIFIED change their order, however many are wanted: pages fit together.
         """
@@ -406,8 +442,8 @@ class Retriever:
         depth = max(50, 2 * wanted)
         while True:
             rows, scores = (part[0] for part in rank(depth))
-            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0], wanted, index)
-            if len(distinct) >= wanted or rows[-1] < 0:
+            distinct = self._distinct(rows[rows >= 0], scores[rows >= 0], wanted, index, query)
+            if len(distinct) >= wanted or rows[-1] < 0 or (query and query.reads_texts and depth >= _MOST_READ):
                 break
             depth *= 4
         if diversity > 0 and distinct and index.exists:
@@ -418,7 +454,9 @@ class Retriever:
             distinct = [first[place] for place in order] + distinct[_DIVERSIFIED:]
         return [hit for _, hit in distinct[:k]]
 
-    def _distinct(self, rows: Integers, scores: Floats, wanted: int, index: EncoderIndex) -> list[tuple[int, Hit]]:
+    def _distinct(
+        self, rows: Integers, scores: Floats, wanted: int, index: EncoderIndex, query: Query | None
+    ) -> list[tuple[int, Hit]]:
         """The rows and hits of a ranking, each text once, whatever its case and spacing; at least those `wanted`.
 
         Of texts that are equal to the letter, as the hashes beside the vectors tell, only the best is read.
@@ -436,6 +474,8 @@ class Retriever:
             part = groups[start : start + step]
             passages = self.corpus.passages(rows[[places[0] for places in part]].tolist())
             for passage, (first, *others) in zip(passages, part, strict=True):
+                if query and not query.admits(f"{passage.title}\n{passage.text}"):
+                    continue
                 text = " ".join(passage.content.split()).casefold()
                 if text in same:
                     same[text][2].extend((first, *others))

@@ -37,6 +37,7 @@ from lemmata.core.records import FLAT, Described, arguments_of, parameters_of
 from lemmata.latex.sentences import cut
 from lemmata.search.ask import harmless, quoted
 from lemmata.search.filter import Filter
+from lemmata.search.query import SYNTAX
 from lemmata.server.failures import error_record
 from lemmata.server.records import DEEPEST, SimilarRetriever, WithPaths, numbered
 from lemmata.server.run import configured, listen
@@ -61,7 +62,7 @@ _log = logging.getLogger("lemmata.server")
 _REFRESH = 2.0  # seconds between two looks at whether the workspace was rebuilt
 Count = Annotated[int, Described("Number of results of this page.", 1, 20)]
 Offset = Annotated[int, Described("Where this page begins: next_offset of the page before.", 0, DEEPEST)]
-Query = Annotated[str, Described("What to look for, in words or LaTeX.", 1, 4000)]
+Query = Annotated[str, Described(f"What to look for, in words or LaTeX. {SYNTAX}", 1, 4000)]
 PassageId = Annotated[str, Described("Id of a passage, as search gives it.", 1, 1000)]
 End = Annotated[str, Described("An id, the name of a concept, or a text.", 1, 4000)]
 

@@ -30,6 +30,7 @@ from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.exact import missing_number
 from lemmata.search.filter import Filter, Name
 from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
+from lemmata.search.query import SYNTAX
 from lemmata.search.retriever import rerankers
 from lemmata.server import views
 from lemmata.server.deadline import check_time
@@ -139,7 +140,7 @@ class Service:
 
     def search(
         self,
-        query: Annotated[str, Described("What to search for.", 1, LONGEST_QUERY)],
+        query: Annotated[str, Described(f"What to search for. {SYNTAX}", 1, LONGEST_QUERY)],
         k: HitCount = 10,
         *,
         offset: Annotated[int, Described("Hits to leave out.", 0, DEEPEST - MOST_HITS)] = 0,
@@ -168,9 +169,10 @@ class Service:
                 paths=paths,
             )
             page = hits[offset : offset + k]
+            words = opened.retriever.read_query(query).text
 
             def excerpt(text: str) -> str:
-                return excerpt_html(text, query, opened.tokenizer)
+                return excerpt_html(text, words, opened.tokenizer)
 
             more = len(hits) > offset + k and offset + k < DEEPEST
             return {
@@ -179,7 +181,7 @@ class Service:
                 "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or kind == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
-                "note": missing_number(opened.retriever.corpus, query)
+                "note": missing_number(opened.retriever.corpus, words)
                 or (opened.note if kind == "auto" and not encoder else ""),
                 "took_ms": round(1000 * (time.perf_counter() - started), 3),
                 "next_offset": offset + k if more else None,
