@@ -37,7 +37,7 @@ from lemmata.core.types import (
 from lemmata.core.words import fold, is_author
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
 from lemmata.corpus.contents import chapter_places, headings
-from lemmata.corpus.schema import PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
+from lemmata.corpus.schema import PASSAGE_COLUMNS, TITLE_INDEX, file_names, open_database, read_documents, to_json
 
 _ATTEMPTS = 40  # to open a corpus that is being replaced
 _PAUSE = 0.05  # seconds
@@ -173,6 +173,18 @@ class Corpus(Sequence[Passage]):
         """Whether a label begins with a prefix."""
         query = "SELECT 1 FROM labels WHERE name >= ?1 AND name < ?1 || char(1114111) LIMIT 1"
         return self._connection.execute(query, (prefix,)).fetchone() is not None
+
+    @functools.cached_property
+    def _has_title_index(self) -> bool:
+        return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TITLE_INDEX,)).fetchall())
+
+    def titled(self, title: str, most: int) -> list[int]:
+        """The first rows of a title, whatever its case; none where the corpus file has no index of titles yet."""
+        query = (
+            f"SELECT row FROM {_ROWS} WHERE p.title = ? COLLATE NOCASE AND p.title != '' AND p.kind != '{PART}'"
+            f" ORDER BY row LIMIT {most}"
+        )
+        return [row for (row,) in self._connection.execute(query, (title,))] if self._has_title_index else []
 
     def names(self, rows: Sequence[int]) -> list[tuple[str, str, str, tuple[str, ...]]]:
         """Kind and title of some rows, in their order; of a first passage also title and authors of its document."""

@@ -53,6 +53,9 @@ CREATE INDEX units_of_file ON units(file);
 """
 OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips", "renames", "claims")
 _SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in OWNED if table != "renames")
+# also made in files from before it was there; without it, names are looked for among the first hits only
+TITLE_INDEX = "passages_of_title"
+_TITLES = f"CREATE INDEX IF NOT EXISTS {TITLE_INDEX} ON passages(title COLLATE NOCASE) WHERE title != ''"
 PASSAGE_COLUMNS = (
     "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
 )
@@ -63,6 +66,8 @@ def open_database(path: Path, *, create: bool) -> Connection:
     cure = f"delete the folder {path.parent} and ingest the sources again"
     connection = connect(path, _SCHEMA, _FORMAT, cure=cure, create=create)
     connection.execute("PRAGMA cache_size = -65536")
+    if create:
+        connection.execute(_TITLES)
     return connection
 
 

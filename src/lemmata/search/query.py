@@ -80,13 +80,11 @@ def parse_query(text: str) -> Query:
         elif quoted is not None and not name:
             (excluded if part["minus"] else phrases).append(quoted)
             words += [] if part["minus"] else [quoted]
-        elif (minus := _EXCLUDED.fullmatch(written)) and not (
-            _FORMULA.search(before.rpartition("$-")[2]) or _SIGNS.fullmatch(after)
-        ):
+        elif (minus := _EXCLUDED.fullmatch(written)) and not (_FORMULA.search(before) or _SIGNS.fullmatch(after)):
             excluded.append(minus[1])
         else:
             words.append(written)
-            before = written
+            before = written.rpartition("$-")[2]  # `$p$-adic` is a word
             continue
         before = ""
     if not (values or phrases or excluded):

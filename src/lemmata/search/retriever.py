@@ -318,8 +318,8 @@ class Retriever:
 
         A "quoted phrase", an excluded -word and field:value restrict the search, as `filter` does; without other words,
         what they allow comes in the order of the corpus.
-        Passages that the text names come first: by id, label, title, or "Theorem 4.2 of Partitions"; then those that cite
-        a work which it names, with its entry in the bibliography as `cites`.
+        Passages that the text names come first: by id, label, title, or "Theorem 4.2 of Partitions"; then those that
+        cite a work which it names, with its entry in the bibliography as `cites`.
         Of passages with the same text only the best is a hit; the others are named in its `repeats`. With `paths`, and
         always with the retriever `geodesic`, each hit has the shortest path to it through the graph.
         """
@@ -347,11 +347,13 @@ class Retriever:
         return self._with_paths(hits, text, index) if paths else hits
 
     def _titled(self, text: str, allowed: Mask | None) -> list[int]:
-        """The rows whose name a text is; they have its words, so that they are among the first by words."""
+        """The rows whose name a text is: they have its title, or are among the first by words."""
         if len(text) > LONGEST_NAME:
             return []
-        rows = self.search_rows([text], _PERHAPS_NAMED, "lexical", allowed)[0][0]
-        return titled_rows(self.corpus, text, rows[rows >= 0].tolist(), self.lexical.tokenizer, self._is_word)
+        titled = [row for row in self.corpus.titled(text, _PERHAPS_NAMED) if allowed is None or allowed[row]]
+        by_words = self.search_rows([text], _PERHAPS_NAMED, "lexical", allowed)[0][0]
+        rows = list(dict.fromkeys([*titled, *by_words[by_words >= 0].tolist()]))
+        return titled_rows(self.corpus, text, rows, self.lexical.tokenizer, self._is_word)
 
     def _in_order(self, allowed: Mask, depth: int) -> Ranking:
         """The first allowed passages of the corpus."""
