@@ -300,7 +300,7 @@ class Corpus(Sequence[Passage]):
         return mask
 
     def _documents_of(self, authors: Sequence[str]) -> list[str]:
-        names = self._connection.execute("SELECT id, json_each.value FROM documents, json_each(authors)").fetchall()
+        names = self._connection.execute("SELECT documents.id, value FROM documents, json_each(authors)").fetchall()
         return [document for document, name in names if any(is_author(author, name) for author in authors)]
 
     def authors(self) -> list[str]:

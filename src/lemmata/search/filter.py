@@ -25,8 +25,8 @@ Date = Annotated[str, Described(most=40)]
 class Filter:
     """Restricts a search; an empty field allows all, several values of a field are alternatives.
 
-    A field that stands here is an option of the command line, a key of a request and an argument of a tool; the rows
-    that it selects are those of `Corpus.select`.
+    A field that stands here is an option of the command line, a field of queries (`kind:theorem`), a key of a request
+    and an argument of a tool; the rows that it selects are those of `Corpus.select`.
     """
 
     kinds: Names = ()  # Only this kind: theorem, definition, chunk, log, …

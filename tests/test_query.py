@@ -1,0 +1,226 @@
+"""The syntax of queries: phrases, excluded words, fields; and names that come first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.make import lemmata, make_workspace
+
+from lemmata.core.errors import LemmataError
+from lemmata.core.words import is_author
+from lemmata.project import Project
+from lemmata.search.filter import Filter
+from lemmata.search.query import Query, folded, parse_query
+from lemmata.server.service import Service
+
+
+def test_a_query_has_parts() -> None:
+    query = parse_query(
+        'crank -rank kind:theorem kind:lemma section:"Hall algebra" since:2020 "five divides" -"not this"'
+    )
+    assert query == Query(
+        "crank five divides",
+        Filter(kinds=("theorem", "lemma"), sections=("Hall algebra",), since="2020"),
+        (" five divides ",),
+        (" rank ", " not this "),
+    )
+    assert parse_query("pump where:status=open").filter == Filter(where=(("status", "open"),))
+    assert parse_query("the $p$-adic numbers of $q$-series -survey").excluded == (" survey ",)
+    assert parse_query("“Hall algebra” „Satz von Euler“").phrases == (" hall algebra ", " satz von euler ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"f: X \to Y",
+        r"id:X \to X",
+        "a -b",
+        "f(x) -sin(x)",
+        r"\lambda -mu",
+        "-log n",
+        "sin -cos = 0",
+        "x = -bc",
+        "n -1",
+        "$a -bc kind:theorem$ holds",
+        "PROJ:A1 http://example.org",
+        "kind: theorem",
+        'a 5" pipe',
+        'an "open quote',
+        "Rogers--Ramanujan - and more",
+        "foo:bar",
+        "",
+    ],
+)
+def test_formulas_and_plain_words_stay_as_they_are(text: str) -> None:
+    assert parse_query(text) == Query(text)
+
+
+_LETTER = st.sampled_from("abcfgnxyXYZαλ")
+_SIGN = st.sampled_from(["+", "-", "=", "->", r"\to", r"\le", ":", "<", "/"])
+
+
+@given(st.lists(st.tuples(_LETTER, st.sampled_from(["", " "]), _SIGN, st.sampled_from(["", " "])), max_size=8), _LETTER)
+def test_a_formula_of_letters_has_no_parts(pieces: list[tuple[str, ...]], last: str) -> None:
+    text = "".join(map("".join, pieces)) + last
+    assert parse_query(text) == Query(text)
+
+
+@given(st.text(st.characters(exclude_characters="$", exclude_categories=["Cs"])))
+def test_nothing_between_dollars_is_a_part(formula: str) -> None:
+    assert parse_query(f"${formula}$") == Query(f"${formula}$")
+
+
+_WORD = st.text("abcdefghij", min_size=2, max_size=6)
+_WORDS = st.lists(_WORD, min_size=1, max_size=3)
+
+
+@given(_WORDS, st.lists(_WORDS, max_size=2), st.lists(_WORD, max_size=2), st.lists(_WORD, max_size=2))
+def test_parts_come_back_as_they_were_typed(
+    words: list[str], phrases: list[list[str]], excluded: list[str], kinds: list[str]
+) -> None:
+    quoted = [" ".join(phrase) for phrase in phrases]
+    typed = [
+        *words,
+        *(f'"{each}"' for each in quoted),
+        *(f"-{each}" for each in excluded),
+        *(f"kind:{k}" for k in kinds),
+    ]
+    query = parse_query(" ".join(typed))
+    assert query.text == " ".join([*words, *quoted])
+    assert query.phrases == tuple(f" {each} " for each in quoted)
+    assert query.excluded == tuple(f" {each} " for each in excluded)
+    assert query.filter == (Filter(kinds=tuple(kinds)) if kinds else None)
+
+
+@given(st.text(st.sampled_from('ab "-:$\\“”„kindsince=().,é'), max_size=60))
+def test_any_text_is_a_query_or_refused(text: str) -> None:
+    try:
+        query = parse_query(text)
+    except LemmataError:
+        return
+    assert set(folded(query.text).split()) <= set(folded(text).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [('kind:"" x', "kind"), ("since:2020 since:2021 x", "since"), ("where:x y", "where"), ("-foo", "foo")],
+)
+def test_a_wrong_query_is_refused_with_what_is_wrong(text: str, named: str) -> None:
+    with pytest.raises(LemmataError, match=named):
+        parse_query(text)
+
+
+def test_a_phrase_is_compared_without_case_accents_and_signs_of_typesetting() -> None:
+    query = parse_query('"Möbius function of $n$" -"p(5n+4)"')
+    assert query.admits("The mobius--function of n, as in p(5n+3).")
+    assert not query.admits("The function of Möbius.")
+    assert not query.admits("The Möbius function of $n$ and $p(5n + 4)$.")
+
+
+def test_authors_are_found_by_their_surname() -> None:
+    assert is_author("serre", "Jean-Pierre Serre")
+    assert is_author("J.-P. Serré", "Serre, J.-P.")
+    assert not is_author("Jean", "Jean-Pierre Serre")
+    assert not is_author("Serre 1979", "Jean-Pierre Serre")
+
+
+ROWS = [
+    {"id": "proving", "title": "Proving the Yoneda lemma", "kind": "lemma", "document": "a", "document_title": "Yoneda",
+     "text": "The Yoneda lemma is the Yoneda lemma, so the Yoneda lemma holds.", "authors": ["Ada Nowhere"],
+     "section": "Categories / Proofs", "date": "2019-01-01"},
+    {"id": "yoneda", "title": "Yoneda lemma", "kind": "theorem", "document": "b", "document_title": "On functors",
+     "text": "Natural maps from a representable functor to $F$ are elements of $F(A)$, which many use and few like.",
+     "authors": ["Bo Elsewhere"], "section": "Categories / Hall algebras", "date": "2021-01-01"},
+    {"id": "other", "kind": "theorem", "document": "b", "document_title": "On functors",
+     "text": "A functor that preserves limits is representable, by a lemma of Yoneda and others.",
+     "authors": ["Bo Elsewhere"], "section": "Limits", "date": "2021-01-01"},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_workspace(tmp_path_factory.mktemp("notes"), ROWS).root
+
+
+def ids(folder: Path, query: str, retriever: str = "auto") -> list[str]:
+    with Project(folder).retriever() as searcher:
+        return [hit.id for hit in searcher.search(query, retriever=retriever)]
+
+
+@pytest.mark.parametrize("retriever", ["auto", "dense", "lexical"])
+def test_parts_of_a_query_restrict_every_retriever(notes: Path, retriever: str) -> None:
+    assert ids(notes, '"representable functor" lemma', retriever) == ["yoneda"]
+    assert set(ids(notes, "yoneda lemma -proving -limits", retriever)) == {"yoneda"}
+    assert set(ids(notes, "yoneda kind:theorem", retriever)) == {"yoneda", "other"}
+    assert ids(notes, 'yoneda section:"hall algebra"', retriever) == ["yoneda"]
+    assert set(ids(notes, "yoneda author:elsewhere since:2020", retriever)) == {"yoneda", "other"}
+    assert ids(notes, "yoneda author:elsewhere until:2020", retriever) == []
+    assert ids(notes, '"no such phrase" yoneda', retriever) == []
+
+
+def test_a_query_of_fields_alone_lists_what_they_allow(notes: Path) -> None:
+    assert ids(notes, "author:Elsewhere") == ["yoneda", "other"]
+    assert ids(notes, "kind:theorem -limits") == ["yoneda"]
+
+
+def test_unknown_values_are_refused_with_the_closest(notes: Path) -> None:
+    for query, closest in (
+        ("x author:Elsewere", "Elsewhere"),
+        ("x kind:theorm", "theorem"),
+        ("x section:Limit5", "Limits"),
+    ):
+        with pytest.raises(LemmataError, match=closest):
+            ids(notes, query)
+
+
+def test_command_line_and_server_read_queries_alike(notes: Path) -> None:
+    query = '"lemma of Yoneda" kind:theorem'
+    (hit,) = json.loads(lemmata("search", query, "-w", notes, "--json"))
+    service = Service(notes)
+    try:
+        found = service.search(query, html=True, filter=Filter(documents=("b",)))
+        assert [each["id"] for each in found["hits"]] == [hit["id"]] == ["other"]
+        assert "<mark>functor</mark>" not in found["hits"][0]["html"]
+        assert service.search(query, filter=Filter(documents=("a",)))["hits"] == []
+    finally:
+        service.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("Yoneda lemma", "yoneda"),
+        ("yoneda LEMMA", "yoneda"),
+        ("the lemma of Yoneda", "yoneda"),
+        ("Yoneda lemma theorem", "yoneda"),
+        ("proving the yoneda lemma", "proving"),
+        ("Elsewhere", "yoneda"),
+        ("Ada Nowhere", "proving"),
+        ("On functors", "yoneda"),
+        ("functors on", "yoneda"),
+    ],
+)
+@pytest.mark.parametrize("retriever", ["auto", "dense", "lexical"])
+def test_a_name_finds_its_thing_first(notes: Path, name: str, first: str, retriever: str) -> None:
+    assert ids(notes, name, retriever)[0] == first
+
+
+def test_an_id_with_a_colon_is_a_name(tmp_path: Path) -> None:
+    rows = [{"id": "section:limits", "text": "Words on limits."}, {"id": "b", "text": "A section on limits."}]
+    assert ids(make_workspace(tmp_path, rows, index="lexical").root, "section:limits")[0] == "section:limits"
+
+
+def test_a_location_finds_its_logs_first(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "text": "A1-P-0107 is not meant, A1-P-0107 is only named.", "location": "B2", "date": "2024-01-01"},
+        {"id": "2", "text": "The seal leaks.", "location": "A1-P-0107", "date": "2024-01-02"},
+    ]
+    tree = "id,parent,name\nA1-P-0107,,Pump\nB2,,Valve\n"
+    root = make_workspace(
+        tmp_path, {"locations.csv": tree, "logs.jsonl": "".join(json.dumps(r) + "\n" for r in rows)}
+    ).root
+    assert ids(root, "a1-p-0107")[0].endswith("2")
