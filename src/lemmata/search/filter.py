@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from lemmata.core.errors import LemmataError, suggest
 from lemmata.core.records import Described, Member, schema_of
+from lemmata.core.words import fold, is_author
 
 if TYPE_CHECKING:
     from lemmata.core.types import Mask
@@ -81,13 +82,14 @@ def _check_names(corpus: Corpus, chosen: Filter) -> None:
     for name in chosen.chapters:
         if name.casefold() not in map(str.casefold, chapters):
             raise LemmataError(f"there is no chapter {name!r} in the corpus{suggest(name, chapters)}")
-    for what, names, list_known in (
-        ("author", chosen.authors, corpus.authors),
-        ("section", chosen.sections, corpus.section_titles),
+    for what, names, list_known, is_meant in (
+        ("author", chosen.authors, corpus.authors, is_author),
+        ("section", chosen.sections, corpus.section_titles, lambda name, title: fold(name) in fold(title)),
     ):
+        known = list_known() if names else []
         for name in names:
-            if not corpus.select(**{f"{what}s": (name,)}).any():
-                raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, list_known())}")
+            if not any(is_meant(name, each) for each in known):
+                raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
     locations = corpus.locations() if chosen.locations else []
     folded = {name.casefold() for name in locations}
     for name in chosen.locations:
