@@ -275,5 +275,5 @@ def test_no_answer_of_a_server_is_a_crash(data: bytes) -> None:
 
 
 def test_a_list_with_entities_is_refused() -> None:
-    with pytest.raises(CallError, match="document type"):
+    with pytest.raises(CallError):
         arxiv._read_feed(b'<!DOCTYPE x [<!ENTITY a "aaaa">]><feed>&a;</feed>')

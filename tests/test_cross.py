@@ -118,12 +118,12 @@ def test_what_is_no_cross_encoder_is_refused(model: Path, tmp_path: Path) -> Non
     encoder = small_bert(tmp_path / "encoder")
     write_encoder(encoder, tmp_path / "onnx", "fp32", "tiny")
     for folder in (encoder, tmp_path / "onnx"):
-        with pytest.raises(InputError, match="is an encoder, not a cross-encoder"):
+        with pytest.raises(InputError, match=folder.name):
             load_cross_encoder(str(folder))
     with pytest.raises(InputError, match=r"'nothing'.*lemmata train reranker"):
         load_cross_encoder("nothing")
     write_cross_encoder(model, tmp_path / "cross", "int8", "tiny", 32)
-    with pytest.raises(InputError, match="is a cross-encoder, which reranks"):
+    with pytest.raises(InputError, match=r"auto\+rerank"):
         encoder_kind(str(tmp_path / "cross"))
 
 

@@ -367,7 +367,7 @@ def test_an_ingest_on_a_full_disk_leaves_the_old_corpus_searchable(project: Proj
     (papers / "width.tex").write_text(PAPER % {"name": "breadth"}, "utf-8")  # replaces a paper
     (papers / "rank.tex").unlink()
     size = project.database.stat().st_size
-    with files_up_to(int(size * part) + 8192), pytest.raises(WorkspaceError, match="could not be") as caught:
+    with files_up_to(int(size * part) + 8192), pytest.raises(WorkspaceError) as caught:
         project.ingest([papers], workers=1)
     assert "free some space and run the same command again" in str(caught.value)
     assert names_below(project.root) == names
@@ -390,11 +390,11 @@ def test_every_other_writer_on_a_full_disk_keeps_the_last_good_state(project: Pr
         "other": lambda: project.mine("pairs", name="other"),
     }
     for name, write in writers.items():
-        with files_up_to(64), pytest.raises(WorkspaceError, match="could not be") as caught:
+        with files_up_to(64), pytest.raises(WorkspaceError) as caught:
             write()
         assert str(root) in str(caught.value), name
         assert names_below(root) == names, name
-    with files_up_to(2000), pytest.raises(WorkspaceError, match="could not be"):
+    with files_up_to(2000), pytest.raises(WorkspaceError):
         project.index(settings={"encoder": "hashing", "dimension": 64})
     assert not list(root.rglob("vectors.partial"))
     assert search(project) == before

@@ -82,14 +82,14 @@ def test_the_selection_can_be_ingested_and_is_the_same_again(project: Project, t
 
 def test_unusable_input_is_an_error_that_writes_nothing(project: Project, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
-    with pytest.raises(InputError, match="no line with a title"):
+    with pytest.raises(InputError, match=r"empty\.jsonl"):
         project.select_domain(tmp_path / "empty.jsonl", tmp_path / "out.jsonl")
     (tmp_path / "few.jsonl").write_text('{"id": "a", "text": "a ring"}\n', encoding="utf-8")
     with pytest.raises(InputError, match="50"):
         project.select_domain(tmp_path / "few.jsonl", tmp_path / "out.jsonl")
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match=r"missing\.jsonl"):
         project.select_domain(tmp_path / "missing.jsonl", tmp_path / "out.jsonl")
-    with pytest.raises(LemmataError, match="another file"):
+    with pytest.raises(LemmataError, match=r"few\.jsonl"):
         project.select_domain(tmp_path / "few.jsonl", tmp_path / "few.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
 
@@ -122,7 +122,7 @@ def test_the_area_is_the_chance_that_a_positive_scores_higher(items: list[tuple[
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_share_is_between_0_and_1(share: float) -> None:
-    with pytest.raises(InputError, match="between 0 and 1"):
+    with pytest.raises(InputError, match=str(share)):
         train_domain_classifier(
             np.zeros((60, 2), np.float32), np.zeros((60, 2), np.float32), share, np.random.default_rng()
         )

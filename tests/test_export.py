@@ -181,7 +181,7 @@ def test_a_folder_with_other_files_is_not_replaced_but_an_export_is(project: Pro
     project.export_beir(task, tmp_path / "beir")
     project.export_beir(task, tmp_path / "beir")
     (tmp_path / "beir" / "thesis.tex").write_text("ten years of work")
-    with pytest.raises(WorkspaceError, match="other files"):
+    with pytest.raises(WorkspaceError, match="beir"):
         project.export_beir(task, tmp_path / "beir")
     assert (tmp_path / "beir" / "thesis.tex").read_text() == "ten years of work"
     assert (tmp_path / "beir" / "corpus.jsonl").exists()
@@ -196,7 +196,7 @@ def test_judgments_outside_the_candidates_are_counted_and_ids_with_tabs_refused(
     counts = written("one", {"q": {"a": 1, "gone": 2}})
     assert counts == {"passages": 1, "queries": 1, "judgments": 2, "missing": 1}
     for broken in ({"q\tr": {"a": 1}}, {"q": {"a\nb": 1}}):
-        with pytest.raises(InputError, match="separated by tabs"):
+        with pytest.raises(InputError, match=r"\\[tn]"):
             written(f"broken{len(list(tmp_path.iterdir()))}", broken)
 
 

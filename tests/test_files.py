@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lemmata.core.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceBusy
 from lemmata.core.files import lock_file, replace_folder, sha256_of, write_atomically, writing
 
 
@@ -115,7 +115,7 @@ def test_the_hash_is_that_of_the_concatenated_contents(tmp_path: Path) -> None:
 
 def test_a_lock_is_exclusive_until_it_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "lock"
-    with lock_file(path), pytest.raises(WorkspaceError, match="another lemmata is writing"):
+    with lock_file(path), pytest.raises(WorkspaceBusy, match=path.parent.name):
         lock_file(path)
     lock_file(path).close()
 

@@ -195,16 +195,16 @@ def test_frozen_layers_stay_as_they_are(base: Path, job: Job, tmp_path: Path) ->
 
 
 def test_impossible_options_are_refused(base: Path, job: Job, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nothing to train on"):
+    with pytest.raises(ConfigError, match="epochs"):
         tuned(base, job, tmp_path, epochs=0)
-    with pytest.raises(ConfigError, match="triplet loss needs sets with negatives"):
+    with pytest.raises(ConfigError, match="lemmata mine triplets"):
         tuned(base, small_job(tmp_path / "pairs", base), tmp_path, loss="triplet")
-    with pytest.raises(ConfigError, match="without guide and teacher"):
+    with pytest.raises(ConfigError, match=r"'triplet'.*teacher"):
         tuned(base, small_job(tmp_path / "taught", base), tmp_path, loss="triplet", teacher="base")
     with pytest.raises(ConfigError, match=r"32.*33"):
         tuned(base, job, tmp_path, dimensions=[33])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="cannot be loaded"):
+    with pytest.raises(InputError, match="empty"):
         load_model(tmp_path / "empty", "cpu")
 
 
@@ -315,10 +315,7 @@ def test_weights_are_averaged_as_far_as_the_guard_wants(
 
 
 def test_a_guard_that_no_average_satisfies_is_an_error(base: Path, guarded: Job, tmp_path: Path) -> None:
-    message = (
-        r"no average of base and tuned weights satisfies the guard: the best has 0\.\d+, and forget = -9 asks for \d"
-    )
-    with pytest.raises(LemmataError, match=message):
+    with pytest.raises(LemmataError, match=r"0\.\d+.*forget = -9 "):
         tuned(base, guarded, tmp_path, forget=-9.0)
     assert not (tmp_path / "out").exists()
 

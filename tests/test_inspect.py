@@ -468,7 +468,9 @@ def test_the_command_prints_numbers_and_never_replaces_a_foreign_folder(project:
     error = lemmata("inspect", "hashing", "-w", project.root, "--out", tmp_path / "mine", code=1)
     assert "is no inspection, so it is not replaced" in error
     assert (tmp_path / "mine" / "thesis.tex").is_file()
-    with pytest.raises(LemmataError, match="is no inspection"):  # a folder of the workspace, with another manifest
+    with pytest.raises(
+        LemmataError, match=project.graph_folder.name
+    ):  # a folder of the workspace, with another manifest
         project.inspect(["hashing"], project.graph_folder)
 
 
@@ -477,7 +479,7 @@ def test_too_few_passages_and_no_index_are_said(tmp_path: Path) -> None:
     small = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)}, index="lexical")
     with pytest.raises(LemmataError, match=r"10.*3"):
         small.inspect(["hashing"])
-    with pytest.raises(LemmataError, match="name an encoder"):
+    with pytest.raises(LemmataError, match="encoder"):
         small.inspect()
 
 

@@ -229,7 +229,7 @@ def test_a_missing_or_foreign_index_is_refused_with_the_cure(tmp_path: Path) -> 
     with pytest.raises(WorkspaceError, match="lemmata index"):
         LexicalIndex.open(tmp_path)
     (tmp_path / "index.json").write_text('{"format": 99}')
-    with pytest.raises(WorkspaceError, match="another format"):
+    with pytest.raises(WorkspaceError, match="lemmata index"):
         LexicalIndex.open(tmp_path)
 
 

@@ -19,6 +19,9 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
 from tests.make import make_workspace
 
+from lemmata.core.workspace import Workspace
+from lemmata.evaluate.judgments import judgments
+
 SENTENCE = "The number of handles of a green widget is even."
 PAPER = (
     r"""
@@ -89,7 +92,7 @@ def record_of(result: CallToolResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("over", ["stdio", "http"])
-def test_five_tools_that_only_read_answer_with_text_and_with_the_same_as_json(
+def test_tools_that_only_read_but_for_mark_answer_with_text_and_with_the_same_as_json(
     workspace: Path, url: str, over: str
 ) -> None:
     arguments = ["-m", "lemmata", "mcp", "-w", str(workspace)]
@@ -103,8 +106,9 @@ def test_five_tools_that_only_read_answer_with_text_and_with_the_same_as_json(
         ("outline", {"document": "widgets", "k": 3}),
     ]
     tools, answers = asyncio.run(_call(stdio if over == "stdio" else url, calls))
-    assert sorted(tool.name for tool in tools) == ["bridge", "outline", "passage", "search", "similar"]
-    assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
+    assert sorted(tool.name for tool in tools) == ["bridge", "mark", "outline", "passage", "search", "similar"]
+    assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == ["mark"]
+    assert all(tool.description for tool in tools)
     search, passage, similar, bridge, outline, inside = answers
     record = record_of(search)
     assert record["hits"][0]["id"] == "widgets#even"
@@ -129,6 +133,21 @@ def test_five_tools_that_only_read_answer_with_text_and_with_the_same_as_json(
     assert record_of(outline)["documents"][0]["id"] == "widgets"
     assert [entry["id"] for entry in record_of(inside)["passages"]] == ["widgets@1", "widgets#even", "widgets#odd"]
     assert record_of(inside)["next_offset"] == 3
+
+
+def test_an_agent_marks_the_answer_of_a_query(workspace: Path, url: str) -> None:
+    query = {"query": "lids of red widgets"}
+    marked, search, unknown = call(
+        url,
+        ("mark", {**query, "id": "widgets#odd", "mark": "answer"}),
+        ("search", query),
+        ("mark", {**query, "id": "nothing", "mark": "answer"}),
+    )
+    assert record_of(marked)["mark"] == "answer"
+    assert unknown.is_error
+    assert record_of(search)["hits"]
+    logged = {each.text: each for each in judgments(Workspace(workspace))}[query["query"]]
+    assert (logged.answers, bool(logged.hits)) == (("widgets#odd",), True)
 
 
 def test_pages_are_bounded_and_together_they_are_everything(url: str) -> None:

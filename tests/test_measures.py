@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -58,13 +59,13 @@ def test_a_measure_is_read_by_any_of_its_names_and_shown_by_one(text: str, name:
 def test_the_message_for_an_unknown_measure_names_the_nearest_or_all() -> None:
     with pytest.raises(ConfigError, match="'nDGC@10'"):
         parse_measure("nDGC@10")
-    with pytest.raises(ConfigError, match="nDCG, MRR, R, P, Success, MAP"):
+    with pytest.raises(ConfigError, match=r"'xyzzy@3'.*nDCG, MRR, R, P, Success, MAP"):
         parse_measure("xyzzy@3")
 
 
 @pytest.mark.parametrize("text", ["nDCG", "nDCG@", "nDCG@0", "nDCG@-1", "nDCG@ten", "nDCG@1.5", "P@²"])
 def test_a_measure_needs_a_cut_off_from_one(text: str) -> None:
-    with pytest.raises(ConfigError, match="needs a cut-off from 1, as in"):
+    with pytest.raises(ConfigError, match=re.escape(text)):
         parse_measure(text)
 
 
@@ -197,7 +198,7 @@ def test_with_whole_documents_every_passage_of_the_answers_document_counts() -> 
     assert values_with(candidates=statements)["R@30"] == pytest.approx(2 / 3)
     assert values_with(candidates=statements, itself=np.array([2]))["R@30"] == 1.0
     assert values_with(candidates=statements, itself=np.array([0]))["R@30"] == pytest.approx(2 / 3)
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError):
         evaluate_whole_documents(np.array([[6, 5, 6]]), judgments, measures, documents=documents)
 
 

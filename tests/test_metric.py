@@ -343,9 +343,9 @@ def test_the_exported_head_gives_a_text_what_the_network_gives(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [
-        ({"dimension": 30}, "30 dimensions cannot be shared by 4 heads"),
-        ({"epsilon": 0.0}, "epsilon must be positive"),
-        ({"epochs": 0}, "at least 1"),
+        ({"dimension": 30}, "30.*4"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epochs": 0}, "epochs"),
         ({"negatives": {"hard": 0, "random": 0, "batch": 0}}, "negatives"),
         ({"losses": {"contrast": 0.0, "ranking": 0.0, "hierarchy": 0.0}}, "losses"),
     ],

@@ -303,7 +303,7 @@ def test_what_an_unfinished_update_left_or_somebody_deleted_is_put_right(in_milv
     assert (check.fine, check.finding) == (False, "58 of 60 vectors at vectors.db: run 'lemmata index' again")
     assert in_milvus.index()["milvus"]["sent"] == 60
     drop_collections(uri, alias)
-    with pytest.raises(WorkspaceError, match=f"vectors.db .*{alias}: run 'lemmata index'"):
+    with pytest.raises(WorkspaceError, match=f"vectors.db .*{alias}.*'lemmata index'"):
         hits(in_milvus)
     assert in_milvus.index()["milvus"]["sent"] == 60
 
@@ -401,7 +401,7 @@ def test_a_copy_of_a_workspace_leaves_the_collections_of_the_other_alone(
 def test_a_file_that_is_in_use_is_refused_in_one_sentence(project: Project) -> None:
     with (
         milvus_lite.MilvusLite(str(project.root / "vectors.db")),
-        pytest.raises(WorkspaceError, match="one process at a time can use it"),
+        pytest.raises(WorkspaceError, match=r"vectors.db"),
     ):
         project.index(settings={"milvus": "vectors.db"})
     assert not project.milvus.exists()
@@ -411,9 +411,9 @@ def test_a_file_that_is_in_use_is_refused_in_one_sentence(project: Project) -> N
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("http://me:secret@host:19530", "must not hold a password, it would be stored: put it into "),
-        ("vectors", "'vectors' is no Milvus: give http://HOST:19530, or NAME.db"),
-        ("ftp://host/x.db", "is no Milvus"),
+        ("http://me:secret@host:19530", "MILVUS_TOKEN"),
+        ("vectors", "'vectors'.*http://HOST:19530"),
+        ("ftp://host/x.db", "'ftp://host/x.db'"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused(project: Project, uri: str, message: str) -> None:
@@ -444,8 +444,8 @@ def test_the_token_is_sent_and_stored_nowhere(project: Project, monkeypatch: pyt
 
 def test_a_missing_library_is_named_with_its_extra(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "milvus_lite", None)
-    with pytest.raises(MissingExtra, match=r"milvus_lite: pip install 'lemmata\[scale\]'"):
+    with pytest.raises(MissingExtra, match=r"milvus_lite.*lemmata\[scale\]"):
         project.index(settings={"milvus": "vectors.db"})
     monkeypatch.setitem(sys.modules, "pymilvus", None)
-    with pytest.raises(MissingExtra, match=r"pymilvus: pip install 'lemmata\[scale\]'"):
+    with pytest.raises(MissingExtra, match=r"pymilvus.*lemmata\[scale\]"):
         project.index(settings={"milvus": "http://localhost:19530"})

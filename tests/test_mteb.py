@@ -237,9 +237,9 @@ def test_what_mteb_cannot_run_is_a_sentence(tmp_path: Path) -> None:
     project = Project.init(tmp_path / "w")
     with pytest.raises(LemmataError, match="'SciFakt'"):
         project.mteb(["SciFakt"], encoder="hashing")
-    with pytest.raises(LemmataError, match="no retrieval task"):
+    with pytest.raises(LemmataError, match="STS12"):
         project.mteb([f"STS12={folder}"], encoder="hashing")
-    with pytest.raises(ConfigError, match="dense, lexical, not hybrid"):
+    with pytest.raises(ConfigError, match="hybrid"):
         project.mteb([str(folder)], encoder="hashing", retrievers=["hybrid"])
     (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "x"}\n{"text": "no id"}\n')
     with pytest.raises(InputError, match=r"corpus.jsonl:2.*_id"):

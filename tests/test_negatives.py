@@ -264,14 +264,14 @@ def test_rows_of_another_part_are_refused_and_never_proposed(tmp_path: Path) -> 
     lexical = LexicalIndex.build((text for _, text in said), tmp_path / "lexical")
     assert rows(mined([PAIR], training, vectors, lexical=lexical, options=FREE)[0]) == [3, 5]
     for pair in (Pair(0, 2, ""), Pair(4, 1, ""), Pair(0, 99, "")):
-        with pytest.raises(LeakageError, match="another part"):
+        with pytest.raises(LeakageError):
             mined([pair], training, vectors)
 
 
 def test_an_answer_may_be_a_positive_but_no_anchor_and_no_negative() -> None:
     training, vectors = part(passages(6), outside=[1, 2], answers=True), turned(0, 20, 30, 40, 50, 60)
     assert rows(mined([Pair(0, 1, "")], training, vectors, options=FREE)[0]) == [3, 4, 5]
-    with pytest.raises(LeakageError, match="another part"):
+    with pytest.raises(LeakageError, match=r"\[2\]"):
         mined([Pair(2, 3, "")], training, vectors)
 
 
@@ -356,5 +356,5 @@ def test_order_of_pairs_does_not_matter_once_answers_are_known(ends: list[tuple[
 
 def test_settings_are_checked() -> None:
     assert build(NegativeOptions, {"number": 7, "ratio": 1}, "[negatives]") == NegativeOptions(number=7, ratio=1.0)
-    with pytest.raises(ConfigError, match="too small"):
+    with pytest.raises(ConfigError, match="number = 0"):
         build(NegativeOptions, {"number": 0}, "[negatives]")

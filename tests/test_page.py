@@ -142,6 +142,16 @@ expect = playwright.expect
 # ---------------------------------------------------------------- search
 
 
+def test_a_hit_is_marked_as_the_answer_and_the_mark_taken_back(window: Window) -> None:
+    page = window.open(VIEWS["search"])
+    button = page.locator(f'.hit[data-id="{HOOK}"] .mark[data-mark="answer"]')
+    for pressed in ("true", "false"):
+        button.click()
+        expect(button).to_have_attribute("aria-pressed", pressed)
+        page.reload()
+        expect(button).to_have_attribute("aria-pressed", pressed)
+
+
 def test_a_search_shows_cards_with_marks_formulas_a_path_and_its_time(window: Window) -> None:
     page = window.open("/")
     expect(page.locator(".lead")).to_contain_text("537 passages")

@@ -133,7 +133,7 @@ def test_sections_can_be_named() -> None:
 def test_options_come_from_a_table() -> None:
     options = build(PretrainOptions, {"sections": ["proof"], "epochs": 2}, "[pretrain.a]")
     assert (options.sections, options.epochs) == (["proof"], 2.0)
-    with pytest.raises(ConfigError, match="batch = 0 is too small"):
+    with pytest.raises(ConfigError, match="batch = 0"):
         build(PretrainOptions, {"batch": 0}, "[pretrain.a]")
 
 
@@ -421,9 +421,9 @@ def test_impossible_runs_are_refused(base: Path, tmp_path: Path) -> None:
         options = PretrainOptions(**{**_settings(OPTIONS), **settings})
         pretrain(base, texts, tmp_path / "out", options, work=tmp_path / "work", progress=silent)
 
-    with pytest.raises(InputError, match="no sentence-transformers model"):
+    with pytest.raises(InputError, match=r"modules\.json"):
         start(tmp_path, written())
-    with pytest.raises(InputError, match="no text"):
+    with pytest.raises(InputError, match="text"):
         start(base, [("a", "")])
     with pytest.raises(ConfigError, match="epochs"):
         start(base, written(), epochs=0.0)

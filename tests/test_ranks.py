@@ -216,5 +216,5 @@ def test_other_commands_are_refused_in_one_sentence(tmp_path: Path, monkeypatch:
 def test_a_static_base_is_refused(static: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = small_job(tmp_path / "job", static)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="static encoder"):
+    with pytest.raises(ConfigError, match="static"):
         finetune(static, job, tmp_path / "out", FinetuneOptions(), work=tmp_path / "work", progress=silent)

@@ -159,9 +159,9 @@ def test_a_change_of_link_prediction_runs_everything_after_it_again(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("limits = { calls = 30 }", "limits = {}", "questions ask a language model: set limits"),
-        ('model = "tiny"', "", r"extract and written ask a language model: name it as model in \[llm\]"),
-        ("calls = 30", "call = 30", "did you mean 'calls'"),
+        ("limits = { calls = 30 }", "limits = {}", "limits"),
+        ('model = "tiny"', "", r"extract and written .*\[llm\]"),
+        ("calls = 30", "call = 30", "'calls'"),
     ],
 )
 def test_a_language_model_needs_a_name_and_limits(

@@ -133,10 +133,10 @@ def test_a_static_model_may_follow_a_fine_tuning_and_auto_compares_it_with_the_p
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('static = ["fast"]', 'static = ["fats"]', r"static = 'fats'; did you mean 'fast'\?"),
-        ('static = ["fast"]', "finetune = []", "names neither finetune nor static"),
-        ('static = ["fast"]', 'static = ["fast"]\nfinetune = ["fast"]', "trains two models named 'fast'"),
-        ('base = "hashing"', 'base = "fast"', "base = 'fast' would be compared with itself"),
+        ('static = ["fast"]', 'static = ["fats"]', "'fats'.*'fast'"),
+        ('static = ["fast"]', "finetune = []", "finetune.*static"),
+        ('static = ["fast"]', 'static = ["fast"]\nfinetune = ["fast"]', "'fast'"),
+        ('base = "hashing"', 'base = "fast"', "base = 'fast'"),
     ],
 )
 def test_bad_settings_are_refused_before_any_stage(tmp_path: Path, old: str, new: str, message: str) -> None:

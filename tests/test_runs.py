@@ -72,7 +72,7 @@ def test_ir_measures_comes_to_the_same_figures_even_where_scores_tie(tmp_path: P
 @pytest.mark.parametrize("name", ["", "two words", "a\tb", "line\n", "wide\u3000space"])
 def test_white_space_in_ids_is_refused_and_no_file_is_written(tmp_path: Path, name: str) -> None:
     for run, retriever in (({"q": [(name, 1.0)]}, "dense"), ({name: [("a", 1.0)]}, "dense"), ({}, name)):
-        with pytest.raises(InputError, match="cannot hold"):
+        with pytest.raises(InputError):
             write_trec_run(tmp_path / "run", run, retriever=retriever)
     assert list(tmp_path.iterdir()) == []
 

@@ -235,7 +235,7 @@ def test_an_encoder_of_another_dimension_is_refused_with_the_command_that_helps(
     from lemmata.encode.hashing import HashingEncoder
 
     retriever = Retriever(indexed, encoder=HashingEncoder(dimension=32))
-    with pytest.raises(InputError, match=r"dimension 256.*makes 32.*lemmata index --encoder"):
+    with pytest.raises(InputError, match=r"256.*32.*lemmata index --encoder"):
         retriever.search("x", retriever="dense")
     retriever.close()
 
@@ -272,9 +272,9 @@ def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text('{"id": "1"}')
     project = Project.init(tmp_path / "w")
     project.ingest([tmp_path / "p.jsonl"])
-    with pytest.raises(WorkspaceError, match="empty"):
+    with pytest.raises(WorkspaceError, match=str(tmp_path)):
         project.index()
-    with pytest.raises(WorkspaceError, match="empty"):
+    with pytest.raises(WorkspaceError, match=str(tmp_path)):
         project.retriever()
 
 

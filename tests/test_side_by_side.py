@@ -205,7 +205,7 @@ def test_a_cap_below_the_estimate_refuses_before_anything_is_sent(
     assert "1 calls and " in str(caught.value)
     assert "tokens at a cost of 0.0002" in str(caught.value)
     assert "more than the cap of a cost of 0.0001: nothing was sent" in str(caught.value)
-    with pytest.raises(LemmataError, match="nothing was sent"):
+    with pytest.raises(LemmataError, match=r"0\.0001"):
         project.evaluate(task, retrievers=["dense", f"dense:{server.url}"], allowance=cap)
     assert server.tokens == []
 
@@ -217,7 +217,7 @@ def test_the_estimate_of_an_evaluation_counts_all_encoders_and_the_queries(
     assert estimate is not None
     one = Allowance(tokens=2 * estimate.tokens - 1)
     other = server.url.replace("#words", "#other")
-    with pytest.raises(LemmataError, match="about 4 calls"):
+    with pytest.raises(LemmataError, match="4 calls"):
         project.evaluate(task, retrievers=[f"dense:{server.url}", f"dense:{other}"], allowance=one)
     assert server.tokens == []
 
@@ -255,7 +255,7 @@ def test_an_index_that_was_stopped_by_its_cap_resumes_and_ends_the_same(
 ) -> None:
     notes = {f"n{n}": f"{n} a b c d e f g h" for n in range(20)}  # 180 tokens; the estimate is 100
     project.ingest([write_notes(project.root.parent, notes)])
-    with pytest.raises(LemmataError, match="the same command goes on from there with a new cap"):
+    with pytest.raises(LemmataError, match="150 tokens"):
         project.index(settings={"encoder": server.url}, allowance=project.allowance(tokens=150))
     assert 100 < sum(server.tokens) <= 150
     assert default_encoder(project) == "hashing"
@@ -289,7 +289,7 @@ def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(server: Cou
 
 
 def test_a_cap_on_the_cost_needs_a_price(project: Project) -> None:
-    with pytest.raises(ConfigError, match="needs the price of a million tokens"):
+    with pytest.raises(ConfigError, match=r"price in \[index\]"):
         project.allowance(cost=1.0)
     with project.config_file.open("a") as stream:
         stream.write("price = 0.02\n")

@@ -29,7 +29,7 @@ def test_the_interval_agrees_with_the_percentile_bootstrap_of_scipy() -> None:
 
 def test_the_interval_of_one_value_has_no_width_and_of_none_is_refused() -> None:
     assert bootstrap(np.array([0.25]), generator=fresh()) == (0.25, 0.25)
-    with pytest.raises(InputError, match="at least one query"):
+    with pytest.raises(InputError):
         bootstrap(np.array([]), generator=fresh())
 
 

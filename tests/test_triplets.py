@@ -162,9 +162,9 @@ def test_an_anchor_is_not_its_own_neighbour_even_among_equal_vectors() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (replace(ANY_LENGTH, positives=3, positive_rank=2), "positives = 3 do not fit"),
-        (replace(ANY_LENGTH, positives=1, positive_rank=5, hard=2, hard_rank=6), "collide"),
-        (replace(ANY_LENGTH, hard=60), "hard = 60 do not fit"),
+        (replace(ANY_LENGTH, positives=3, positive_rank=2), "positives = 3"),
+        (replace(ANY_LENGTH, positives=1, positive_rank=5, hard=2, hard_rank=6), "hard_rank"),
+        (replace(ANY_LENGTH, hard=60), "hard = 60"),
     ],
 )
 def test_bands_that_make_no_sense_are_refused(options: GraphTripletOptions, message: str) -> None:
@@ -175,7 +175,7 @@ def test_bands_that_make_no_sense_are_refused(options: GraphTripletOptions, mess
 
 def test_too_few_passages_and_vectors_of_another_graph_are_errors() -> None:
     part, vectors = on_a_line(12)
-    with pytest.raises(InputError, match=r"rank 50 .* there are 12"):
+    with pytest.raises(InputError, match=r"50.*12"):
         list(graph_triplets(part, vectors, replace(ANY_LENGTH)))
     with pytest.raises(InputError, match=r"3.*12"):
         list(graph_triplets(part, Vectors(vectors.matrix[:3], "cut"), replace(ANY_LENGTH, hard_rank=5)))
@@ -330,5 +330,5 @@ def test_queries_cannot_bring_in_rows_of_another_part() -> None:
         list(query_triplets([Pair("q", 0, "queries")], [near(0, 1, 2)], part))
     with pytest.raises(LeakageError, match="row 2"):
         list(query_triplets([Pair("q", 2, "queries")], [], part))
-    with pytest.raises(InputError, match="a query is a text"):
+    with pytest.raises(InputError, match=r"row 0 .*row 1"):
         list(query_triplets([Pair(1, 0, "queries")], [], part))

@@ -177,7 +177,7 @@ def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(pr
 
 @pytest.mark.parametrize("name", ["lexical:hashing", "auto:", "dense:", "sparse:hashing", ":hashing"])
 def test_names_that_are_no_retriever_are_refused(project: Project, name: str) -> None:
-    with pytest.raises(LemmataError, match="there is no retriever"):
+    with pytest.raises(LemmataError, match=repr(name)):
         first_hits(project, name)
 
 
@@ -245,7 +245,7 @@ def test_without_the_default_search_uses_words_until_another_is_named(project: P
     with project.retriever() as retriever:
         assert not retriever.has_vectors
         assert retriever.search("pump")[0].id == "pump"
-    with pytest.raises(WorkspaceError, match=r"index --encoder NAME' \(there are vectors of .*lemmata-mini"):
+    with pytest.raises(WorkspaceError, match=r"index --encoder NAME' .*lemmata-mini"):
         first_hits(project, "dense")
     project.index(settings={"encoder": MINI})
     assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
@@ -274,7 +274,7 @@ def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Projec
     path = project.encoder_folder(MINI) / "vectors" / "matrix.npy"
     path.write_bytes(path.read_bytes()[:-1])
     assert first_hits(project, "dense")
-    with pytest.raises(WorkspaceError, match=f"damaged .*lemmata index --encoder {MINI}' again"):
+    with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {MINI}"):
         first_hits(project, f"dense:{MINI}")
     assert any(str(path) in check.finding for check in doctor(project.root) if check.damaged)
     manifest = project.encoder_folder(MINI) / "vectors" / "manifest.json"
@@ -290,7 +290,7 @@ def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Projec
 
 def test_a_damaged_note_on_the_default_is_one_sentence_with_its_cure(project: Project) -> None:
     project.default_encoder_file.write_text("{")
-    with pytest.raises(WorkspaceError, match=r"encoder\.json is damaged .*run 'lemmata index --encoder NAME'"):
+    with pytest.raises(WorkspaceError, match=r"encoder\.json .*'lemmata index --encoder NAME'"):
         first_hits(project, "auto")
     assert first_hits(project, f"dense:{MINI}")
     assert any("encoder.json" in problem for problem in project.info()["problems"])
@@ -376,7 +376,7 @@ def test_words_find_passages_while_the_first_vectors_are_made(tmp_path: Path) ->
     write_manifest(project.indexing, {"verb": "index", "encoder": "hashing", "done": 240, "total": 704})
     with project.hold():
         assert words_only(root) == "searched by words only: 34% of the vectors are made so far"
-    with Retriever.open(root) as retriever, pytest.raises(WorkspaceError, match=f"34% {again}"):
+    with Retriever.open(root) as retriever, pytest.raises(WorkspaceError, match="34%"):
         retriever.search("leaking pump", retriever="dense")
     assert project.index(settings={"encoder": "hashing"})["encoded"] == 704 - 512 - 32
     assert words_only(root) == ""
@@ -386,11 +386,11 @@ def test_words_find_passages_while_the_first_vectors_are_made(tmp_path: Path) ->
 def test_words_find_passages_while_vectors_of_a_larger_corpus_are_made(project: Project) -> None:
     root = project.root
     project.ingest([write_notes(root.parent, many_notes(700))])
-    with pytest.raises(WorkspaceError, match="the corpus changed since"):
+    with pytest.raises(WorkspaceError, match="lemmata index"):
         words_only(root)
     kill_index(root, "hashing")
     assert words_only(root).startswith("searched by words only")
-    with Retriever.open(root) as retriever, pytest.raises(WorkspaceError, match="the corpus changed since"):
+    with Retriever.open(root) as retriever, pytest.raises(WorkspaceError, match="lemmata index"):
         retriever.search("leaking pump", retriever="dense")
     project.index()
     assert words_only(root) == ""

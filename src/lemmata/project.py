@@ -15,6 +15,7 @@ from lemmata.corpus.corpus import Corpus, skips, sources
 from lemmata.evaluate.evaluate import evaluate, evaluate_options
 from lemmata.evaluate.export import export_beir, export_corpus
 from lemmata.evaluate.judge import judge, preview_judged_queries
+from lemmata.evaluate.judgments import clear_judgments, export_judgments, judgments
 from lemmata.evaluate.mteb import run_mteb
 from lemmata.evaluate.tuning import tune
 from lemmata.evaluate.workspace_tasks import corpus_task
@@ -148,6 +149,9 @@ class Project(Workspace):
     preview_judged_queries = preview_judged_queries
     judge = judge
     mteb = run_mteb
+    judgments = judgments
+    export_judgments = export_judgments
+    clear_judgments = clear_judgments
     export_corpus = export_corpus
     export_beir = export_beir
 

@@ -1,4 +1,4 @@
-"""Commands: evaluate, judge, mteb, export-encoder."""
+"""Commands: evaluate, judge, judgments, mteb, export-encoder."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from lemmata.search.names import NAMES
 if TYPE_CHECKING:
     from lemmata.core.workspace import Workspace
     from lemmata.corpus.leakage import Example
+    from lemmata.evaluate.judgments import LoggedQuery
     from lemmata.evaluate.pooling import Thresholds
     from lemmata.evaluate.tasks import Task
 
@@ -386,6 +387,44 @@ def judge(
     with showing_progress(workspace):
         report = judge(workspace, out, by, queries=queries, model=endpoint, limits=limits, **pool)
     print_report(report, lambda _: _print_judged(out, report))
+
+
+def judgments(
+    export: Annotated[
+        Path | None, typer.Option(help="Write the marked queries to this folder, as BEIR and TREC.", metavar="DIR")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the log.")] = False,
+) -> None:
+    """List, export or delete the queries that were asked here, with the hits that people marked."""
+    from lemmata.evaluate.judgments import clear_judgments, export_judgments, judgments
+
+    workspace = opened()
+    if export:
+        print_report(export_judgments(workspace, export), _print_exported)
+    if clear:
+        number = clear_judgments(workspace)
+        print_report({"cleared": number}, lambda _: line(f"the log is empty: {counted(number, 'query')} deleted"))
+    if not (export or clear):
+        print_report(judgments(workspace), _print_judgments)
+
+
+def _print_exported(report: dict[str, Any]) -> None:
+    line(f"{report['folder']}: {counted(report['queries'], 'query')}, {counted(report['judgments'], 'judgment')}")
+    for note in report["notes"]:
+        line(note)
+
+
+def _print_judgments(logged: list[LoggedQuery]) -> None:
+    if not logged:
+        line("nobody asked anything yet: the page, the API and agents write to the log")
+        return
+    rows = [
+        (query.text, f"{query.times:,}", ", ".join(query.answers), ", ".join(query.wrong), ", ".join(query.opened))
+        for query in logged
+    ]
+    open_console().print(table(("query", ">asked", "answer", "wrong", "opened"), rows))
+    marked = sum(bool(query.answers or query.wrong) for query in logged)
+    line(f"{counted(len(logged), 'query')}, {marked:,} with marks")
 
 
 def _refuse_with_queries(model: str, limit: int | None, part: str) -> None:

@@ -98,6 +98,7 @@ COMMANDS: Commands = (
     ask.ask,
     evaluate.evaluate,
     evaluate.judge,
+    evaluate.judgments,
     evaluate.mteb,
     inspect.inspect,
     evaluate.export_encoder,

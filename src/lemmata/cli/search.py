@@ -160,13 +160,10 @@ Paths = Annotated[bool, typer.Option("--paths", help="Show the path through the 
 Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
-_IN_QUERIES = ("sections", "authors")  # typed there: section:"Hall algebras"
-
-
 def _with_filter(command: Callable[..., None]) -> Callable[..., None]:
     """A command with an option for each field of a filter in the place of its parameter `filter`."""
     signature = inspect.signature(command, eval_str=True)
-    options = {member.name: _filter_option(member) for member in members_of(Filter) if member.name not in _IN_QUERIES}
+    options = {member.name: _filter_option(member) for member in members_of(Filter)}
     others = [parameter for parameter in signature.parameters.values() if parameter.name != "filter"]
     place = list(signature.parameters).index("k") + 1
     parameters = [*others[:place], *options.values(), *others[place:]]

@@ -40,6 +40,7 @@ TABLES = {
     "metric": "lemmata.train.metric_options:MetricStageOptions",
     "geodesic": "lemmata.search.paths:GeodesicOptions",
     "evaluate": "lemmata.evaluate.evaluate:EvaluateOptions",
+    "judgments": "lemmata.evaluate.judgments:JudgmentOptions",
     "run": "lemmata.run:RunOptions",
 }
 

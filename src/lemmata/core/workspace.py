@@ -87,6 +87,7 @@ class Workspace:
     encodings = _Below("cache/encodings.sqlite")
     answers = _Below("cache/answers.sqlite")
     evidence = _Below("cache/evidence.sqlite")  # what each passage says about concepts by itself
+    judgment_log = _Below("judgments.sqlite")  # queries and marks of people; not in FOLDERS, so it is never pushed
     fetched = _Below("cache/sources")  # copies of sources that were ingested from object stores
 
     def __init__(self, root: str | Path, progress: Progress = silent) -> None:

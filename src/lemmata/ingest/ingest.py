@@ -51,10 +51,13 @@ def ingest(
     settings: Settings | None = None,
     workers: int | None = None,
     again: bool = False,
+    only: bool = False,
 ) -> IngestReport:
     """Read sources into the corpus: add new ones, replace changed ones, remove deleted ones.
 
     A path may be a URL of an object store. `again` also reads unchanged sources. The same call resumes a stopped run.
+    With `only` the corpus becomes equal to these paths: what was read from others is removed, and so is all of a path
+    that was read before and is gone by now, or has nothing to read any more.
     Where `settings` name no columns, those that were named for a source before count, unless [ingest] names others.
 
     A source that cannot be read is in the report, and the others are read. Raises InputError for paths that do not
@@ -75,8 +78,13 @@ def ingest(
         place = fetch(workspace, str(path)) if is_url(path) else Path(path)
         places.setdefault(os.path.relpath(place, workspace.root), place)
     options_of = {root: with_columns(reading_options, columns_before.get(root, {})) for root in places}
-    sources = find_sources(workspace, places, options_of, report)
+    sources = find_sources(workspace, places, options_of, report, may_vanish=only)
     with CorpusWriter(workspace) as writer:
+        if only:
+            read_now = {os.path.realpath(workspace.root / root) for root in sources}
+            for root in writer.roots():
+                if os.path.realpath(workspace.root / root) not in read_now:
+                    _remove_root(writer, root, report)
         with writer.transaction():
             for name, cause in report.failures.items():
                 note = Skip(Path(name).name, 0, f"could not be read: {cause}")
@@ -108,14 +116,19 @@ def remove(workspace: Workspace, paths: Sequence[str | Path]) -> IngestReport:
             names = ", ".join(shown_path(workspace, root) for root in roots.values()) or "there are none"
             raise InputError(f"{', '.join(map(str, unknown))} was not ingested; the sources are: {names}")
         for root in (roots[os.path.realpath(place)] for place in places):
-            with writer.transaction():
-                for name, unit in writer.units(root).items():
-                    writer.remove(unit.number)
-                    if name:
-                        report.files["removed"].append(shown_path(workspace, root, name))
-                writer.store_columns(root, {})
+            _remove_root(writer, root, report)
         finish(writer, manifest.get("options", {}))
     return _complete(workspace, report, begin)
+
+
+def _remove_root(writer: CorpusWriter, root: str, report: IngestReport) -> None:
+    """Remove all that was read from a source."""
+    with writer.transaction():
+        for name, unit in writer.units(root).items():
+            writer.remove(unit.number)
+            if name:
+                report.files["removed"].append(shown_path(writer.workspace, root, name))
+        writer.store_columns(root, {})
 
 
 def shown_path(workspace: Workspace, root: str, unit: str = "") -> str:

@@ -49,15 +49,26 @@ def with_columns(options: IngestOptions, before: Mapping[str, Any]) -> IngestOpt
 
 
 def find_sources(
-    workspace: Workspace, places: Mapping[str, Path], options_of: Mapping[str, IngestOptions], report: IngestReport
+    workspace: Workspace,
+    places: Mapping[str, Path],
+    options_of: Mapping[str, IngestOptions],
+    report: IngestReport,
+    *,
+    may_vanish: bool = False,
 ) -> dict[str, Source]:
-    """The units of all places, by root; those without anything to read are failures."""
+    """The units of all places, by root; those without anything to read are failures.
+
+    With `may_vanish` it is enough that one of the places is there, or was there before.
+    """
     missing = [printable(str(path)) for path in places.values() if _is_gone(path)]
-    if missing:
+    known = read_before(workspace).intersection(map(os.path.realpath, places.values())) if may_vanish else ()
+    if missing and not known and not (may_vanish and len(missing) < len(places)):
         problems = "; ".join(f"{path}: there is no such file or folder" for path in missing)
         raise InputError(problems + _advice(workspace, places.values()))
     sources: dict[str, Source] = {}
     for number, (root, path) in enumerate(places.items()):
+        if _is_gone(path):
+            continue
         workspace.progress("looking for sources", number, len(places))
         try:
             sources[root] = find_units(path, options_of[root])
@@ -65,7 +76,7 @@ def find_sources(
             report.failures[printable(str(path))] = error.cause
         except OSError as error:
             report.failures[printable(str(path))] = error.strerror or str(error)
-    if report.failures and not sources:
+    if report.failures and not sources and not known:
         problems = "; ".join(f"{path}: {cause}" for path, cause in report.failures.items())
         raise InputError(problems + _advice(workspace, places.values()))
     return sources
@@ -80,12 +91,17 @@ def _is_gone(path: Path) -> bool:
 
 def _advice(workspace: Workspace, paths: Iterable[Path]) -> str:
     """How to remove what was read from these paths before; "" if nothing was."""
+    places = read_before(workspace)
+    known = [str(path) for path in paths if os.path.realpath(path) in places]
+    return f"; to remove what was read before: lemmata ingest --remove {' '.join(known)}" if known else ""
+
+
+def read_before(workspace: Workspace) -> frozenset[str]:
+    """The real paths of all sources of the corpus."""
     if not workspace.database.is_file():
-        return ""
+        return frozenset()
     with contextlib.closing(Corpus(workspace)) as corpus:
-        places = {os.path.realpath(workspace.root / source.root) for source in corpus.sources()}
-    read_before = [str(path) for path in paths if os.path.realpath(path) in places]
-    return f"; to remove what was read before: lemmata ingest --remove {' '.join(read_before)}" if read_before else ""
+        return frozenset(os.path.realpath(workspace.root / source.root) for source in corpus.sources())
 
 
 # ---------------------------------------------------------------- one source

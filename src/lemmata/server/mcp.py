@@ -1,7 +1,7 @@
-"""A workspace for agents: search, passage, similar, bridge and outline as tools of the Model Context Protocol.
+"""A workspace for agents: search, passage, similar, bridge, outline and mark as tools of the Model Context Protocol.
 
 Every answer is bounded and says how to go on, and has the same content twice: as JSON, and as text in which whatever
-comes from the corpus is marked as data. The tools only read.
+comes from the corpus is marked as data. The tools only read, but for `mark`, which writes to the log of judgments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio
 from mcp.server.lowlevel import Server
@@ -53,6 +53,7 @@ _INSTRUCTIONS = f"""\
 Passages of one corpus (statements of papers, prose, logs of a plant) with their provenance and the graph between them.
 search finds passages for a text; passage shows one with its proof and what it uses; similar finds passages like it;
 bridge connects two ideas by paths through the graph; outline lists documents and what is in them. Cite passages by id.
+When you know that a passage is the answer to a query of search, or is not, say so with mark: search learns from it.
 {NOTICE}"""
 _HIT_TEXT = 1200  # characters of a hit; `passage` gives the rest
 _PAGE = 8000  # characters of a passage's text and proof in one answer
@@ -121,6 +122,18 @@ class Tools:
         """List the documents of the corpus, or the passages of one document in its order, without their texts."""
         return _outline(self._service.outline(document, offset, k))
 
+    def mark(
+        self,
+        query: Query,
+        id: PassageId,  # noqa: A002
+        mark: Annotated[Literal["answer", "wrong", "none"], Described("none takes a mark back.")],
+    ) -> CallToolResult:
+        """Say that a passage is the answer to a query of search, or is not; it goes to a log on the user's machine."""
+        record = self._service.mark(query, id, mark)
+        text = _Text()
+        text.say(f"marked {_name(id)} as {mark}")
+        return text.result({name: record[name] for name in ("query", "id", "mark")})
+
 
 TOOLS: tuple[Callable[..., CallToolResult], ...] = (
     Tools.search,
@@ -128,6 +141,7 @@ TOOLS: tuple[Callable[..., CallToolResult], ...] = (
     Tools.passage,
     Tools.bridge,
     Tools.outline,
+    Tools.mark,
 )
 
 
@@ -135,9 +149,13 @@ def make_server(service: Service) -> Server[Any]:
     """The tools over a workspace as a server."""
     tools = Tools(service)
     functions = {function.__name__: function for function in TOOLS}
-    annotations = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     listed = [
-        Tool(name=name, description=tool.__doc__, input_schema=parameters_of(tool), annotations=annotations)
+        Tool(
+            name=name,
+            description=tool.__doc__,
+            input_schema=parameters_of(tool),
+            annotations=ToolAnnotations(read_only_hint=name != "mark", idempotent_hint=True, open_world_hint=False),
+        )
         for name, tool in functions.items()
     ]
 

@@ -39,6 +39,7 @@ class Endpoint(NamedTuple):
 
 ENDPOINTS = (
     Endpoint("POST", "/search", Service.search, records.SearchAnswer),
+    Endpoint("POST", "/mark", Service.mark, records.MarkAnswer),
     Endpoint("GET", "/passages/{id}", Service.passage, records.PassageAnswer),
     Endpoint("POST", "/similar", Service.similar, records.SimilarAnswer),
     Endpoint("GET", "/concepts", Service.concepts, records.ConceptsAnswer),

@@ -114,11 +114,18 @@ class SearchAnswer(Answer):
     query: str
     retriever: str
     hits: list[ServedHit]
+    marks: dict[str, str]  # Of these hits, by id: answer or wrong.
     nodes: NotRequired[dict[str, Shown]]  # The nodes on paths, by id.
     facets: NotRequired[Facets]
     note: str  # Why words alone were searched, or that nothing has the number asked for; else empty.
     took_ms: Annotated[float, Described(least=0)]
     next_offset: NextOffset
+
+
+class MarkAnswer(Answer):
+    query: str
+    id: str
+    mark: str
 
 
 class SimilarAnswer(Answer):
@@ -298,6 +305,7 @@ class HealthAnswer(Answer):
     language: str
     graph: dict[str, Any]
     model: str  # The language model that writes answers; empty without one.
+    log: str  # What the log of judgments keeps: off, marks, queries or openings.
     note: str  # Why words alone are searched; else empty.
     problems: list[str]  # What is missing, out of date or damaged, each with its cure.
 

@@ -22,6 +22,7 @@ from lemmata.core.errors import InputError, LemmataError, suggest
 from lemmata.core.records import Described, as_json
 from lemmata.core.types import Floats, Hit
 from lemmata.encode.onnx import normalised
+from lemmata.evaluate.judgments import JudgmentLog, Mark
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
@@ -87,9 +88,12 @@ class Service:
         self._seen = self._state
         self._current = Opened(Project(folder), 1)
         self._budgets: dict[AnswerOptions, Budget] = {}
+        self._judgments = JudgmentLog(self._current.workspace)
         self.reload_problem = ""  # why a rebuilt workspace is not used yet
+        self.log_problem = ""  # why the last search is not in the log
 
     def close(self) -> None:
+        self._judgments.close()
         self._current.close()
 
     @contextlib.contextmanager
@@ -132,6 +136,7 @@ class Service:
             old, self._current = self._current, opened
             unused = not old.users
         self._state, self.reload_problem = state, ""
+        self._judgments.level = JudgmentLog(opened.workspace).level  # a setting
         if unused:
             old.close()
         return True
@@ -149,6 +154,7 @@ class Service:
         diversity: Diversity = 0.0,
         facets: Annotated[bool, Described("Whether the first 200 hits are counted.")] = False,
         html: Html = False,
+        log: Annotated[bool, Described("Whether the local log of judgments may keep the query.")] = True,
         filter: Filter | None = None,  # noqa: A002 - the word of the API
     ) -> dict[str, Any]:
         """Search the corpus."""
@@ -175,10 +181,12 @@ class Service:
                 return excerpt_html(text, words, opened.tokenizer)
 
             more = len(hits) > offset + k and offset + k < DEEPEST
+            marks = self._noted(query, [hit.id for hit in page], offset, log=log)
             return {
                 "query": query,
                 "retriever": retriever,
                 "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
+                "marks": marks,
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or kind == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
                 "note": missing_number(opened.retriever.corpus, words)
@@ -187,6 +195,30 @@ class Service:
                 "next_offset": offset + k if more else None,
                 "generation": opened.generation,
             }
+
+    def _noted(self, query: str, shown: list[str], offset: int, *, log: bool) -> dict[str, str]:
+        """Log a search; returns the marks of the hits that are shown. A log that cannot be written stops no search."""
+        try:
+            if log:
+                self._judgments.searched(query, shown, offset)
+            marks = self._judgments.marks_of(query)
+        except LemmataError as error:
+            self.log_problem = str(error)
+            return {}
+        self.log_problem = ""
+        return {identity: marks[identity] for identity in shown if identity in marks}
+
+    def mark(
+        self,
+        query: Annotated[str, Described("The query that found the passage.", 1, LONGEST_QUERY)],
+        id: Id,  # noqa: A002 - the word of the API
+        mark: Annotated[Mark, Described("answer, wrong, opened; none takes a mark back.")],
+    ) -> dict[str, Any]:
+        """Say that a passage is the answer to a query or is not; it goes to a log on this machine."""
+        with self.opened() as opened:
+            views.passage_of(opened, id)  # refuses an unknown one
+            self._judgments.mark(query, id, mark)
+            return {"query": query, "id": id, "mark": mark, "generation": opened.generation}
 
     def similar(
         self,
@@ -329,7 +361,8 @@ class Service:
             corpus = opened.retriever.corpus
             info = opened.info
             skips = corpus.skips()
-            problems = list(dict.fromkeys([*filter(None, [self.reload_problem]), *opened.problems, *info["problems"]]))
+            own = filter(None, (self.reload_problem, self.log_problem))
+            problems = list(dict.fromkeys([*own, *opened.problems, *info["problems"]]))
             return {
                 "status": "degraded" if problems or opened.note else "ok",
                 "name": opened.workspace.root.resolve().name,
@@ -345,6 +378,7 @@ class Service:
                 "language": opened.tokenizer.language,
                 "graph": {"nodes": info["nodes"], "edges": info["edges"]},
                 "model": opened.project.config.get("llm", {}).get("model", ""),
+                "log": self._judgments.level,
                 "note": opened.note,
                 "problems": problems,
             }

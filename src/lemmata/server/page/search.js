@@ -71,7 +71,7 @@ export function show(main, { parameters, go }) {
       view.results.replaceChildren(h("div", { class: "empty" }, h("p", null, "Nothing found. Say it in other words, or ask with another retriever."), clear));
       return;
     }
-    const list = h("ol", { class: "hits" }, answer.hits.map((hit) => card(hit, answer.nodes || {})));
+    const list = h("ol", { class: "hits" }, answer.hits.map((hit) => card(hit, answer)));
     view.results.replaceChildren(list);
     if (answer.next_offset) view.results.append(moreButton(answer, list));
   }
@@ -84,9 +84,10 @@ export function show(main, { parameters, go }) {
         const next = await ask(state, answer.next_offset);
         answer.hits.push(...next.hits);
         answer.nodes = { ...answer.nodes, ...next.nodes };
+        answer.marks = { ...answer.marks, ...next.marks };
         answer.next_offset = next.next_offset;
-        const first = card(next.hits[0], answer.nodes);
-        list.append(first, ...next.hits.slice(1).map((hit) => card(hit, answer.nodes)));
+        const first = card(next.hits[0], answer);
+        list.append(first, ...next.hits.slice(1).map((hit) => card(hit, answer)));
         first.querySelector("a").focus({ preventScroll: true });
         button.remove();
         if (answer.next_offset) view.results.append(moreButton(answer, list));
@@ -208,7 +209,7 @@ function howMany({ hits, next_offset: more }) {
 // say what another choice would find.
 async function countedWithoutOwn(counts, state, signal) {
   const chosen = FACETS.filter(({ key }) => state[key].length);
-  const answers = chosen.map(({ key }) => post("/search", { query: state.q, k: 1, retriever: state.retriever, facets: true, filter: filterOf({ ...state, [key]: [] }) }, signal));
+  const answers = chosen.map(({ key }) => post("/search", { query: state.q, k: 1, retriever: state.retriever, facets: true, log: false, filter: filterOf({ ...state, [key]: [] }) }, signal));
   const others = await Promise.all(answers);
   return { ...counts, ...Object.fromEntries(chosen.map(({ field }, place) => [field, others[place].facets[field]])) };
 }
@@ -216,7 +217,7 @@ async function countedWithoutOwn(counts, state, signal) {
 // Meaning always finds something, even for a query of which the corpus has no word: then say so.
 async function hintAt(answer, state, signal) {
   if (!answer.hits.length || answer.hits.some((hit) => hit.html.includes("<mark"))) return "";
-  const { hits } = await post("/search", { query: state.q, k: 1, retriever: "lexical" }, signal);
+  const { hits } = await post("/search", { query: state.q, k: 1, retriever: "lexical", log: false }, signal);
   return hits.length ? "" : "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off";
 }
 
@@ -296,7 +297,7 @@ function dates(years, state, update) {
 
 // ---------------------------------------------------------------- one hit
 
-function card(hit, nodes) {
+function card(hit, answer) {
   const isLog = hit.kind === "log";
   const isNamed = hit.title || hit.kind === "abstract" || isLog;
   const from = [
@@ -308,11 +309,39 @@ function card(hit, nodes) {
   const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");
   return h(
     "li", { class: `hit ${family(hit.kind)}`, dataset: { id: hit.id } },
-    h("h3", null, h("a", { href: address(hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number)), heading(hit))),
+    h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, nodes, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.cites ? h("span", null, `cites ${hit.cites}`) : null, hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null)),
+    h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, answer.nodes || {}, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.cites ? h("span", null, `cites ${hit.cites}`) : null, hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null, marking(hit, answer))),
   );
+}
+
+// Two buttons that say whether a hit is the answer; pressed again, a button takes it back.
+function marking(hit, answer) {
+  const buttons = Object.entries({ answer: ["✓ answer", "This is the answer"], wrong: ["✗ not it", "This is not the answer"] }).map(([mark, [text, name]]) => {
+    const button = h("button", { class: "plain mark", type: "button", "aria-label": name, title: `${name}; kept on the machine of the server only`, dataset: { mark } }, text);
+    button.addEventListener("click", async () => {
+      const chosen = answer.marks[hit.id] === mark ? "none" : mark;
+      try {
+        await post("/mark", { query: answer.query, id: hit.id, mark: chosen });
+        answer.marks[hit.id] = chosen;
+        draw();
+      } catch (error) {
+        group.replaceChildren(problem(error));
+      }
+    });
+    return button;
+  });
+  const draw = () => buttons.forEach((button) => button.setAttribute("aria-pressed", String(answer.marks[hit.id] === button.dataset.mark)));
+  const group = h("span", { class: "marks", hidden: true }, buttons);
+  workspace().then((health) => (group.hidden = health.log === "off"), () => {});
+  draw();
+  return group;
+}
+
+// Kept only where the settings of the workspace say so.
+function opened(query, id) {
+  workspace().then((health) => health.log === "openings" && post("/mark", { query, id, mark: "opened" }), () => {}).catch(() => {});
 }
 
 function pathStrip(path, nodes, hit) {
