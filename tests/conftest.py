@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.embedding_server import CountingServer, FaultyServer, answering
 from tests.llm_server import Server
 from tests.make import complete, make_workspace
 
@@ -92,6 +93,20 @@ def server(_llm_server: Server) -> Server:
     """A language-model server that answers as it pleases until a test writes its script."""
     _llm_server.script()
     return _llm_server
+
+
+@pytest.fixture
+def service() -> Iterator[FaultyServer]:
+    """An embedding service that fails as a test asks."""
+    with answering(FaultyServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def counting() -> Iterator[CountingServer]:
+    """An embedding service that counts what it is asked."""
+    with answering(CountingServer()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -6,14 +6,19 @@ What takes longer to make, such as a language-model server or a complete workspa
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -21,10 +26,28 @@ import numpy as np
 
 from lemmata.cli import output
 from lemmata.cli.main import main
-from lemmata.core.types import Document, Floats, Integers, Passage, Ranking, Reading, no_hits
+from lemmata.core.errors import LemmataError
+from lemmata.core.types import (
+    Document,
+    Edge,
+    Floats,
+    Graph,
+    Integers,
+    MeasuredGraph,
+    Passage,
+    Ranking,
+    Reading,
+    no_hits,
+)
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.graph.lengths import sort_edges
+from lemmata.graph.links import build_graph
 from lemmata.ingest.papers import read_paper
 from lemmata.latex.mains import Main
 from lemmata.project import Project
+from lemmata.search.retriever import Retriever
+from lemmata.vectors.exact import Matrix
+from lemmata.vectors.milvus import Batch, MilvusIndex, replace_collection
 
 # ---------------------------------------------------------------- files
 
@@ -221,3 +244,156 @@ def refused(said: tuple[int, str, str]) -> str:
     assert len(told) == 1
     assert "Traceback" not in error
     return told[0]
+
+
+def search(project: Project, *, paths: bool = False) -> list[str]:
+    """The first hits for the width of a tree."""
+    with Retriever(project, encoder=HashingEncoder()) as retriever:
+        return [hit.id for hit in retriever.search("width of a tree", k=3, paths=paths)]
+
+
+def written_files(project: Project) -> list[Path]:
+    """The files of a workspace that belong to artefacts."""
+    root = project.root
+    return [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.parent not in (root, root / "cache")  # settings and lock; what may be deleted
+    ]
+
+
+def sentence_of(command: Callable[[], object]) -> str:
+    """The error of a command, empty where it succeeds; anything but a LemmataError fails the test."""
+    try:
+        command()
+    except LemmataError as error:
+        return str(error)
+    return ""
+
+
+def measured(graph: Graph, forward: Floats, backward: Floats | None = None) -> MeasuredGraph:
+    """A graph with the lengths of its edges in both directions."""
+    entries = 2 * len(graph.indices)
+    result = MeasuredGraph(
+        np.empty(len(graph.nodes) + 1, np.int64),
+        np.empty(entries, np.int32),
+        np.empty(entries, np.float32),
+        np.empty(entries, np.int64),
+    )
+    sort_edges(graph, forward, forward if backward is None else backward, result)
+    return result
+
+
+def graph_of(edges: list[tuple[int, int]], nodes: int) -> Graph:
+    """A graph of numbered nodes."""
+    names = [f"{node:03}" for node in range(nodes)]
+    records = (Edge(names[source], "cites", names[target]) for source, target in edges)
+    return build_graph(records, dict.fromkeys(names, "passage"))
+
+
+def polylines(svg: ElementTree.Element, look: str) -> list[list[tuple[float, float]]]:
+    """The points of all lines of a CSS class."""
+    return [
+        [(float(x), float(y)) for x, y in (pair.split(",") for pair in line.attrib["points"].split())]
+        for line in svg.iter("polyline")
+        if look in line.attrib["class"].split()
+    ]
+
+
+# four logs and the tree of their locations
+PLANT = {
+    "locations.csv": "id,parent,description\nK2,,Column\nK2-P1,K2,Pump\nK2-P1-S,K2-P1,Seal\nT7,,Tank\n",
+    "logs.csv": "id,text,location,date,priority,Crew\n"
+    "1,The pump leaks,K2-P1,2024-05-01,High,Nord\n"
+    "2,The seal of the pump leaks,K2-P1-S,2024-05-02,low,Süd\n"
+    "3,The tank leaks,T7,2024-06-01,high,Nord\n"
+    "4,Something leaks,X9,2024-06-02,,Nord\n",
+}
+
+
+class InterruptedEncoder:
+    """An encoder that is interrupted after `limit` texts, like a killed process."""
+
+    def __init__(self, limit: int) -> None:
+        self.inner = HashingEncoder(dimension=32)
+        self.name, self.dimension, self.left = self.inner.name, 32, limit
+        self.encoded = 0
+
+    def encode(self, texts: list[str], role: str = "passage") -> Floats:
+        self.left -= len(texts)
+        if self.left < 0:
+            raise KeyboardInterrupt
+        self.encoded += len(texts)
+        return self.inner.encode(texts, role)
+
+
+def check_for_the_hub(folder: Path, name: str) -> Any:
+    """Read a card as the hub's own library does, without a network, and return its data."""
+    hub: Any = importlib.import_module("huggingface_hub")
+
+    card = hub.ModelCard.load(folder / "README.md")
+    data = card.data
+    assert hub.metadata_load(folder / "README.md") == data.to_dict()  # nothing was dropped or renamed
+    assert data.model_name == name
+    assert data.pipeline_tag in ("sentence-similarity", "text-ranking")
+    assert re.fullmatch(r"[a-z0-9.-]+", data.license)
+    assert all(re.fullmatch(r"[a-z]{2}", language) for language in data.language)
+    if data.base_model:
+        hub.utils.validate_repo_id(data.base_model)
+    assert card.text.lstrip().startswith(f"# {name}")
+    return data
+
+
+def milvus_index(matrix: Matrix, path: Path, *, graph: bool = False) -> MilvusIndex:
+    """An index in milvus-lite whose slots are not in the order of rows, nor without gaps."""
+    generator = np.random.default_rng(7)
+    slots = generator.permutation(3 * len(matrix))[: len(matrix)]
+    kinds = generator.integers(0, 3, len(matrix))
+    batch = Batch(slots, kinds, matrix.astype(np.float32))
+    replace_collection(str(path), "index", [batch] if len(matrix) else [], matrix.shape[1], graph=graph)
+    return MilvusIndex(str(path), "index", matrix, slots, kinds)
+
+
+def _load_plant() -> ModuleType:
+    script = Path(__file__).parent.parent / "examples" / "plant" / "generate.py"
+    spec = importlib.util.spec_from_file_location("plant_generate", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["plant_generate"] = module  # where its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+plant = _load_plant()  # the script of examples/plant
+
+
+def pdf(*pages: Callable[[Any], None], password: str = "", title: str = "") -> bytes:
+    """A PDF of pages, each drawn by a function of its canvas."""
+    from reportlab.lib.pagesizes import A4
+    from reportlab.lib.pdfencrypt import StandardEncryption
+    from reportlab.pdfgen.canvas import Canvas
+
+    buffer = io.BytesIO()
+    encryption = StandardEncryption(password) if password else None
+    canvas = Canvas(buffer, pagesize=A4, encrypt=encryption, invariant=1)
+    canvas.setTitle(title)
+    canvas.setAuthor("A. Author" if title else "")
+    for draw in pages:
+        canvas.setFont("Times-Roman", 10)
+        draw(canvas)
+        canvas.showPage()
+    canvas.save()
+    return buffer.getvalue()
+
+
+def column(canvas: Any, left: float, top: float, lines: list[str]) -> None:
+    """Lines with a pitch of 12; a leading > is an indentation, an empty one a gap."""
+    for number, line in enumerate(lines):
+        indent = 15 if line.startswith(">") else 0
+        canvas.drawString(left + indent, top - 12 * number, line.removeprefix(">"))
+
+
+def one_page(*lines: str) -> bytes:
+    """A PDF with these lines."""
+    return pdf(lambda canvas: column(canvas, 72, 700, list(lines)))

@@ -126,3 +126,35 @@ def small_job(
             name, asked, passages[name], answers, nothing, measure="MRR@10", general=name not in validation
         )
     return writer.close({})
+
+
+READS = 1024
+
+
+def small_modern(folder: Path) -> Path:
+    """A sentence-transformers folder of a random ModernBERT: rotary positions, local and global attention."""
+    torch, transformers = require("torch", "train"), require("transformers", "train")
+    torch.manual_seed(0)
+    bare_base(folder, longest=READS)
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"), model_max_length=8192, **names
+    )
+    config = transformers.ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=8192,
+        global_attn_every_n_layers=2,
+        local_attention=64,
+        **{
+            f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in names.items() if name != "unk_token"
+        },
+        bos_token_id=2,
+        eos_token_id=3,
+    )
+    transformers.ModernBertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_geodesic import graph_of, measured
+from tests.make import graph_of, measured
 
 from lemmata.core.config import RECIPES, build, read_toml
 from lemmata.core.errors import ConfigError

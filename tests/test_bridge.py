@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.make import lemmata, make_workspace
-from tests.test_geodesic import graph_of, measured
+from tests.make import graph_of, lemmata, make_workspace, measured
 
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import MeasuredGraph

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import check_for_the_hub
 
 from lemmata.encode.load import NANO, PACKAGED, PLANT
 from lemmata.train.card import (
@@ -282,22 +283,6 @@ def test_the_card_of_a_packaged_encoder_is_what_its_facts_say(tmp_path: Path, na
 
 
 # ---------------------------------------------------------------- the hub
-
-
-def check_for_the_hub(folder: Path, name: str) -> Any:
-    """Read a card as the hub's own library does, without a network, and return its data."""
-    hub = pytest.importorskip("huggingface_hub")
-    card = hub.ModelCard.load(folder / "README.md")
-    data = card.data
-    assert hub.metadata_load(folder / "README.md") == data.to_dict()  # nothing was dropped or renamed
-    assert data.model_name == name
-    assert data.pipeline_tag in ("sentence-similarity", "text-ranking")
-    assert re.fullmatch(r"[a-z0-9.-]+", data.license)
-    assert all(re.fullmatch(r"[a-z]{2}", language) for language in data.language)
-    if data.base_model:
-        hub.utils.validate_repo_id(data.base_model)
-    assert card.text.lstrip().startswith(f"# {name}")
-    return data
 
 
 @pytest.mark.parametrize("name", list(PACKAGED))

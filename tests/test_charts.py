@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import polylines
 
 from lemmata.evaluate.charts import (
     Curve,
@@ -35,18 +36,9 @@ CHART = LineChart(
 )
 
 
-def lines(svg: ElementTree.Element, look: str) -> list[list[tuple[float, float]]]:
-    """The points of all lines of a CSS class."""
-    return [
-        [(float(x), float(y)) for x, y in (pair.split(",") for pair in line.attrib["points"].split())]
-        for line in svg.iter("polyline")
-        if look in line.attrib["class"].split()
-    ]
-
-
 def test_a_curve_is_drawn_at_its_values() -> None:
     svg = ElementTree.fromstring(line_chart(CHART))
-    [curve], [mark] = lines(svg, "curve"), lines(svg, "mark")
+    [curve], [mark] = polylines(svg, "curve"), polylines(svg, "mark")
     ticks = {
         float(text.text or ""): float(text.attrib["y"]) - 4
         for text in svg.iter("text")
@@ -62,7 +54,7 @@ def test_a_curve_is_drawn_at_its_values() -> None:
 
 def test_one_point_can_be_drawn() -> None:
     drawn = line_chart(LineChart("a", "x", "y", [Curve([(1, 0.7)])], x_range=(1, 1)))
-    assert len(lines(ElementTree.fromstring(drawn), "curve")[0]) == 1
+    assert len(polylines(ElementTree.fromstring(drawn), "curve")[0]) == 1
     assert "nan" not in drawn
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from tests import make
-from tests.make import NAMES, PAPER, run_command, write_papers
+from tests.make import NAMES, PAPER, run_command, search, sentence_of, write_papers, written_files
 
-from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Edge
 from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.corpus.corpus import Corpus
@@ -27,11 +27,6 @@ from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 
 
-def search(project: Project, *, paths: bool = False) -> list[str]:
-    with Retriever(project, encoder=HashingEncoder()) as retriever:
-        return [hit.id for hit in retriever.search("width of a tree", k=3, paths=paths)]
-
-
 def similar(project: Project) -> list[str]:
     with Retriever(project) as retriever:
         return [hit.id for hit in retriever.similar("width#def-width", k=3)]
@@ -39,10 +34,6 @@ def similar(project: Project) -> list[str]:
 
 def vectors_of(project: Project, encoder: str = "hashing") -> Path:
     return project.encoder_folder(encoder) / "vectors"
-
-
-def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(*arguments, "-w", project.root)
 
 
 # ---------------------------------------------------------------- out of date
@@ -82,7 +73,7 @@ def test_a_removed_document_is_noticed_and_the_named_command_helps(project: Proj
     papers = project.root.parent / "papers"
     (papers / "depth.tex").unlink()
     project.ingest([papers])
-    done = lemmata(project, "graph", "embed")
+    done = run_command("graph", "embed", "-w", project.root)
     assert done.returncode == 1
     assert done.stderr == "lemmata: the corpus changed since the graph was made: run 'lemmata graph build' again\n"
     project.build_graph()
@@ -111,7 +102,7 @@ def test_doctor_and_info_name_what_is_out_of_date_with_its_command(project: Proj
         assert not findings[name].damaged
         assert f"run '{command}' again" in findings[name].finding
     assert len(project.info()["problems"]) == 5
-    assert lemmata(project, "doctor").returncode == 0  # out of date is no damage
+    assert run_command("doctor", "-w", project.root).returncode == 0  # out of date is no damage
 
 
 def test_a_training_set_of_another_split_is_out_of_date(project: Project) -> None:
@@ -150,7 +141,7 @@ def test_the_checkpoint_of_an_embedding_of_another_graph_is_not_resumed(project:
 def test_a_passage_is_shown_while_the_graph_is_out_of_date(project: Project) -> None:
     assert "problem" not in project.show("width#def-width")
     project.ingest([write_papers(project.root.parent / "papers", "area")])
-    shown = lemmata(project, "show", "width#def-width")
+    shown = run_command("show", "width#def-width", "-w", project.root)
     assert shown.returncode == 0
     assert "The width of a tree is a number" in shown.stdout
     assert "run 'lemmata graph build' again" in shown.stdout
@@ -199,24 +190,6 @@ def damages(content: bytes) -> Iterator[tuple[str, bytes]]:
     yield "flipped", bytes(byte ^ 0x55 for byte in content[:24]) + content[24:]
 
 
-def written_files(project: Project) -> list[Path]:
-    root = project.root
-    return [
-        path
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and path.parent not in (root, root / "cache")  # settings and lock; what may be deleted
-    ]
-
-
-def sentence_of(command: Callable[[], object]) -> str:
-    """The error of a command, empty where it succeeds; anything but a LemmataError fails the test."""
-    try:
-        command()
-    except LemmataError as error:
-        return str(error)
-    return ""
-
-
 @pytest.mark.slow
 def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -> None:
     files = written_files(made)
@@ -257,12 +230,12 @@ def test_a_changed_byte_deep_in_a_file_is_found_by_doctor_which_exits_with_1(pro
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(content)
-    done = lemmata(project, "doctor")
+    done = run_command("doctor", "-w", project.root)
     assert done.returncode == 1
     assert "its checksum is wrong" in " ".join(done.stdout.split())
     shutil.rmtree(vectors_of(project))  # the cure that it names
     project.index(settings={"encoder": "hashing"})
-    assert lemmata(project, "doctor").returncode == 0
+    assert run_command("doctor", "-w", project.root).returncode == 0
 
 
 @pytest.mark.parametrize(

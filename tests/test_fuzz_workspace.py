@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.make import write_papers
-from tests.test_damage import search, sentence_of, written_files
+from tests.make import search, sentence_of, write_papers, written_files
 
 from lemmata.maintain.info import doctor
 from lemmata.project import Project

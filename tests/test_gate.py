@@ -112,7 +112,7 @@ def test_the_gate_does_not_depend_on_how_records_come_in_blocks() -> None:
 @pytest.fixture(scope="module")
 def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with a split, and a cross-encoder of one layer that compares nothing but is real."""
-    from tests.test_stage_train import write_notes
+    from tests.training import write_notes
 
     folder = tmp_path_factory.mktemp("gated")
     project = Project.init(folder / "w")

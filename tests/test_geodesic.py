@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
+from tests.make import graph_of, measured
 
-from lemmata.core.types import Edge, Floats, Graph, Mask, MeasuredGraph
+from lemmata.core.types import Floats, Graph, Mask, MeasuredGraph
 from lemmata.graph.geodesic import Start, Tree, coherence, compiled_trees, python_tree, search_tree, search_trees
-from lemmata.graph.lengths import distance, measure_by_text, sort_edges
-from lemmata.graph.links import build_graph
+from lemmata.graph.lengths import distance, measure_by_text
 
 Case = tuple[Graph, MeasuredGraph, Start, Mask]
 Search = Callable[[MeasuredGraph, Start, int, Mask | None], Tree]
@@ -43,24 +43,6 @@ COMPILED = pytest.param(compiled, marks=pytest.mark.skipif(not HAS_NUMBA, reason
 def search(request: pytest.FixtureRequest) -> Search:
     chosen: Search = request.param
     return chosen
-
-
-def measured(graph: Graph, forward: Floats, backward: Floats | None = None) -> MeasuredGraph:
-    entries = 2 * len(graph.indices)
-    result = MeasuredGraph(
-        np.empty(len(graph.nodes) + 1, np.int64),
-        np.empty(entries, np.int32),
-        np.empty(entries, np.float32),
-        np.empty(entries, np.int64),
-    )
-    sort_edges(graph, forward, forward if backward is None else backward, result)
-    return result
-
-
-def graph_of(edges: list[tuple[int, int]], nodes: int) -> Graph:
-    names = [f"{node:03}" for node in range(nodes)]
-    records = (Edge(names[source], "cites", names[target]) for source, target in edges)
-    return build_graph(records, dict.fromkeys(names, "passage"))
 
 
 def start(seeds: dict[int, float], blocked: tuple[int, ...] = ()) -> Start:

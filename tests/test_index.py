@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import unit_vectors
+from tests.make import milvus_index, unit_vectors
 
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.types import Index
 from lemmata.vectors import ann, exact, milvus
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex, Matrix, best
-from lemmata.vectors.milvus import Batch, MilvusIndex, replace_collection
 
 Make = Callable[[Matrix], Index]
 
@@ -34,16 +33,6 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(milvus, "FEW", 0)
         return lambda matrix: milvus_index(matrix, tmp_path / "vectors.db", graph=request.param.endswith("graph"))
     return lambda matrix: AnnIndex.build(matrix, tmp_path / "graph.faiss")
-
-
-def milvus_index(matrix: Matrix, path: Path, *, graph: bool = False) -> MilvusIndex:
-    """An index in milvus-lite whose slots are not in the order of rows, nor without gaps."""
-    generator = np.random.default_rng(7)
-    slots = generator.permutation(3 * len(matrix))[: len(matrix)]
-    kinds = generator.integers(0, 3, len(matrix))
-    batch = Batch(slots, kinds, matrix.astype(np.float32))
-    replace_collection(str(path), "index", [batch] if len(matrix) else [], matrix.shape[1], graph=graph)
-    return MilvusIndex(str(path), "index", matrix, slots, kinds)
 
 
 def test_the_nearest_rows_come_best_first(make: Make) -> None:

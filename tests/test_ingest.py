@@ -18,8 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.make import write
-from tests.test_pdf import one_page
+from tests.make import one_page, write
 from typer.testing import CliRunner
 
 from lemmata.cli.main import make_app

@@ -502,7 +502,7 @@ def test_modules_are_named_side_by_side_with_how_far_training_moved_them(project
     """A BERT, the same with one layer doubled, and a ModernBERT: the table of the thesis."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from tests.test_long_window import small_modern
+    from tests.small_bert import small_modern
 
     words = ("module", "ring", "ideal", "let", "a")
     first, modern = small_bert(tmp_path / "first", words=words), small_modern(tmp_path / "modern")

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.small_bert import SPECIAL, VOCABULARY, WORDS, bare_base
-from tests.test_stage_train import say_more
+from tests.small_bert import READS, VOCABULARY, WORDS, small_modern
+from tests.training import say_more
 
-from lemmata.core.errors import require
 from lemmata.core.workspace import silent
 from lemmata.encode.load import load_encoder
 from lemmata.project import Project
@@ -21,37 +20,6 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("pyarrow")
 pytest.importorskip("sentence_transformers")
-
-READS = 1024
-
-
-def small_modern(folder: Path) -> Path:
-    """A sentence-transformers folder of a random ModernBERT: rotary positions, local and global attention."""
-    torch, transformers = require("torch", "train"), require("transformers", "train")
-    torch.manual_seed(0)
-    bare_base(folder, longest=READS)
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json"), model_max_length=8192, **names
-    )
-    config = transformers.ModernBertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=8192,
-        global_attn_every_n_layers=2,
-        local_attention=64,
-        **{
-            f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in names.items() if name != "unk_token"
-        },
-        bos_token_id=2,
-        eos_token_id=3,
-    )
-    transformers.ModernBertModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import lemmata, unit_vectors
-from tests.test_index import milvus_index
+from tests.make import lemmata, milvus_index, unit_vectors
 
 pymilvus = pytest.importorskip("pymilvus", reason="needs pymilvus: pip install 'lemmata[scale]'")
 milvus_lite = pytest.importorskip("milvus_lite", reason="needs milvus-lite: pip install 'lemmata[scale]'")

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.make import lemmata, make_workspace
-from tests.test_search import PLANT
+from tests.make import PLANT, lemmata, make_workspace
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.workspace import vector_set

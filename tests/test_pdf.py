@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Callable
 
@@ -8,39 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reportlab.lib.pagesizes import A4
-from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
+from tests.make import column, one_page, pdf
 
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.core.types import Skip
 from lemmata.ingest.pdf import read_pages
 
 WIDTH, HEIGHT = A4
-
-
-def pdf(*pages: Callable[[Canvas], None], password: str = "", title: str = "") -> bytes:
-    buffer = io.BytesIO()
-    encryption = StandardEncryption(password) if password else None
-    canvas = Canvas(buffer, pagesize=A4, encrypt=encryption, invariant=1)
-    canvas.setTitle(title)
-    canvas.setAuthor("A. Author" if title else "")
-    for draw in pages:
-        canvas.setFont("Times-Roman", 10)
-        draw(canvas)
-        canvas.showPage()
-    canvas.save()
-    return buffer.getvalue()
-
-
-def column(canvas: Canvas, left: float, top: float, lines: list[str]) -> None:
-    """Lines with a pitch of 12; a leading > is an indentation, an empty one a gap."""
-    for number, line in enumerate(lines):
-        indent = 15 if line.startswith(">") else 0
-        canvas.drawString(left + indent, top - 12 * number, line.removeprefix(">"))
-
-
-def one_page(*lines: str) -> bytes:
-    return pdf(lambda canvas: column(canvas, 72, 700, list(lines)))
 
 
 def text_of(data: bytes) -> list[str]:

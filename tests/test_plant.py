@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -12,27 +11,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.make import plant
 
 from lemmata.ingest.logs import Columns, csv_rows, read_hierarchy, read_logs
 
-SCRIPT = Path(__file__).parent.parent / "examples" / "plant" / "generate.py"
 FILES = ("logs.csv", "hierarchy.csv", "withheld.tsv", "queries.jsonl", "qrels/test.tsv")
-
-
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("plant_generate", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["plant_generate"] = module  # where its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
-
-
-plant = load()
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +38,7 @@ def words(text: str) -> list[str]:
 
 def test_a_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
     plant.generate(tmp_path / "imported", logs=400, seed=3)
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "command"), "--logs", "400", "--seed", "3"]
+    command = [sys.executable, str(plant.__file__), str(tmp_path / "command"), "--logs", "400", "--seed", "3"]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "5"})
     for name in FILES:
         assert (tmp_path / "imported" / name).read_bytes() == (tmp_path / "command" / name).read_bytes()
@@ -247,7 +232,7 @@ def test_the_reader_skips_nothing_and_every_link_has_its_label(folder: Path) -> 
 
 
 def test_a_plant_without_logs_is_refused(tmp_path: Path) -> None:
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "plant"), "--logs", "0"]
+    command = [sys.executable, str(plant.__file__), str(tmp_path / "plant"), "--logs", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--logs needs at least 1" in done.stderr

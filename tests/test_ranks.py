@@ -19,7 +19,7 @@ import pytest
 from tests.make import lemmata
 from tests.rank_steps import OBJECTIVES, gradients, trained_metric
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, small_bert, small_job
-from tests.test_stage_metric import workspace
+from tests.training import workspace
 
 from lemmata.core.errors import ConfigError
 from lemmata.core.workspace import silent

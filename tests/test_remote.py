@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.embedding_server import FaultyServer
 from tests.make import lemmata, make_workspace
 
 from lemmata.core.errors import LemmataError
@@ -33,80 +31,6 @@ def remote(
 ) -> RemoteEncoder:
     service = Service(server.url, model, key, retries=retries, back_off=0.01, timeout=timeout)
     return RemoteEncoder(service, **options)
-
-
-class FaultyServer(ThreadingHTTPServer):
-    """Answers (length of the text, 1, 2); each entry of `faults` spoils one request."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.faults: list[str] = []
-        self.requests: list[list[str]] = []
-        self.keys: list[str | None] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: FaultyServer
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append(body["input"])
-        self.server.keys.append(self.headers["Authorization"])
-        fault = self.server.faults.pop(0) if self.server.faults else ""
-        if fault.isdigit():
-            self.reply(int(fault), b'{"error": {"message": "no"}}')
-            return
-        if fault.startswith("retry"):
-            self.reply(429, b"{}", {"Retry-After": fault.split()[1].replace("_", " ")})
-            return
-        if fault == "hang":
-            time.sleep(1)
-            return
-        if fault == "redirect":
-            self.reply(302, b"{}", {"Location": f"{self.server.url}/elsewhere"})
-            return
-        data: list[dict[str, Any]] = [
-            {"object": "embedding", "index": index, "embedding": [float(len(text)), 1.0, 2.0]}
-            for index, text in enumerate(body["input"])
-        ]
-        if fault == "reordered":
-            data.reverse()
-        elif fault == "few":
-            data.pop()
-        elif fault == "twice":
-            data[-1]["index"] = 0
-        elif fault == "ragged":
-            data[-1]["embedding"].pop()
-        elif fault == "zero":
-            data[0]["embedding"] = [0.0, 0.0, 0.0]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        answer = json.dumps({"object": "list", "data": data, "model": body["model"], "usage": usage}).encode()
-        self.reply(200, answer[:-30] if fault == "truncated" else answer)
-
-    def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that http.server wants
-        pass
-
-
-@pytest.fixture
-def service() -> Iterator[FaultyServer]:
-    with FaultyServer() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 def expected(*texts: str) -> Any:

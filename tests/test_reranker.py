@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.embedding_server import FaultyServer
 from tests.make import refused, say
 from tests.small_bert import VOCABULARY, bare_base, small_bert
-from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
-from tests.test_stage_train import write_notes
+from tests.training import write_notes
 
 from lemmata.core.errors import ConfigError
 from lemmata.core.workspace import silent
@@ -156,7 +156,7 @@ def test_a_cross_encoder_is_trained_further(trained: Path, tmp_path: Path) -> No
 def test_a_model_is_kept_where_its_weight_cannot_be_chosen(
     trained: Path,
     tmp_path: Path,
-    service: FaultyServer,  # noqa: F811
+    service: FaultyServer,
 ) -> None:
     project = Project(shutil.copytree(trained / "notes", tmp_path / "notes"))
     project.index(settings={"encoder": f"{service.url}#tiny"})

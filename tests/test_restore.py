@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.test_encode import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, WIDTH, write_bert, write_unigram
+from tests.bert_folder import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, WIDTH, write_bert, write_unigram
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Floats

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from tests.make import refused, say
 from tests.small_bert import sayings, small_bert
-from tests.test_stage_train import QUICK, Stopped, times, write_notes
+from tests.training import (
+    QUICK,
+    change,
+    run_all,
+    run_until,
+    times,
+    values,
+    write_recipe,
+    write_times,
+)
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceError
@@ -23,28 +32,6 @@ from lemmata.project import Project
 from lemmata.run import RunOptions, run, stage_table
 from lemmata.vectors.store import open_vectors
 
-RECIPE = """
-[split]
-method = "stratified"
-validation = 0.2
-test = 0.2
-
-[mine.negatives]
-number = 1
-
-[finetune.tuned]{quick}
-
-[evaluate]
-measures = "MRR@10,R@20"
-
-[run]
-sources = ["../notes.jsonl"]
-mine = ["pairs"]
-imports = {{ asked = "../asked.jsonl" }}
-negatives = ["pairs"]
-base = "hashing"
-tasks = ["references", "../riddles"]
-"""
 STAGES = [
     "ingest",
     "corpus",
@@ -60,44 +47,6 @@ STAGES = [
     "compare auto of tuned",
 ]
 TRAINED = STAGES[STAGES.index("finetune tuned") :]
-
-
-def write_recipe(folder: Path, base: Path, text: str = RECIPE) -> Path:
-    """A workspace with nothing but settings, and beside it notes, queries to import and a task."""
-    write_notes(folder / "notes.jsonl")
-    asked = [json.dumps({"passage": f"b{n}-0", "query": sayings(5, 100 + n)[0][0]}) for n in range(20)]
-    (folder / "asked.jsonl").write_text("\n".join(asked), encoding="utf-8")
-    riddles = folder / "riddles"
-    (riddles / "qrels").mkdir(parents=True)
-    queries = [json.dumps({"_id": f"q{n}", "text": f"ask {sayings(5, 100 + n)[1][0]}"}) for n in range(8)]
-    (riddles / "queries.jsonl").write_text("\n".join(queries), encoding="utf-8")
-    judged = "".join(f"q{n}\tb{n}-1\t1\n" for n in range(8))
-    (riddles / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
-    (folder / "notes").mkdir()
-    config = text.format(quick=QUICK.format(base=base).replace("pairs = 1.0", "pairs = 1.0, pairs-hard = 0.5"))
-    (folder / "notes" / "lemmata.toml").write_text(config, encoding="utf-8")
-    return folder / "notes"
-
-
-def run_all(folder: Path) -> tuple[list[Report], dict[str, bool]]:
-    """The reports of a run, and for each stage whether it was already done."""
-    stages: dict[str, bool] = {}
-    reports = run(Project(folder), announce=stages.__setitem__)
-    return reports, stages
-
-
-def run_until(folder: Path, last: str) -> dict[str, bool]:
-    """The stages of a run that is stopped when it reaches `last`."""
-    stages: dict[str, bool] = {}
-
-    def announce(stage: str, done: bool) -> None:
-        stages[stage] = done
-        if stage == last:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        run(Project(folder), announce=announce)
-    return stages
 
 
 @pytest.fixture(scope="module")
@@ -118,22 +67,6 @@ def first(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, l
 @pytest.fixture
 def ran(first: tuple[Path, list[Report]], tmp_path: Path) -> Path:
     return shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
-
-
-def change(folder: Path, old: str, new: str) -> None:
-    config = folder / "lemmata.toml"
-    text = config.read_text(encoding="utf-8")
-    assert old in text
-    config.write_text(text.replace(old, new), encoding="utf-8")
-
-
-def values(report: Report, retriever: str) -> list[float]:
-    return [float(value) for value in report.retrievers[retriever]["MRR@10"]]
-
-
-def write_times(folder: Path) -> dict[str, int]:
-    """When each file was written, except the corpus: every ingest rewrites its skips."""
-    return {name: when for name, when in times(folder).items() if not name.startswith("corpus/")}
 
 
 def measured(folder: Path, part: str = "test") -> list[float]:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.llm_server import Server
-from tests.make import NAMES, write_papers
+from tests.make import NAMES, plant, write_papers
 from tests.small_bert import small_bert
-from tests.test_plant import plant
-from tests.test_run import run_all
+from tests.training import run_all
 
 from lemmata.corpus.training_files import read_training
 from lemmata.llm.endpoint import Limits

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.llm_server import Server
+from tests.make import plant
 from tests.small_bert import small_bert
-from tests.test_plant import plant
-from tests.test_run import change, run_all
+from tests.training import change, run_all
 
 from lemmata.core.errors import ConfigError
 from lemmata.corpus.split import open_split

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from tests.make import refused, say
 from tests.small_bert import sayings
-from tests.test_run import change, run_all, run_until, values, write_recipe
-from tests.test_static import write_small
+from tests.training import change, run_all, run_until, values, write_recipe, write_small
 
 from lemmata.core.errors import LemmataError
 from lemmata.encode.load import NANO

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import lemmata, make_workspace, padded, to_lines
+from tests.make import PLANT, lemmata, make_workspace, padded, to_lines
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
@@ -441,16 +441,6 @@ def test_the_passages_of_hits_are_at_hand(indexed: Project) -> None:
         assert (hit.passage.kind, hit.passage.date) == ("log", "2010-10-10")
         assert retriever.similar("4", 1)[0].text == TEXTS["5"][1]
     assert Hit("x", 1.0).text == ""
-
-
-PLANT = {
-    "locations.csv": "id,parent,description\nK2,,Column\nK2-P1,K2,Pump\nK2-P1-S,K2-P1,Seal\nT7,,Tank\n",
-    "logs.csv": "id,text,location,date,priority,Crew\n"
-    "1,The pump leaks,K2-P1,2024-05-01,High,Nord\n"
-    "2,The seal of the pump leaks,K2-P1-S,2024-05-02,low,Süd\n"
-    "3,The tank leaks,T7,2024-06-01,high,Nord\n"
-    "4,Something leaks,X9,2024-06-02,,Nord\n",
-}
 
 
 def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.embedding_server import CountingServer, word_vector
 from tests.make import lemmata
 
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
@@ -49,53 +46,6 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def task() -> Task:
     return task_from("notes", QUERIES, QRELS)
-
-
-class CountingServer(ThreadingHTTPServer):
-    """An embedding service whose tokens are words; a vector has one random part for each word."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), CountingHandler)
-        self.tokens: list[int] = []
-        self.texts: list[str] = []
-        self.reports_usage = True
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1#words"
-
-
-class CountingHandler(BaseHTTPRequestHandler):
-    server: CountingServer
-
-    def do_POST(self) -> None:
-        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-        self.server.tokens.append(sum(len(text.split()) for text in texts))
-        self.server.texts += texts
-        data = [{"index": n, "embedding": word_vector(text).tolist()} for n, text in enumerate(texts)]
-        usage = {"usage": {"total_tokens": self.server.tokens[-1]}} if self.server.reports_usage else {}
-        answer = json.dumps({"data": data, **usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base class
-        pass
-
-
-def word_vector(text: str) -> np.ndarray:
-    seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big") for word in text.lower().split()]
-    vector: np.ndarray = np.sum([np.random.default_rng(seed).standard_normal(16) for seed in seeds], axis=0)
-    return vector
-
-
-@pytest.fixture
-def server() -> Iterator[CountingServer]:
-    server = CountingServer()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
 
 
 # ---------------------------------------------------------------- comparing
@@ -197,70 +147,70 @@ def test_the_command_line_compares_encoders_and_writes_a_run_for_each(project: P
 
 
 def test_a_cap_below_the_estimate_refuses_before_anything_is_sent(
-    project: Project, task: Task, server: CountingServer
+    project: Project, task: Task, counting: CountingServer
 ) -> None:
     cap = project.allowance(cost=0.0001, price=1.0)  # 100 tokens
     with pytest.raises(LemmataError) as caught:
-        project.index(settings={"encoder": server.url}, allowance=cap)
+        project.index(settings={"encoder": counting.url}, allowance=cap)
     assert "1 calls and " in str(caught.value)
     assert "tokens at a cost of 0.0002" in str(caught.value)
     assert "more than the cap of a cost of 0.0001: nothing was sent" in str(caught.value)
     with pytest.raises(LemmataError, match=r"0\.0001"):
-        project.evaluate(task, retrievers=["dense", f"dense:{server.url}"], allowance=cap)
-    assert server.tokens == []
+        project.evaluate(task, retrievers=["dense", f"dense:{counting.url}"], allowance=cap)
+    assert counting.tokens == []
 
 
 def test_the_estimate_of_an_evaluation_counts_all_encoders_and_the_queries(
-    project: Project, task: Task, server: CountingServer
+    project: Project, task: Task, counting: CountingServer
 ) -> None:
-    estimate = project.estimate_index(settings={"encoder": server.url})
+    estimate = project.estimate_index(settings={"encoder": counting.url})
     assert estimate is not None
     one = Allowance(tokens=2 * estimate.tokens - 1)
-    other = server.url.replace("#words", "#other")
+    other = counting.url.replace("#words", "#other")
     with pytest.raises(LemmataError, match="4 calls"):
-        project.evaluate(task, retrievers=[f"dense:{server.url}", f"dense:{other}"], allowance=one)
-    assert server.tokens == []
+        project.evaluate(task, retrievers=[f"dense:{counting.url}", f"dense:{other}"], allowance=one)
+    assert counting.tokens == []
 
 
 def test_a_remote_encoder_is_evaluated_within_its_cap_and_costs_nothing_the_second_time(
-    project: Project, task: Task, server: CountingServer
+    project: Project, task: Task, counting: CountingServer
 ) -> None:
     cap = project.allowance(tokens=5000, price=0.5)
-    report = project.evaluate(task, retrievers=["lexical", f"dense:{server.url}"], allowance=cap)
-    assert (cap.tokens, cap.calls) == (sum(server.tokens), len(server.tokens))
-    assert report.retrievers[f"dense:{server.url}"]["MRR@10"].mean() > 0.8
+    report = project.evaluate(task, retrievers=["lexical", f"dense:{counting.url}"], allowance=cap)
+    assert (cap.tokens, cap.calls) == (sum(counting.tokens), len(counting.tokens))
+    assert report.retrievers[f"dense:{counting.url}"]["MRR@10"].mean() > 0.8
     spent = cap.calls
-    project.evaluate(task, retrievers=[f"dense:{server.url}"], allowance=cap)
+    project.evaluate(task, retrievers=[f"dense:{counting.url}"], allowance=cap)
     assert cap.calls == spent
 
 
 @pytest.mark.parametrize("most", [40, 120, 200])
 def test_a_service_that_counts_more_than_estimated_is_stopped_before_the_cap(
-    tmp_path: Path, server: CountingServer, most: int
+    tmp_path: Path, counting: CountingServer, most: int
 ) -> None:
     texts = [f"{n} a b c d e f g h" for n in range(30)]  # more tokens than the four characters of the estimate
     cap = Allowance(tokens=most)
-    service = Service(server.url.split("#")[0], server.url.split("#")[1])
+    service = Service(counting.url.split("#")[0], counting.url.split("#")[1])
     with pytest.raises(LemmataError, match=f"{most} tokens"):
         RemoteEncoder(service, cache=tmp_path / "cache.sqlite", allowance=cap).encode(texts)
-    assert most - 30 < sum(server.tokens) == cap.tokens <= most
-    before = list(server.texts)
+    assert most - 30 < sum(counting.tokens) == cap.tokens <= most
+    before = list(counting.texts)
     RemoteEncoder(service, cache=tmp_path / "cache.sqlite").encode(texts)
-    assert len(server.texts) == len(set(server.texts)) == len(texts)  # nothing is paid for twice
-    assert server.texts[: len(before)] == before
+    assert len(counting.texts) == len(set(counting.texts)) == len(texts)  # nothing is paid for twice
+    assert counting.texts[: len(before)] == before
 
 
 def test_an_index_that_was_stopped_by_its_cap_resumes_and_ends_the_same(
-    project: Project, server: CountingServer
+    project: Project, counting: CountingServer
 ) -> None:
     notes = {f"n{n}": f"{n} a b c d e f g h" for n in range(20)}  # 180 tokens; the estimate is 100
     project.ingest([write_notes(project.root.parent, notes)])
     with pytest.raises(LemmataError, match="150 tokens"):
-        project.index(settings={"encoder": server.url}, allowance=project.allowance(tokens=150))
-    assert 100 < sum(server.tokens) <= 150
+        project.index(settings={"encoder": counting.url}, allowance=project.allowance(tokens=150))
+    assert 100 < sum(counting.tokens) <= 150
     assert default_encoder(project) == "hashing"
-    project.index(settings={"encoder": server.url})
-    texts = [text for text in server.texts if text != "dimension"]
+    project.index(settings={"encoder": counting.url})
+    texts = [text for text in counting.texts if text != "dimension"]
     assert sorted(texts) == sorted(notes.values())
     with contextlib.closing(project.corpus) as corpus:
         fresh = np.stack([word_vector(text) for text in corpus.contents()])
@@ -269,9 +219,9 @@ def test_an_index_that_was_stopped_by_its_cap_resumes_and_ends_the_same(
 
 
 def test_the_estimate_leaves_out_what_has_vectors_even_without_a_cache(
-    project: Project, server: CountingServer
+    project: Project, counting: CountingServer
 ) -> None:
-    project.index(settings={"encoder": server.url})
+    project.index(settings={"encoder": counting.url})
     for path in project.encodings.parent.iterdir():
         path.unlink()
     assert project.estimate_index() == Estimate(0, 0, len(NOTES))
@@ -279,10 +229,10 @@ def test_the_estimate_leaves_out_what_has_vectors_even_without_a_cache(
     assert project.estimate_index() == Estimate(5, 1, len(NOTES))
 
 
-def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(server: CountingServer) -> None:
-    server.reports_usage = False
+def test_a_service_that_reports_no_tokens_is_counted_by_the_estimate(counting: CountingServer) -> None:
+    counting.reports_usage = False
     cap = Allowance(tokens=1000)
-    RemoteEncoder(Service(server.url.split("#")[0], server.url.split("#")[1]), allowance=cap).encode(
+    RemoteEncoder(Service(counting.url.split("#")[0], counting.url.split("#")[1]), allowance=cap).encode(
         ["12345678", "1234"]
     )
     assert (cap.calls, cap.tokens) == (1, 3)
@@ -298,12 +248,12 @@ def test_a_cap_on_the_cost_needs_a_price(project: Project) -> None:
     assert "price" in lemmata("index", "--budget", "cost=1", "-w", project.root, code=1)
 
 
-def test_the_command_line_states_calls_tokens_and_cost(project: Project, server: CountingServer) -> None:
+def test_the_command_line_states_calls_tokens_and_cost(project: Project, counting: CountingServer) -> None:
     cap = ("-o", "price=2", "--budget", "cost=0.0001", "-w", project.root)
-    error = lemmata("index", "--encoder", server.url, *cap, code=1)
+    error = lemmata("index", "--encoder", counting.url, *cap, code=1)
     assert "about 200 tokens in 1 call, at a cost of 0.0004;" in error
     assert "encoding would take about 1 calls and 200 tokens at a cost of 0.0004, more than the cap of a c" in error
-    assert server.tokens == []
+    assert counting.tokens == []
 
 
 def test_several_workspaces_are_one_table_with_their_macro_mean(project: Project, tmp_path: Path) -> None:

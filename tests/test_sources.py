@@ -11,8 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.make import tar, write
-from tests.test_pdf import one_page
+from tests.make import one_page, tar, write
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Skip

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.embedding_server import FaultyServer
 from tests.make import lemmata, make_workspace, to_lines
-from tests.test_remote import FaultyServer, service  # noqa: F401 - `service` is a fixture
 
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.core.workspace import vector_set, write_manifest
@@ -402,7 +402,7 @@ def test_a_judgment_of_grade_0_makes_no_query_seen(project: Project) -> None:
 
 def test_tuning_a_reranker_keeps_to_the_cap_of_a_remote_encoder(
     project: Project,
-    service: FaultyServer,  # noqa: F811
+    service: FaultyServer,
     tmp_path: Path,
 ) -> None:
     folder = project.root.parent

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.make import InterruptedEncoder
 
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.types import Crowding, Floats
@@ -19,22 +20,6 @@ from lemmata.project import Project
 from lemmata.search.index import index_vectors
 from lemmata.vectors.fill import SHARD
 from lemmata.vectors.store import VectorWriter, open_vectors
-
-
-class InterruptedEncoder:
-    """An encoder that is interrupted after `limit` texts, like a killed process."""
-
-    def __init__(self, limit: int) -> None:
-        self.inner = HashingEncoder(dimension=32)
-        self.name, self.dimension, self.left = self.inner.name, 32, limit
-        self.encoded = 0
-
-    def encode(self, texts: list[str], role: str = "passage") -> Floats:
-        self.left -= len(texts)
-        if self.left < 0:
-            raise KeyboardInterrupt
-        self.encoded += len(texts)
-        return self.inner.encode(texts, role)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.make import lemmata
+from tests.training import workspace
 
 from lemmata.core.artefacts import learned_metric
 from lemmata.core.errors import LemmataError, WorkspaceError
@@ -28,26 +28,6 @@ from lemmata.vectors.exact import ExactIndex
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's exporter
 
 SMALL = MetricStageOptions(dimension=8, rank=2, epochs=1)
-
-
-def workspace(folder: Path) -> Project:
-    """Notes of four topics that refer to notes of the next topic."""
-    generator = random.Random(0)
-    words = [[f"{chr(97 + topic)}{chr(97 + number)}word" for number in range(12)] for topic in range(4)]
-    rows = []
-    for number in range(160):
-        topic = number % 4
-        targets = [f"n{4 * generator.randrange(40) + (topic + 1) % 4}" for _ in range(2)]
-        text = " ".join(generator.sample(words[topic], 5)) + f" note {number}"
-        rows.append({"id": f"n{number}", "text": text, "links": {"cites": targets}})
-    folder.mkdir(exist_ok=True)
-    (folder / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    project = Project.init(folder / "w")
-    project.ingest([folder / "notes.jsonl"])
-    project.build_graph()
-    project.split(settings={"validation": 0.4, "test": 0.1})
-    project.index(settings={"encoder": "hashing"})
-    return project
 
 
 def keep_metric(project: Project) -> None:

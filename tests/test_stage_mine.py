@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.llm_server import Server
-from tests.make import run_command
-from tests.test_plant import plant
+from tests.make import plant, run_command
 
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError, WorkspaceBusy, WorkspaceError
 from lemmata.corpus.split import open_split

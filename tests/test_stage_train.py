@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.make import refused, say
+from tests.make import check_for_the_hub, refused, say
 from tests.small_bert import sayings
-from tests.test_card import check_for_the_hub
+from tests.training import QUICK, Stopped, say_more, times, write_notes
 
 from lemmata.core.artefacts import seal
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
@@ -33,34 +33,6 @@ from lemmata.train.job import open_job
 from lemmata.vectors.store import open_vectors
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
-
-QUICK = """
-base = "{base}"
-sets = {{ pairs = 1.0 }}
-validation = {{ references = "MRR@10" }}
-epochs = 4
-batch = 20
-rate = 1e-2
-"""
-
-
-def write_notes(file: Path, documents: int = 30) -> Path:
-    """Documents with five remarks in one kind of words, each of which refers to the same said with the other kind."""
-    lines = []
-    for document in range(documents):
-        for number, (asked, told) in enumerate(sayings(5, 100 + document)):
-            home = {"document": f"d{document}", "kind": "remark"}
-            lines.append({"_id": f"a{document}-{number}", "text": asked, "links": [f"b{document}-{number}"], **home})
-            lines.append({"_id": f"b{document}-{number}", "text": told, **home})
-    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    return file
-
-
-def say_more(folder: Path, text: str) -> Project:
-    """A workspace whose settings say something more."""
-    config = folder / "lemmata.toml"
-    config.write_text(f"{config.read_text(encoding='utf-8')}\n{text}", encoding="utf-8")
-    return Project(folder)
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +58,6 @@ def trained(mined: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied(mined: Path, tmp_path: Path) -> Path:
     return shutil.copytree(mined, tmp_path / "notes")
-
-
-def times(folder: Path) -> dict[str, int]:
-    """When each file was written; the lock is opened by everyone."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
-    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
 
 
 def names(folder: Path) -> list[str]:
@@ -211,10 +177,6 @@ def test_changed_inputs_train_again(copied: Path, base: Path) -> None:
     written.write_text(json.dumps({"passage": passages[1], "query": "a3"}), encoding="utf-8")
     project.import_queries(written, name="asked")
     assert begins(project, **table)
-
-
-class Stopped(BaseException):
-    """As if the power had gone."""
 
 
 def stop(*_: Any) -> None:

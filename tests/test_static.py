@@ -16,10 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import refused, say
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base
-from tests.test_stage_train import write_notes
+from tests.training import WORDS, write_notes, write_small
 
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
-from lemmata.core.types import Floats
 from lemmata.core.workspace import silent
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import NANO, PACKAGED, encoder_kind, load_encoder
@@ -29,16 +28,6 @@ from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 from lemmata.train.static import COMMON, count_tokens, token_vectors, vocabulary
 from lemmata.train.train import finetune_options
-
-WORDS = ("[PAD]", "[UNK]", *VOCABULARY)
-
-
-def write_small(folder: Path, dimension: int = 8) -> Floats:
-    """A static encoder with random vectors, one token a word; returns them as they are stored."""
-    base = bare_base(folder.parent / f"{folder.name}-base", special=("[PAD]", "[UNK]", "", "", ""))
-    vectors = np.random.default_rng(0).normal(size=(len(WORDS), dimension)).astype(np.float32)
-    write_static(folder, "small", vectors, plain_tokenizer(base / "tokenizer.json"), max_tokens=16)
-    return read_static(folder)
 
 
 @pytest.fixture(scope="module")

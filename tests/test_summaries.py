@@ -13,10 +13,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.embedding_server import CountingServer
 from tests.llm_server import Server
-from tests.make import lemmata
-from tests.test_side_by_side import CountingServer, server  # noqa: F401 - a fixture
-from tests.test_stage_index import InterruptedEncoder
+from tests.make import InterruptedEncoder, lemmata
 
 from lemmata.core.errors import InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Integers, Mask
@@ -634,9 +633,9 @@ def test_a_copy_of_a_workspace_has_the_summaries_of_a_file_outside_it(
 def test_the_estimate_for_a_remote_encoder_counts_summaries(
     project: Project,
     told: Path,
-    server: CountingServer,  # noqa: F811
+    counting: CountingServer,
 ) -> None:
-    settings = {"encoder": server.url}
+    settings = {"encoder": counting.url}
     bare = project.estimate_index(settings=settings)
     more = project.estimate_index(settings={**settings, "summaries": str(told)})
     assert bare is not None

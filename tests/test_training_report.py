@@ -8,7 +8,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from tests.test_charts import lines
+from tests.make import polylines
 
 from lemmata.train.report import History, Point, training_report, write_history
 
@@ -74,7 +74,7 @@ def test_the_chosen_step_is_marked_in_every_chart(tmp_path: Path) -> None:
     drawn = charts(page(HISTORY, tmp_path))
     assert list(drawn) == ["Loss", "Learning rate", "Validation"]
     for svg in drawn.values():
-        [curve], [mark] = lines(svg, "curve"), lines(svg, "mark")
+        [curve], [mark] = polylines(svg, "curve"), polylines(svg, "mark")
         assert {x for x, _ in mark} == {curve[1][0]}
 
 
@@ -99,7 +99,7 @@ def test_the_page_is_escaped_and_loads_nothing_from_outside(tmp_path: Path) -> N
 def test_a_run_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
     assert charts(page(History(), tmp_path)) == {}
     [chart] = charts(page(History(losses=[(1, 0.7)]), tmp_path)).values()
-    [curve] = lines(chart, "curve")
+    [curve] = polylines(chart, "curve")
     assert len(curve) == 1
     assert all(math.isfinite(number) for number in curve[0])
 
@@ -109,13 +109,13 @@ def test_warnings_stand_above_the_curves(tmp_path: Path) -> None:
     assert "The loss was not finite at 1 of 3 steps, first at step 2" in text
     assert "No step was better than the base" in text
     assert "nan" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL)
-    [curve] = lines(charts(text)["Loss"], "curve")
+    [curve] = polylines(charts(text)["Loss"], "curve")
     assert len(curve) == 2
 
 
 def test_many_steps_are_averaged(tmp_path: Path) -> None:
     losses = [(step, float(step % 2)) for step in range(100_000)]
-    [curve] = lines(charts(page(History(losses=losses), tmp_path))["Loss"], "curve")
+    [curve] = polylines(charts(page(History(losses=losses), tmp_path))["Loss"], "curve")
     assert 200 <= len(curve) <= 400
     assert len({y for _, y in curve}) == 1  # every mean is 0.5
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.small_bert import small_bert
-from tests.test_run import change, run_all, run_until, write_times
-from tests.test_stage_train import QUICK
+from tests.training import QUICK, change, run_all, run_until, write_times
 
 from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.corpus.split import id_keys, open_split

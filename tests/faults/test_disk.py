@@ -10,8 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.make import write_papers
-from tests.test_damage import search
+from tests.make import search, write_papers
 
 from lemmata.project import Project
 
@@ -28,7 +27,7 @@ sys.path.insert(0, sys.argv[3])
 from lemmata.core.errors import WorkspaceError
 from lemmata.project import Project
 from tests.make import write_papers
-from tests.test_damage import search
+from tests.make import search
 papers = write_papers(place / "papers", *(f"name{number}" for number in range(30)))
 project = Project(place / "w")
 before = search(project)

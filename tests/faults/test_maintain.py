@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.test_damage import lemmata, search, written_files
+from tests.make import run_command, search, written_files
 
 from lemmata.core.artefacts import seal
 from lemmata.core.errors import WorkspaceBusy
@@ -40,7 +40,7 @@ def test_a_whole_workspace_is_read_to_the_last_file(made: Project) -> None:
     assert report.problems == []
     sealed = [path for path in written_files(made) if path.suffix != ".json" or path.name in ("nodes.json",)]
     assert report.files >= len(sealed) - 1
-    assert lemmata(made, "verify").returncode == 0
+    assert run_command("verify", "-w", made.root).returncode == 0
 
 
 def test_one_flipped_bit_anywhere_is_found_and_its_file_is_named(made: Project) -> None:
@@ -97,10 +97,10 @@ def test_missing_and_foreign_files_are_told_apart_and_a_foreign_one_is_no_damage
     (project.root / "index" / "mine.txt").write_text("a note")
     (project.root / "notes.txt").write_text("outside of the folders of lemmata")
     assert found(project) == {"graph/compressed/mine.txt": "foreign", "index/mine.txt": "foreign"}
-    assert lemmata(project, "verify").returncode == 0
+    assert run_command("verify", "-w", project.root).returncode == 0
     (project.split_folder / "unseen.npy").unlink()
     assert found(project)["split/unseen.npy"] == "missing"
-    done = lemmata(project, "verify", "--json")
+    done = run_command("verify", "--json", "-w", project.root)
     assert done.returncode == 1
     assert len(json.loads(done.stdout)["problems"]) == 3
 
@@ -118,7 +118,7 @@ def test_damaged_artefacts_are_removed_and_made_again(project: Project) -> None:
     data[len(data) // 2] ^= 4
     layout.training_file("pairs").write_bytes(data)
     assert sorted(found(project).values()) == ["damaged", "damaged", "damaged", "missing"]
-    done = lemmata(project, "doctor", "--repair", "--json")
+    done = run_command("doctor", "--repair", "--json", "-w", project.root)
     assert done.returncode == 0, done.stderr
     commands = [repair["command"] for repair in json.loads(done.stdout)["repairs"]]
     assert commands == ["lemmata graph build", "lemmata split", "lemmata mine pairs --name pairs", "lemmata index"]
@@ -134,7 +134,7 @@ def test_the_damaged_corpus_stays_and_the_cure_is_said(project: Project) -> None
     path.write_bytes(data)
     assert project.repair() == []
     assert path.exists()
-    done = lemmata(project, "doctor", "--repair")
+    done = run_command("doctor", "--repair", "-w", project.root)
     assert done.returncode == 1
     assert "run 'lemmata ingest PATHS…'" in " ".join(done.stdout.split())
 
@@ -145,7 +145,7 @@ def test_a_damaged_model_stays_and_its_command_is_said(project: Project) -> None
     (model / "weights").write_bytes(b"x" * 100)
     seal(model, {"verb": "static"})
     (model / "weights").write_bytes(b"x" * 99)
-    done = lemmata(project, "doctor", "--repair")
+    done = run_command("doctor", "--repair", "-w", project.root)
     assert done.returncode == 1
     assert "run 'lemmata train static tuned' yourself" in done.stderr
     assert (model / "weights").exists()

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.test_damage import search
+from tests.make import search
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.workspace import write_manifest
