@@ -268,7 +268,8 @@ async def _file(request: Request) -> Response:
 
 def _whole_file(path: Path) -> Response:
     """A small file, whatever range is asked for: Starlette's FileResponse answers a wrong one in its own words."""
-    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
+    cache = "max-age=604800" if path.suffix == ".woff2" else "no-cache"
+    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": cache})
 
 
 async def _nothing(_request: Request) -> Response:
