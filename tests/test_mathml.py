@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lemmata.core.types import Link
 from lemmata.search.tokens import tokenize
-from lemmata.server.mathml import excerpt_html, formula_html, reference_links, to_html
+from lemmata.server.mathml import excerpt_html, formula_html, name_of, reference_links, to_html
 
 KNOWN = frozenset(
     "p br a mark span code math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup msubsup munder mover"
@@ -194,3 +194,28 @@ def test_an_excerpt_marks_the_words_of_the_query() -> None:
     assert made.startswith("<p>… ")
     assert made.endswith(" …</p>")
     assert excerpt_html("", "x", tokenize) == ""
+
+
+@pytest.mark.parametrize(
+    ("formula", "text", "letters"),
+    [
+        (r"\text{if $p$ is odd}", ["if ", " is odd"], ["p"]),
+        (r"\mbox{$k$-th}", ["-th"], ["k"]),
+        (r"\text{one $dollar}", ["one $dollar"], []),
+    ],
+)
+def test_formulas_inside_text_are_formulas(formula: str, text: list[str], letters: list[str]) -> None:
+    made = formula_html(formula)
+    assert re.findall("<mtext>([^<]*)</mtext>", made.replace("\xa0", " ")) == text
+    assert re.findall("<mi>([^<]*)</mi>", made) == letters
+
+
+def test_a_name_is_the_title_or_the_first_words_in_characters() -> None:
+    assert name_of("The circle $S^1$", "any")["name"] == "The circle S¹"
+    named = name_of(
+        "",
+        "For $n \\ge 0$ we have $p(5n+4) \\equiv 0 \\pmod 5$, which Ramanujan saw in a table of numbers of partitions.",
+    )
+    assert named["name"].startswith("For n ≥ 0 we have p(5n+4) ≡ 0 (mod 5)")
+    assert len(named["name"]) < 80
+    assert "<math" in named["name_html"]

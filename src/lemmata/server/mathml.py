@@ -16,14 +16,16 @@ from urllib.parse import quote
 from xml.etree.ElementTree import Element
 
 from lemmata.core.types import Link
-from lemmata.latex.readable import styled_letters
+from lemmata.latex.readable import readable, styled_letters
 from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
 from lemmata.search.excerpts import mark_words, window
 from lemmata.server.cache import cached
 from lemmata.server.deadline import check_time
+from lemmata.server.records import short_text
 
 Span = tuple[int, int]  # first offset, offset after the last
+_LONGEST_NAME = 70  # characters of the first words that stand for a title
 _LONGEST = 4000  # characters of a formula; longer ones show their LaTeX
 _MOST_CONVERTED = 1 << 16  # characters of formulas in one text; those after them show their LaTeX, at once
 _LONGEST_SEARCHED = 1 << 17  # characters of a text in which an excerpt is looked for
@@ -73,6 +75,8 @@ _ALIGNED = {
     **dict.fromkeys(("dcases", "rcases"), "cases"),
 }
 _TRANSPARENT = frozenset(("equation", "equation*", "displaymath", "math", "subequations"))
+_TEXT = re.compile(r"\\(?:text(?:rm|it|bf|sf|tt|up|normal)?|mbox|hbox)\s*(?=\{)")
+_DOLLAR = re.compile(r"(?<!\\)\$")
 _GENFRAC = re.compile(r"\\genfrac\s*(?=\{)")
 _LEVEL = re.compile(r"\\begin\s*\{[a-zA-Z]+\*?\}|\\end\s*\{[a-zA-Z]+\*?\}|\\\\|\\.|[{}&]", re.DOTALL)
 _SIZED_LEFT = re.compile(r"\\[bB]igg?l(?![a-zA-Z])")
@@ -125,6 +129,12 @@ def inline_html(text: str) -> str:
 def title_html(title: str) -> str:
     """Safe HTML of a title with formulas; "" for one without, which can be shown as it is."""
     return inline_html(title) if "$" in title else ""
+
+
+def name_of(title: str, text: str) -> dict[str, str]:
+    """What something is called: by its title, else by its first words; as characters and as safe HTML."""
+    name = title or short_text(text, _LONGEST_NAME)
+    return {"name": readable(name), "name_html": inline_html(name)}
 
 
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
@@ -288,7 +298,7 @@ def _prepared(formula: str) -> str:
     """The formula as latex2mathml understands it."""
     formula = _ROW_SPACE.sub(r"\1", _DROPPED.sub("", formula))
     formula = _ENVIRONMENT.sub(_environment, formula)
-    formula = _without_genfrac(formula)
+    formula = _without_genfrac(_with_formulas_in_text(formula))
     if all(len(_SIZED_LEFT.findall(cell)) == len(_SIZED_RIGHT.findall(cell)) for cell in _CELLS.split(formula)):
         formula = _SIZED_RIGHT.sub(r"\\right", _SIZED_LEFT.sub(r"\\left", formula))  # so that an exponent fits
     signs = {sign for sign, _ in _top_level(formula)}
@@ -304,6 +314,24 @@ def _environment(match: re.Match[str]) -> str:
     if name in _TRANSPARENT:
         return ""
     return rf"\{match[1]}{{{_ALIGNED.get(name, name)}}}"
+
+
+def _with_formulas_in_text(formula: str) -> str:
+    r"""`\text{if $p$ is odd}` as `\text{if }p\text{ is odd}`."""
+    pieces: list[str] = []
+    at = 0
+    while match := _TEXT.search(formula, at):
+        end = match_brace(formula, match.end())
+        if end < 0:
+            break
+        words = _DOLLAR.split(formula[match.end() + 1 : end - 1])
+        if len(words) % 2 and len(words) > 1:
+            parts = (word if place % 2 else f"{match[0]}{{{word}}}" for place, word in enumerate(words) if word)
+            pieces += formula[at : match.start()], "{", *parts, "}"
+        else:
+            pieces.append(formula[at:end])
+        at = end
+    return "".join((*pieces, formula[at:]))
 
 
 def _without_genfrac(formula: str) -> str:

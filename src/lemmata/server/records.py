@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from lemmata.core.records import Described, as_json
-from lemmata.core.types import Document, Hit, Skip, Step
+from lemmata.core.types import Hit, Skip, Step
 from lemmata.search.bridge import BridgePassage, BridgePath
 from lemmata.search.filter import LONGEST_NAME
 
@@ -34,6 +34,8 @@ Line = Annotated[int, Described("From 1.", least=1)] | None
 Date = Annotated[str, Described("ISO date.")] | None
 NextOffset = Annotated[int, Described("Where the next page begins; null on the last one.", least=1)] | None
 TitleHtml = Annotated[str, Described("The title as safe HTML where it has formulas; else empty.")]
+Name = Annotated[str, Described("The title or the first words, formulas as characters where they can be.")]
+NameHtml = Annotated[str, Described("The name as safe HTML with MathML.")]
 
 
 class Answer(TypedDict):
@@ -52,6 +54,8 @@ class Shown(TypedDict):
     number: str  # As its document prints it; empty where it has none.
     title: str
     title_html: TitleHtml
+    name: Name
+    name_html: NameHtml
     excerpt: str
     html: str  # The excerpt as safe HTML.
 
@@ -59,6 +63,7 @@ class Shown(TypedDict):
 class DocumentRecord(TypedDict):
     id: str
     title: str
+    title_html: TitleHtml
     authors: list[str]
     date: Date
     categories: list[str]
@@ -93,6 +98,8 @@ class ServedHit(HitRecord):
     document_title: str
     html: NotRequired[str]  # An excerpt as safe HTML with MathML.
     title_html: NotRequired[TitleHtml]
+    name: NotRequired[Name]
+    name_html: NotRequired[NameHtml]
     document_title_html: NotRequired[TitleHtml]
 
 
@@ -163,6 +170,8 @@ class PassageAnswer(Answer):
     number: str  # As its document prints it; empty where it has none.
     title: str
     title_html: TitleHtml
+    name: Name
+    name_html: NameHtml
     text: str  # With formulas between dollars.
     html: str  # The text as safe HTML with MathML.
     proof: str
@@ -380,18 +389,6 @@ def hit_records(
 def numbered(record: Mapping[str, Any]) -> str:
     """The kind of a record with its printed number: theorem 4.2."""
     return f"{record['kind']} {record.get('number', '')}".strip()
-
-
-def document_record(document: Document) -> dict[str, Any]:
-    """A document without its passages."""
-    return {
-        "id": document.id,
-        "title": document.title,
-        "authors": list(document.authors),
-        "date": document.date,
-        "categories": list(document.categories),
-        "kind": document.kind,
-    }
 
 
 def short_text(text: str, length: int = _SHORT) -> str:

@@ -35,7 +35,7 @@ from lemmata.search.query import SYNTAX
 from lemmata.search.retriever import rerankers
 from lemmata.server import views
 from lemmata.server.deadline import check_time
-from lemmata.server.mathml import excerpt_html, inline_html, title_html
+from lemmata.server.mathml import excerpt_html, inline_html, name_of, title_html
 from lemmata.server.opened import Opened, state_of
 from lemmata.server.records import (
     DEEPEST,
@@ -408,6 +408,7 @@ def _hit_records(
         if excerpt is not None:
             record["html"] = excerpt(record["text"])
             record["title_html"] = title_html(record["title"])
+            record |= name_of(record["title"] or (title if record["kind"] == "abstract" else ""), record["text"])
             record["document_title_html"] = title_html(title)
     return records
 

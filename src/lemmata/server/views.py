@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.records import Described
-from lemmata.core.types import BOOKKEEPING, INSERTED, Edge, Hit, Passage, whole_id
+from lemmata.core.types import BOOKKEEPING, INSERTED, Document, Edge, Hit, Passage, whole_id
 from lemmata.plant.history import read_history
 from lemmata.search.filter import Name
-from lemmata.server.mathml import inline_html, reference_links, title_html, to_html
+from lemmata.server.mathml import inline_html, name_of, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
-from lemmata.server.records import MOST_HITS, Id, document_record, short_text
+from lemmata.server.records import MOST_HITS, Id, short_text
 from lemmata.server.references import bibtex, latex_reference, latex_text
 
 _MOST_NEIGHBOURS = 200
@@ -40,8 +40,22 @@ def _shown(kind: str, title: str, text: str, number: str = "") -> dict[str, Any]
         "number": number,
         "title": title,
         "title_html": title_html(title),
+        **name_of(title, text),
         "excerpt": excerpt,
         "html": inline_html(excerpt),
+    }
+
+
+def _document_record(document: Document) -> dict[str, Any]:
+    """A document without its passages."""
+    return {
+        "id": document.id,
+        "title": document.title,
+        "title_html": title_html(document.title),
+        "authors": list(document.authors),
+        "date": document.date,
+        "categories": list(document.categories),
+        "kind": document.kind,
     }
 
 
@@ -117,6 +131,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "number": shown.number,
         "title": shown.title,
         "title_html": title_html(shown.title),
+        **name_of(shown.title or (document.title if shown.kind == "abstract" else ""), shown.text),
         "text": shown.text,
         "html": to_html(shown.text, links=_references(shown, "text")),
         "proof": shown.proof,
@@ -128,7 +143,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "date": shown.date or document.date,
         "location": list(shown.locations),
         "places": _places(opened, shown),
-        "document": document_record(document),
+        "document": _document_record(document),
         "uses": _neighbours(opened, links.items()),
         "used_by": _neighbours(opened, referring.items()),
         "concepts": _concepts_of(opened, identity),
@@ -375,7 +390,7 @@ def _documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
     """The documents by id, each with the number of its passages, and the sections of a plant."""
     listed = opened.outline[offset : offset + k]
     return {
-        "documents": [{**document_record(opened.document(name)), "passages": count} for name, count in listed],
+        "documents": [{**_document_record(opened.document(name)), "passages": count} for name, count in listed],
         "locations": _locations(opened, opened.sections),
         "total": len(opened.outline),
         "next_offset": offset + k if offset + k < len(opened.outline) else None,
@@ -398,7 +413,7 @@ def _passages_of(opened: Opened, identity: str, offset: int, k: int) -> dict[str
     page = rows[offset : offset + k]
     way = opened.way_to(identity)
     return {
-        "document": document_record(document),
+        "document": _document_record(document),
         "above": _locations(opened, way[:-1]),
         "parts": _locations(opened, opened.tree[identity].parts if way else []),
         "passages": [

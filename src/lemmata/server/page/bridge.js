@@ -1,9 +1,9 @@
 // Bridge: paths between two ideas, drawn as one graph and told step by step.
 
 import { get, post } from "./api.js";
-import { address, announce, counted, excerpt, h, link, named, number, problem, title, waiting } from "./dom.js";
+import { address, announce, counted, excerpt, h, heading, link, named, number, problem, waiting } from "./dom.js";
 import { drawPaths } from "./graph.js";
-import { family, kindWord, nameOf, relationWords, shortName } from "./words.js";
+import { family, kindWord, relationWords } from "./words.js";
 
 export async function show(main, { parameters, go }) {
   const ends = ["from", "to"].map((key) => parameters.get(key) || "");
@@ -102,7 +102,7 @@ function render(result, bridge) {
 function nodeName(id, nodes) {
   const node = nodes[id];
   if (!node) return h("q", { class: "node query" }, id);
-  const text = node.title_html || node.title ? title(node) : nameOf({ ...node, id });
+  const text = heading({ ...node, id });
   return h("a", { href: address(id, node.kind), class: `node ${family(node.kind)}` }, h("span", { class: "kind" }, node.kind === "concept" ? "" : kindWord(node.kind, node.number)), text);
 }
 
@@ -120,7 +120,7 @@ function tell(path, place, nodes) {
       "li", null,
       h("span", { class: "relation" }, relationWords(step.relation)), " ", nodeName(step.target, nodes),
       h("span", { class: "length", title: "distance of this step" }, step.length.toFixed(2)),
-      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, nodes[id]?.title_html || nodes[id]?.title ? title(nodes[id]) : nodes[id] ? nameOf({ ...nodes[id], id }) : shortName(id))])),
+      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, heading({ ...nodes[id], id }))])),
     );
   });
   return h("li", null, h("h2", null, `Path ${place + 1}`), facts, h("p", { class: "start" }, nodeName(path.steps[0].source, nodes)), h("ol", { class: "steps" }, steps));

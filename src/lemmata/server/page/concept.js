@@ -1,8 +1,8 @@
 // A concept: what it is called, what defines it, how it relates to others, and the passages that mention it.
 
 import { get } from "./api.js";
-import { address, excerpt, fromServer, h, link, named, number, title, waiting } from "./dom.js";
-import { family, kindWord, nameOf, relationWords, shortName } from "./words.js";
+import { address, excerpt, fromServer, h, heading, link, named, number, waiting } from "./dom.js";
+import { family, kindWord, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id }) {
   const controller = new AbortController();
@@ -16,12 +16,12 @@ export async function show(main, { id }) {
     h("h1", null, concept.name),
     concept.aliases.length > 0 && h("p", { class: "small" }, "also called ", concept.aliases.join(", ")),
     concept.html && fromServer("div", { class: "math text" }, concept.html),
-    definition && h("p", { class: "from" }, "Defined in ", link(definition.id, definition.kind, kindWord(definition.kind, definition.number), " ", title(definition, nameOf(definition)))),
+    definition && h("p", { class: "from" }, "Defined in ", link(definition.id, definition.kind, kindWord(definition.kind, definition.number), " ", heading(definition))),
     h("p", { class: "copies" }, h("a", { class: "plain button", href: `/?q=${encodeURIComponent(concept.name)}` }, "Search for it"), h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(concept.id)}` }, "Bridge from here")),
     relations(concept),
   );
-  const heading = h("h2", null, "Passages", h("span", { class: "count" }, number(concept.passages_in_all ?? concept.passages.length)));
-  const aside = h("aside", { class: "beside", "aria-label": "Passages that mention it" }, h("section", null, heading, h("ul", { class: "neighbours" }, concept.passages.slice(0, 60).map(row))));
+  const passages = h("h2", null, "Passages", h("span", { class: "count" }, number(concept.passages_in_all ?? concept.passages.length)));
+  const aside = h("aside", { class: "beside", "aria-label": "Passages that mention it" }, h("section", null, passages, h("ul", { class: "neighbours" }, concept.passages.slice(0, 60).map(row))));
   main.replaceChildren(h("div", { class: "reading" }, article, aside));
   return () => controller.abort();
 }

@@ -1,6 +1,6 @@
 // Elements from text. Nothing becomes markup, except in `fromServer`, whose HTML the server made and escaped.
 
-import { nameOf, shortName } from "./words.js";
+import { moment, shortName } from "./words.js";
 
 export function h(name, properties, ...children) {
   const element = document.createElement(name);
@@ -47,16 +47,17 @@ export function title(record, fallback) {
   return document.createTextNode(record.title || fallback || "");
 }
 
-// The title; without one the section or the first words, and the label small beside it.
+// The title, or the first words; of a log the time.
 export function heading(record) {
-  if (record.title || record.title_html) return title(record);
-  return [h("span", { class: "unnamed" }, nameOf(record)), record.kind !== "abstract" && label(record)];
+  if (record.kind === "log" && record.date) return moment(record.date);
+  return record.name_html ? fromServer("span", record.title ? null : { class: "unnamed" }, record.name_html) : shortName(record.id);
 }
 
-// The title of what is followed by its first words; without one its label.
+// The title of what is followed by its first words; without title and number its label.
 export function named(record) {
   if (record.title || record.title_html) return title(record);
-  return record.kind === "log" ? nameOf(record) : label(record) || record.id;
+  if (record.kind === "log") return moment(record.date) || record.name;
+  return record.number ? null : label(record) || record.id;
 }
 
 function label({ id, kind }) {

@@ -1,7 +1,7 @@
 // Graphs from left to right: paths, one lane each with shared nodes drawn once, and neighbourhoods. Drag to pan, wheel to zoom.
 
 import { address, h, svg } from "./dom.js";
-import { family, kindWord, nameOf, plain, relationWords, shortRelation, shortened } from "./words.js";
+import { family, kindWord, relationWords, shortName, shortRelation, shortened } from "./words.js";
 
 const WIDTH = 164; // of a node
 const HEIGHT = 50;
@@ -136,7 +136,7 @@ function edge(x1, y1, x2, y2, step, beside) {
 }
 
 function box(id, node, x, y) {
-  const name = plain(node?.title || "") || (node ? nameOf({ ...node, id }) : id);
+  const name = node ? node.name || shortName(id) : id;
   const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind, node.number).toLowerCase()) : "text";
   const inside = [
     svg("title", null, `${kind}: ${node?.title || id}\n${node?.excerpt || ""}`),

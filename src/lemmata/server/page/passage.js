@@ -2,21 +2,20 @@
 
 import { get, post, workspace } from "./api.js";
 import { address, copyButton, counted, excerpt, fromServer, h, heading, link, named, problem, title, waiting } from "./dom.js";
-import { day, family, kindWord, moment, nameOf, relationWords, shortName } from "./words.js";
+import { day, family, kindWord, moment, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id, go }) {
   const controller = new AbortController();
   main.replaceChildren(waiting("Reading …"));
   const passage = await get(`/passages/${encodeURIComponent(id)}`, controller.signal);
   const { document: paper } = passage;
-  const name = passage.title || nameOf({ ...passage, document_title: paper.title });
-  document.title = `${name} – lemmata`;
+  document.title = `${passage.name || shortName(id)} – lemmata`;
   const isLog = passage.kind === "log";
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
-    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && (passage.title || passage.kind === "abstract") && [" · ", passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
-    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number)), heading({ ...passage, document_title: paper.title })),
+    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number)), heading(passage)),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,

@@ -2,7 +2,7 @@
 
 import { get, post, workspace } from "./api.js";
 import { address, announce, counted, fromServer, h, heading, link, number, problem, sentence, title } from "./dom.js";
-import { RETRIEVERS, autoWords, day, family, kindWord, nameOf, passageWord, relationWords, shortName } from "./words.js";
+import { RETRIEVERS, autoWords, day, family, kindWord, passageWord, relationWords, shortName } from "./words.js";
 
 const FACETS = [
   { key: "kind", field: "kinds", label: "Kind", show: (value) => kindWord(value) },
@@ -299,10 +299,9 @@ function dates(years, state, update) {
 
 function card(hit, answer) {
   const isLog = hit.kind === "log";
-  const isNamed = hit.title || hit.kind === "abstract" || isLog;
   const from = [
     !isLog && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
-    hit.section && isNamed && h("span", null, hit.section), // else it is the heading
+    hit.section && h("span", null, hit.section),
     hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
     ...(hit.location || []).slice(0, 2).map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))),
   ].filter(Boolean);
@@ -349,8 +348,8 @@ function pathStrip(path, nodes, hit) {
     if (id === hit.id) return h("span", { class: `node here ${family(hit.kind)}` }, `this ${hit.kind === "chunk" ? "text" : hit.kind}`);
     const node = nodes[id];
     if (!node) return h("span", { class: "node query" }, id === "query" ? "query" : shortName(id));
-    const label = node.title_html || node.title ? title(node) : nameOf({ ...node, id });
-    return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind, node.number)}: ${node.title || shortName(id)}` }, label);
+    const label = heading({ ...node, id });
+    return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind, node.number)}: ${node.name || shortName(id)}` }, label);
   };
   const steps = path.map((step) => [
     h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "distance of this step: 0 is the same, less is nearer" }, step.length.toFixed(2))),

@@ -70,24 +70,6 @@ export function shortName(id) {
   return id.replace(/^(concept|location):/, "").replace(/^[^#]*#/, "");
 }
 
-// What a hit or a neighbour without a title is called: by its section, or by its first words.
-export function nameOf(record) {
-  if (record.kind === "log") return moment(record.date) || firstWords(record) || record.id;
-  if (record.kind === "abstract" && record.document_title) return record.document_title;
-  return record.section || firstWords(record) || shortName(record.id);
-}
-
-function firstWords({ excerpt, text }) {
-  return shortened(plain(excerpt || text || "").replace(/\s+/g, " ").trim(), 44);
-}
-
-const LETTERS = { alpha: "α", beta: "β", gamma: "γ", delta: "δ", epsilon: "ε", zeta: "ζ", eta: "η", theta: "θ", kappa: "κ", lambda: "λ", mu: "μ", nu: "ν", xi: "ξ", pi: "π", rho: "ρ", sigma: "σ", tau: "τ", phi: "φ", chi: "χ", psi: "ψ", omega: "ω", Lambda: "Λ", Omega: "Ω", sum: "∑", prod: "∏", ge: "≥", geq: "≥", le: "≤", leq: "≤", in: "∈", infty: "∞", dots: "…", ldots: "…" };
-
-// A text with formulas as letters that can stand where no formula can.
-export function plain(text) {
-  return text.replace(/\$([^$]*)\$/g, (_, formula) => formula.replace(/\\([a-zA-Z]+)\s*|[{}]/g, (_sign, name) => LETTERS[name] || ""));
-}
-
 // What the passages of a workspace are called: a plant has logs only.
 export function passageWord({ kinds }) {
   return Object.keys(kinds).join() === "log" ? "log" : "passage";
