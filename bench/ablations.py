@@ -1,7 +1,7 @@
 """What the parts of MetricGAT are worth: every table of the paper's ablations, several seeds each, on one GPU.
 
     python -m bench.ablations FILE.npz --vectors FILE.npy --json OUT [--seeds 3] [--epochs 6] [--workers 5]
-        [--budget SECONDS] [--only NAME,NAME] [--keep FOLDER] [--around ROW]
+        [--budget SECONDS] [--only NAME,NAME] [--set FIELD=JSON …] [--keep FOLDER] [--around ROW]
 
 FILE is of `python -m bench.metric export`. All networks with the first seed come first, then those with the second, …;
 after `--budget` seconds none is begun, and the table says how many seeds each row has. R@20 is of the direct distance,
@@ -49,7 +49,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 LONG = ("as printed, 50 epochs", "ours, 50 epochs")  # one seed
 KEPT = {BASE: "ours", "as printed": "printed"}
-NEAR = 160  # passages nearest to a test query that are kept: more than √N seeds
+NEAR = 500  # passages nearest to a test query that are kept: more than √N seeds
 AROUND = 40  # neighbours that are drawn
 
 
@@ -62,13 +62,14 @@ class Job(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--vectors", type=Path, required=True)
+    parser.add_argument("--vectors", type=Path)
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--workers", type=int, default=5)
     parser.add_argument("--budget", type=float, default=1e9)
     parser.add_argument("--only", default="")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=JSON")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--around", type=int, default=-1)
@@ -128,7 +129,8 @@ def _start(options: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.workers))
-    given = argparse.Namespace(**vars(options) | {"encoder": "", "set": [f"epochs={options.epochs}"], "json": None})
+    settings = [f"epochs={options.epochs}", *options.set]
+    given = argparse.Namespace(**vars(options) | {"encoder": "", "set": settings, "json": None})
     _opened.append((Run(given), options))
 
 

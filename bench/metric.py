@@ -4,7 +4,8 @@
     python -m bench.metric run FILE.npz [--vectors FILE.npy] [--seeds 5] [--set FIELD=JSON …] [--json OUT]
 
 `export` writes the links between passages, the part of each (by the split of the workspace, or by dates: test since a
-date, validation since an earlier one) and, with `--encoder`, their vectors. Queries are the validation and test
+date, validation since an earlier one), the first category of each (`area`, numbers of `areas`) and, with `--encoder`,
+their vectors. Queries are the validation and test
 passages that refer to others. The graph holds the links of training passages only, and a query is searched with its
 vector alone. `run` needs torch and numpy only. Every setting (epoch, seeds, weights of a fusion) is chosen on
 validation; test is only read.
@@ -95,8 +96,11 @@ def export(options: argparse.Namespace) -> None:
             )
             for name in options.encoder
         }
+        category = {document.id: (*document.categories, "")[0] for document in retriever.corpus.documents()}
     links = np.array(sorted(pairs), np.int32).reshape(-1, 2)
+    areas, area = np.unique([category[passage.document] for passage in passages], return_inverse=True)
     arrays: dict[str, Any] = {"links": links, "part": part.astype(np.int8), "candidates": candidates, **vectors}
+    arrays |= {"area": area.astype(np.int16), "areas": areas}
     np.savez_compressed(options.out, **arrays)
     counts = {name: int((part[candidates] == number).sum()) for number, name in enumerate(PARTS)}
     print(f"{len(passages):,} passages, {candidates.sum():,} candidates {counts}, {len(links):,} links")

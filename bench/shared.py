@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lemmata.core.types import Floats, Graph, MeasuredGraph
+from lemmata.core.types import Floats, Graph, Integers, MeasuredGraph
 from lemmata.core.words import language_of
 from lemmata.evaluate.tasks import Task, task_from
 from lemmata.graph.lengths import sort_edges
@@ -71,3 +71,13 @@ def sorted_edges(graph: Graph, forward: Floats, backward: Floats) -> MeasuredGra
     )
     sort_edges(graph, forward, backward, result)
     return result
+
+
+def link_graph(links: Integers, forward: Floats, backward: Floats, count: int) -> tuple[Graph, MeasuredGraph]:
+    """The graph of links (m, 2) between `count` passages, which are its nodes, and with the lengths of these links."""
+    order = np.argsort(links[:, 0], kind="stable")
+    indptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(links[:, 0], minlength=count), out=indptr[1:])
+    names, relation = [str(row) for row in range(count)], np.zeros(len(links), np.int16)
+    graph = Graph(names, names, ["cites"], indptr, links[order, 1], relation, np.ones(len(links), np.float32))
+    return graph, sorted_edges(graph, forward[order], backward[order])

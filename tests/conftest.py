@@ -1,4 +1,4 @@
-"""Property tests: the same examples on every run, so that a failure can be reproduced; `make fuzz` tries new ones.
+"""Property tests: the same 40 examples on every run, so that a failure can be reproduced; `make fuzz` tries new ones.
 
 There is no deadline: the time of one example says more about a busy machine than about the code. Nothing waits until it
 is on the disk: that protects from a power failure, which no test can cause, and takes a sixth of the time of a stage.
@@ -23,8 +23,10 @@ from lemmata.project import Project
 # a process of the tests has one core, and so have those that it starts
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("searching", derandomize=False, deadline=None)
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("searching", derandomize=False, deadline=None, max_examples=200)
 settings.load_profile("fixed")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import lemmata, make_workspace, to_lines
 
@@ -111,7 +111,6 @@ def test_a_classifier_between_the_corpora_would_select_by_style_and_this_one_doe
     assert _area(classifier.scores(unseen), labels) > 0.85
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
 def test_the_area_is_the_chance_that_a_positive_scores_higher(items: list[tuple[int, bool]]) -> None:
     scores = np.array([score for score, _ in items], np.float32)

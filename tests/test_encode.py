@@ -419,6 +419,20 @@ def test_another_architecture_is_traced_by_torch_in_fp32(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_traced_encoder_that_reads_the_first_token_knows_its_dimension(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    write_bert(tmp_path / "source", {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
+    words = len(json.loads((tmp_path / "source" / "tokenizer.json").read_text("utf-8"))["model"]["vocab"])
+    size = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": WIDTH}
+    config = transformers.RobertaConfig(vocab_size=words, max_position_embeddings=64, pad_token_id=0, **size)
+    transformers.RobertaModel(config).save_pretrained(tmp_path / "source")
+    drift = export_encoder(tmp_path / "source", tmp_path / "out", "fp32", texts=TEXTS)
+    assert drift.mean_cosine > 0.99999
+    assert load_encoder(str(tmp_path / "out")).dimension == WIDTH
+
+
 # ---------------------------------------------------------------- names
 
 

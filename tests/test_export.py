@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import lemmata, write
 
@@ -110,7 +110,6 @@ passages = st.builds(
 )
 
 
-@settings(max_examples=50)
 @given(passages, st.none() | st.builds(Document, st.just("d"), st.just("") | words, authors=st.tuples(words)))
 def test_any_passage_is_read_back_from_its_record(passage: Passage, document: Document | None) -> None:
     record = json.loads(json.dumps(passage_record(passage, document)))

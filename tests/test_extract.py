@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.llm_server import Server
 
@@ -138,7 +138,6 @@ def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept
     assert all(entry["relations"] == narrow.value[number].get("relations", []) for number, entry in value.items())
 
 
-@settings(max_examples=50)
 @given(st.lists(st.sampled_from(["word", "cyclic groups act", "Sentence.", "\n\n", "a" * 700, "$x$"]), max_size=200))
 def test_no_piece_of_a_passage_with_words_is_lost(words: list[str]) -> None:
     passage = Passage("d@1", "d", "chunk", " ".join(words))

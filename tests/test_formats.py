@@ -358,7 +358,6 @@ simple = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "C
 )
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(simple, simple, simple), unique_by=lambda triple: triple[:2], max_size=6))
 def test_networkx_reads_what_we_write(triples: list[tuple[str, str, str]]) -> None:
     edges = [Edge(source, relation, target, weight=0.5) for source, target, relation in triples]

@@ -67,7 +67,7 @@ def check(answer: httpx.Response) -> None:
     types,
     headers,
 )
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_hostile_request_is_answered_or_refused_with_a_record(
     client: httpx.Client,  # noqa: F811
     method: str,
@@ -89,7 +89,7 @@ def test_a_hostile_request_is_answered_or_refused_with_a_record(
 @given(st.lists(st.sampled_from([*"GET POST /search HTTP/1.1 \r\n \r\n\r\n : Host Content-Length: 99 -1".split(" "),
                                  "Transfer-Encoding: chunked\r\n\r\nzz\r\n"]).map(str.encode) | st.binary(max_size=20),
                 max_size=12).map(b" ".join))  # fmt: skip
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_bytes_that_are_no_request_do_not_hurt_the_server(client: httpx.Client, sent: bytes) -> None:  # noqa: F811
     place = (client.base_url.host, client.base_url.port or 80)
     with socket.create_connection(place, timeout=10) as connection, contextlib.suppress(ConnectionError):

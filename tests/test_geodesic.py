@@ -11,7 +11,7 @@ from collections.abc import Callable
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
@@ -112,7 +112,6 @@ def test_stopping_early_gives_the_first_of_the_whole_search(search: Search, case
         assert len(early.nodes) == len(whole.nodes)
 
 
-@settings(max_examples=40)
 @given(case=searches())
 def test_a_path_has_the_length_of_its_distance_and_no_path_is_shorter(search: Search, case: Case) -> None:
     _, graph, begin, _ = case

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.corpus.leakage import (
@@ -67,7 +67,6 @@ def test_only_passages_that_answer_a_query_belong_to_its_example() -> None:
     ]
 
 
-@settings(max_examples=50)
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12).map(" ".join), max_size=6), st.data())
 def test_equal_texts_are_always_found_and_found_pairs_are_close(texts: list[str], data: st.DataObject) -> None:
     others = data.draw(st.lists(st.sampled_from(texts or ["x"]), max_size=4))

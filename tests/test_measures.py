@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.errors import ConfigError, InputError
@@ -285,7 +285,6 @@ corpora = st.tuples(
 )
 
 
-@settings(max_examples=40)
 @given(st.lists(queries, min_size=1, max_size=4), corpora)
 def test_whole_documents_equal_the_definition_and_ir_measures_on_judgments_written_out(
     cases: list[tuple[dict[str, int], list[str]]], corpus: tuple[list[int], list[bool], list[int]]
@@ -316,7 +315,6 @@ def test_whole_documents_equal_the_definition_and_ir_measures_on_judgments_writt
         assert ours == pytest.approx(metric.value, abs=1e-9), (metric.measure, metric.query_id)
 
 
-@settings(max_examples=40)
 @given(st.lists(queries, min_size=1, max_size=4))
 def test_documents_of_one_passage_make_all_three_levels_equal(cases: list[tuple[dict[str, int], list[str]]]) -> None:
     judgments = judged({f"q{n}": grades for n, (grades, _) in enumerate(cases)}, ROWS.__getitem__)
@@ -365,7 +363,6 @@ def test_values_equal_those_that_ir_measures_gave() -> None:
         assert results[name] == pytest.approx(per_query, abs=1e-9), name
 
 
-@settings(max_examples=40)
 @given(st.lists(queries, min_size=1, max_size=6))
 def test_all_measures_equal_ir_measures_on_random_rankings(cases: list[tuple[dict[str, int], list[str]]]) -> None:
     library = pytest.importorskip("ir_measures")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import networkx
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError
@@ -479,7 +479,6 @@ def decided(draw: st.DrawFn) -> tuple[list[Concept], list[Edge], list[Merge]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
 @given(decided(), st.randoms(use_true_random=False))
 def test_the_order_of_the_arguments_does_not_matter(
     given_: tuple[list[Concept], list[Edge], list[Merge]], shuffle: random.Random
@@ -497,7 +496,6 @@ def test_the_order_of_the_arguments_does_not_matter(
     assert apply(concepts, edges, merges) == applied
 
 
-@settings(max_examples=60)
 @given(decided())
 def test_merging_twice_is_merging_once(given_: tuple[list[Concept], list[Edge], list[Merge]]) -> None:
     concepts, edges, merges = given_
@@ -511,7 +509,6 @@ def test_merging_twice_is_merging_once(given_: tuple[list[Concept], list[Edge], 
     assert set(mapping.values()) <= {concept.id for concept in united}
 
 
-@settings(max_examples=60)
 @given(graphs())
 def test_after_merging_nothing_is_left_to_accept(given_: tuple[list[Concept], list[Edge]]) -> None:
     concepts, edges = given_
@@ -519,7 +516,6 @@ def test_after_merging_nothing_is_left_to_accept(given_: tuple[list[Concept], li
     assert accepted(propose(united, rewritten)) == set()
 
 
-@settings(max_examples=60)
 @given(decided())
 def test_no_name_and_no_edge_is_lost(given_: tuple[list[Concept], list[Edge], list[Merge]]) -> None:
     concepts, edges, merges = given_
@@ -539,7 +535,6 @@ def test_no_name_and_no_edge_is_lost(given_: tuple[list[Concept], list[Edge], li
     assert len(now) == len(rewritten)
 
 
-@settings(max_examples=60)
 @given(decided())
 def test_groups_are_connected_components_without_forbidden_pairs(
     given_: tuple[list[Concept], list[Edge], list[Merge]],
@@ -561,7 +556,6 @@ def test_groups_are_connected_components_without_forbidden_pairs(
     assert sorted(map(sorted, groups.values())) == sorted(map(sorted, networkx.connected_components(oracle)))
 
 
-@settings(max_examples=60)
 @given(decided(), st.integers(0, 100))
 def test_leaving_out_a_merge_undoes_it_and_nothing_else(
     given_: tuple[list[Concept], list[Edge], list[Merge]], which: int

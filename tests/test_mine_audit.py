@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import MemoryCorpus
 
@@ -118,7 +118,6 @@ def test_all_offences_are_counted_and_the_first_thousand_are_named() -> None:
     assert not result.clean
 
 
-@settings(max_examples=60)
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=8).map(" ".join), min_size=6, max_size=24), st.integers(0, 3))
 def test_whatever_is_mined_from_the_training_part_passes(texts: list[str], seed: int) -> None:
     shelf = shelf_of(*texts)

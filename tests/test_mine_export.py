@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import MemoryCorpus
 
@@ -125,7 +125,6 @@ def test_the_datasets_library_loads_the_file(tmp_path: Path) -> None:
     assert chosen[0]["negative_2"] == "four"
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(st.text(max_size=8) | st.integers(0, 2), st.integers(0, 2), st.lists(st.integers(0, 2)))))
 def test_any_record_survives_mixing_and_writing(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str | int, int, list[int]]]

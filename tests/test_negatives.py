@@ -300,7 +300,6 @@ def test_pairs_are_read_lazily() -> None:
     assert read < 5000
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 9), st.sampled_from(["cites", "next", "part_of"]), st.integers(0, 9)), max_size=14

@@ -64,7 +64,6 @@ def test_blocks_of_nodes_are_put_together_again(monkeypatch: pytest.MonkeyPatch)
 # ---------------------------------------------------------------- sampling
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40),
     st.lists(st.integers(0, 9), min_size=1, max_size=4),

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Document, Passage, Reading
@@ -715,7 +715,6 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=60)
 @given(
     st.lists(PIECES, max_size=25),
     st.lists(PIECES.filter(lambda p: "input" not in p), max_size=10),

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reportlab.lib.pagesizes import A4
 from reportlab.pdfgen.canvas import Canvas
@@ -300,7 +300,6 @@ def test_damaged_files_are_read_or_an_input_error() -> None:
     assert 0 < read < len(damaged)
 
 
-@settings(max_examples=50)
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_an_input_error(data: bytes) -> None:
     with pytest.raises(InputError):

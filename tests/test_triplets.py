@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import MemoryCorpus
 
@@ -201,7 +201,6 @@ def brute_force(
     return expected
 
 
-@settings(max_examples=80)
 @given(st.data())
 def test_bands_agree_with_brute_force_and_never_collide(data: st.DataObject) -> None:
     positive_rank = data.draw(st.integers(1, 6))
@@ -270,7 +269,6 @@ def test_other_relations_can_count_as_citing() -> None:
     assert by_anchor(part, mined) == {"a": (["b"], {"random": ["c"]})}
 
 
-@settings(max_examples=80)
 @given(st.data())
 def test_citation_triplets_keep_their_promises_in_every_graph(data: st.DataObject) -> None:
     ids = [f"p{n}" for n in range(data.draw(st.integers(2, 12)))]

@@ -61,7 +61,7 @@ def test_one_flipped_bit_anywhere_is_found_and_its_file_is_named(made: Project) 
 
 
 @given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_flipped_bit_anywhere_in_the_records_of_the_graph_is_found(made: Project, data: st.DataObject) -> None:
     path = made.graph_records
     content = path.read_bytes()

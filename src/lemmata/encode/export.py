@@ -117,6 +117,7 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
     torch = require("torch", "train")
     # only eager attention was checked at other shapes than that of the example
     model = open_model(source, "cpu", attn_implementation="eager")
+    dimension = int(model.get_embedding_dimension())
 
     class Encoder(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -125,7 +126,8 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
 
         def forward(self, input_ids: Any, attention_mask: Any) -> Any:
             features = {"input_ids": input_ids, "attention_mask": attention_mask}
-            return torch.nn.functional.normalize(self.model(features)["sentence_embedding"], dim=1)
+            vectors = torch.nn.functional.normalize(self.model(features)["sentence_embedding"], dim=1)
+            return vectors.reshape(-1, dimension)  # of the first token alone, the exporter loses the number
 
     ids = torch.ones((2, 7), dtype=torch.int64)
     mask = torch.ones_like(ids)
@@ -141,7 +143,7 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
         opset_version=17,
         dynamo=False,  # the newer exporter needs onnxscript
     )
-    return int(model.get_embedding_dimension())
+    return dimension
 
 
 def _reference(source: Path, texts: Sequence[str]) -> Floats:
