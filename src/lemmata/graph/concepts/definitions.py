@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lemmata.core.types import Passage
 from lemmata.core.words import PHRASE_BREAKS, STOP_WORDS
-from lemmata.graph.concepts.terms import mask, property_or_object, result_kind, sentence_spans
+from lemmata.graph.concepts.terms import property_or_object, result_kind, sentence_spans
 
 LONGEST_DEFINITION = 600  # characters; enough for a sentence, and an encoder reads no more
 CONDITION = re.compile(r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|iff|provided|wenn|falls)\b")
@@ -43,30 +43,31 @@ _ITEM = re.compile(r"\s*(?:•|–\s|\((?:\d|[a-z]|[ivx]+)\))\s*")
 _NO_DEFINITION = re.compile(
     r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|"
     r"^\W*(?:Because|Since|Here|Notice|Note|Observe|Besides|Technically|Again|Perhaps|However|But|Thus|Hence|So|"
-    r"Therefore|Indeed|Conversely|Otherwise|Another|First consider|Let us|In our|If you|As an?|As we|In fact|The same|"
-    r"In the (?:later|latter|former|parent))\b|"
+    r"Therefore|Indeed|Conversely|Otherwise|Another|First consider|Let us|In our|If you|As an?|As we|In fact|"
+    r"Most often|The same|In the (?:later|latter|former|parent))\b|"
     r"^\W*In (?:this|the|our) (?:example|section|chapter|proof|notation)\b|"
     r"^\W*In the (?:special )?case \$|"
+    r"^\W*If there (?:is|are) no\b|\bonly (?:\w+ )?used\b|\buseful applications\b|"
+    r"^\W*The (?:first|second|third|last) (?:condition|property|axiom|equation|inequality|identity|formula)\b|"
     r"^\W*(?:Any|Every|All|The) other\b|^\W*The following (?:theorem|lemma|proposition|result)\b|"
-    r"^\W*For (?:example|instance)\b|\bTODO\b|\bTBD\b|"
+    r"^\W*For (?:example|instance)\b|\bTODO\b|\bTBD\b|\bby the following table\b|"
     r"\b(?:shows?|proves?) that\b[^.;:]*\bdefine\b|\bwhat (?:is|are)\b|\?\s*$"
 )
 # What these words stand for is not in the sentence.
 _ELSEWHERE = re.compile(
-    r"\b(?:[Ff]or (?:example|instance)|e\.g|[Ii]n the same way|of (?:it|them)|"
+    r"\b(?:[Ff]or (?:example|instance)|e\.g|[Ii]n the same way|"
     r"[Tt]his|[Tt]hese|[Tt]hose|above|below|such(?! that)|[Tt]hus|latter|former|previous\w*|preceding|as in|"
-    r"(?:so|just) \w+ed|aforementioned)\b|^\W*(?:\w+\W+){0,8}calls? (?:it|them)\b|"
-    r"^\W*(?!If|When|Given|Let|For)\w.*\b(?:it|they) (?:is|are) (?:\w+ )?(?:called|known)\b"
+    r"(?:so|just) \w+ed|aforementioned)\b|^\W*(?:\w+\W+){0,8}calls? (?:it|them)\b|^\W*\w+ \w+ of (?:it|them)\b|"
+    r"^\W*(?!If|When|Given|Let|For)\w.*\b(?:it|they) (?:is|are) (?:\w+ ){0,2}(?:called|known)\b"
 )
 _ELSEWHERE_AFTER = re.compile(
-    r"\bsuch an? [\w-]+\s*[.;]|\bthey are both\b|\babove\b(?! or\b| the\b)|\bthese (?:conditions|two)\b"
+    r"\bsuch an? [\w-]+\s*[.;]|\bthey are both\b|\bevery such\b|\babove\b(?! or\b| the\b)|\bthese (?:conditions|two)\b"
 )
 _MID_LIST, _LIST_START = re.compile(r"\((?:[2-9]|[b-h]|i[iv]+)\)"), re.compile(r"\((?:1|a|i)\)")
 _NO_CONTEXT = re.compile(  # a sentence before that is of no help
     r"\W*(?:[a-z(•$]|It (?!is \w+ (?:to|that)\b)|"
-    r"(?:We|With|They|That|Then|Hence|Note|Equivalently|Furthermore|Thus)\b)|"
-    r".*\b(?:[Ff]igure|[Tt]h(?:is|ese|ose)|above|below|"
-    r"such(?! that))\b"
+    r"(?:We|With|They|That|Then|Hence|Note|Equivalently|Furthermore|Thus|In (?:Lemma|Theorem|Section))\b)|"
+    r".*\b(?:[Ff]igure|[Tt]h(?:is|ese|ose)|above|below|such(?! that))\b"
 )
 _CALLED = r"(?:called|termed|named|known as|referred to as|said to be|denoted)"
 _BE = r"(?:is|are|was|were|will be|may be|can be)(?: \w+){0,2}?"
@@ -74,19 +75,24 @@ _PLAIN = r"(?:(?!(?:of|on|in|for|from|with|by|under|between|that|which|\w+ing|\w
 # `The subgroups $A_i$ are then called`: which ones?
 _ONLY_NAMED = re.compile(
     rf"\W*\$,? {_BE} {_CALLED}\b|"
-    rf"\W*(?:\w+, )?(?:[Tt]he|[Ee]lements of|[Mm]embers of) {_PLAIN}(?:\$ )*{_BE} {_CALLED}\b"
+    rf"\W*(?:\w+, )?(?:[Tt]he|(?:An? )?\w+ (?:of|over|in)) {_PLAIN}(?:\$ )*{_BE} {_CALLED}\b"
     r"|\W*(?:\w+, )?[Ww]e (?:\w+ ){0,2}(?:call|refer to) (?:the [\w-]+ )?\$(?: (?:of|in|on) \$)?(?: as)?"
     r"|\W*We define an? [\w-]+ \$,? which we call"
 )
 _VARIABLE_NAMED = re.compile(  # `The minimal generating set $H$ of $M$ is called`
     rf"\W*(?:\w+, )?[Tt]he {_PLAIN}\$(?:(?!\b(?:all|each|every|any|an?|those)\b).)* {_BE} {_CALLED}\b"
 )
+_PROPERTY_NAMED = re.compile(r"\bcalls? an?\s*$")  # `call an expression closed`: not the name
+_ARTICLE_LAST = re.compile(r"(?:\s+(?:an?|the|its))?\s*$")
+_CALLED_END = re.compile(rf"\b{_CALLED}(?: an?| the| its)?\s*$")
 _ONE_OF_SEVERAL = re.compile(rf"\b{_CALLED} [^.;:,$]*\band (?:an? |the )?$")
 _AND_OTHERS = re.compile(r"\s+and\s+(?:an?\s|the\s)?[a-z-]+(?:\s[a-z-]+)?\s*[.,;]")
 _BRACKETS = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
 _VAGUE = re.compile(
-    r"\b(?:certain|roughly|informally|loosely|[Gg]enerally speaking|similar to|special case|nothing more than|sort of|"
-    r"(?:is|are) (?:essentially|basically|almost)|probably the|somehow|not defined|interesting|(?:laws|rules|properties) that are called|in some sense)\b"
+    r"\b(?:certain|[Rr]oughly|[Ii]nformally|[Ll]oosely|[Gg]enerally speaking|similar to|special case|"
+    r"nothing more than|sort of|(?:is|are) (?:essentially|basically|almost)|probably the|somehow|"
+    r"not defined|interesting|"
+    r"(?:laws|rules|properties) that are called|in some sense)\b"
 )
 # After the subject: what it is good for or related to, not what it is.
 _PURPOSE = re.compile(
@@ -105,9 +111,9 @@ _PREDICATE = re.compile(r"\b(?:is|are)(?: an?| the)?\s*$")
 _INSTANCE = re.compile(r"\W*(?:Every|Each|All|The)\b")
 _AT_ONCE = re.compile(r"[^.;:]{0,60}?\b(?:if|iff|when|whenever|provided|exactly|precisely)\b")
 _STATED = re.compile(r"\b(?:stat|say|assert|postulat|claim|mean|conjectur)\w*\b|\b(?:that|if|then|every|for all)\b|\$")
-_JOINED = re.compile(r"\s*\$?[-–][\w$]|\s+\w[-–]\$")
+_JOINED = re.compile(r"\s*(?:\$|\w)?[-–][\w$]")
 _WORD_AFTER = re.compile(r"\s+([a-z]+)\b")
-_MEASURES = frozenset("base cardinality degree dimension index length level order period rank size weight".split())
+_MEASURES = frozenset("base cardinality degree dimension length level order period rank size weight".split())
 _VERBS = frozenset(
     """consists means modulo refers denotes states says asserts represents measures postulates claims iff
     relative""".split()
@@ -119,8 +125,6 @@ _HOLLOW = STOP_WORDS | frozenset(
     referred define defined mean denote denoted termed named given let also then usually often sometimes will may which
     where with from into that such there have has corresponding depict simply just result""".split()
 )
-
-
 _EMPTY_NAME = re.compile(r"^(?:equivalent|another|importan\w+) |(?:portion|characteri[sz]ation|consequence)$")
 
 
@@ -141,6 +145,8 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
     """
     passage, masked, spans, german = source
     start, end = spans[number]
+    if place[0] - start > LONGEST_DEFINITION or passage.kind in _NOT_DEFINING:  # cut before its term
+        return ""
     if footnote := _FOOTNOTE_BEFORE.match(masked, start, end):  # to the sentence before
         start = footnote.end() if footnote.end() <= place[0] else start
     if inner := _footnote_around(masked, start, place[0]):
@@ -159,7 +165,7 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
         first = spans[number - 1][0]
     elif before and not _ELSEWHERE.search(before) and not german:
         setting = _VARIABLE_FIRST.match(sentence) and _SETTING.match(before)
-        if setting or _names_formula_of(passage.text, spans[number - 1], (start, place[0]), before):
+        if setting or _names_formula_of(source, number, start, place[0], before):
             first = spans[number - 1][0]
     announces = _ANNOUNCES.search(sentence)
     if announces:
@@ -174,10 +180,9 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
             number += 1
             end = spans[number][1]
     text = " ".join(passage.text[first:end].split())
-    around = _short(masked[start : place[0]]), _short(masked[place[1] : spans[number][1]])
-    if german or (
-        passage.kind not in _NOT_DEFINING and _defines(name, *around, "" if first == start else before, text)
-    ):
+    context = "" if first == start else before
+    after = _short(masked[place[1] : min(end, place[1] + LONGEST_DEFINITION)])
+    if german or _defines(name, _short(masked[start : place[0]]), after, context, text):
         return _ITEM.sub("", text, count=1) if _ITEM.match(text) else text
     return ""
 
@@ -191,30 +196,25 @@ def _footnote_around(masked: str, start: int, place: int) -> tuple[int, int] | N
             break
     else:
         return None
-    if not re.match(r"\s*[A-Z$]", masked[at + 1 :]):
+    if not re.match(r"\s*[A-Z$]", masked[at + 1 : at + 9]):
         return None
-    depth, end = 0, at
-    while end < len(masked):
+    for end in range(place, min(len(masked), place + 2 * LONGEST_DEFINITION)):
         depth += (masked[end] == "(") - (masked[end] == ")")
         if not depth:
-            break
-        end += 1
-    return at + 1, end
+            return at + 1, end
+    return None
 
 
-def _names_formula_of(text: str, sentence: tuple[int, int], naming: tuple[int, int], before: str) -> bool:
+def _names_formula_of(source: Source, number: int, start: int, end: int, before: str) -> bool:
     """Whether a clause only gives a name to a formula of the sentence before it: `We call $C_P$ the`."""
-    clause = _short(mask(text[slice(*naming)]))
-    formulas = _FORMULA.findall(text[slice(*naming)])
-    if (
-        not formulas
-        or " also " in clause
-        or _NO_CONTEXT.match(before)
-        or not _ONLY_NAMED.fullmatch(_ARTICLE_LAST.sub("", clause))
-    ):
+    clause = _ARTICLE_LAST.sub("", _short(source.masked[start:end]))
+    if " also " in clause or not _ONLY_NAMED.fullmatch(clause) or _NO_CONTEXT.match(before):
         return False
-    symbol = re.escape(formulas[0].strip("$ "))
-    return bool(re.search(rf"(?<![\w\\]){symbol}(?!\w)", " ".join(_FORMULA.findall(text[slice(*sentence)]))))
+    text = source.passage.text
+    formula = _FORMULA.search(text, start, end)
+    symbol = re.escape(formula[0].strip("$ ")) if formula else ""
+    formulas = " ".join(_FORMULA.findall(text, *source.spans[number - 1]))
+    return bool(symbol) and bool(re.search(rf"(?<![\w\\]){symbol}(?!\w)", formulas))
 
 
 def _short(masked: str) -> str:
@@ -264,11 +264,6 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
     return not _is_part(name, after) and not _is_circular(name, before, after) and _says_something(name, text)
 
 
-_PROPERTY_NAMED = re.compile(r"\bcalls? an?\s*$")  # `call an expression closed`: not the name
-_ARTICLE_LAST = re.compile(r"(?:\s+(?:an?|the|its))?\s*$")
-_CALLED_END = re.compile(rf"\b{_CALLED}(?: an?| the| its)?\s*$")
-
-
 def _is_part(name: str, after: str) -> bool:
     """Whether the sentence has the name only as the beginning of a longer one."""
     words = name.split()
@@ -290,14 +285,15 @@ def _is_part(name: str, after: str) -> bool:
 
 def _is_circular(name: str, before: str, after: str) -> bool:
     """Whether a sentence explains a name by itself: a thing is finite if its set is finite."""
-    if re.search(rf"\b{re.escape(name)}\b.* as (?:an?|the)\s*$", before):
+    as_before = "" if property_or_object(name) == "definition" else ".* as (?:an?|the)\\s*$"
+    if re.search(rf"\b{re.escape(name)}\b{as_before}", before):
         return True
-    again = rf"\b(?:is|are|mean|as|by)(?: an?| the)? {re.escape(name)}(?=\s*(?:[.,;$]|$)| of\b)"
+    again = rf"\b(?:is|are|mean|as|by)(?: an?| the)? {re.escape(name)}(?=\s*(?:[.,;$]|$)| of\b)(?!, (?:i\.e|that is)\b)"
     return bool(re.search(again, _BRACKETS.sub("", after), re.IGNORECASE))
 
 
 def _says_something(name: str, text: str) -> bool:
-    """Whether a text is whole, has its term before it is cut, and more than the term: another word, or a relation."""
+    """Whether a text is whole and says more than the term: another word, or a relation."""
     if re.search(r"(?:[\w,:;]|,\s*\$|[^.]\))$", text) or "\\bullet" in text or _EMPTY_NAME.search(name):
         return False
     rest = re.sub(re.escape(name), " ", _FORMULA.sub(" ", text), count=1, flags=re.IGNORECASE)
