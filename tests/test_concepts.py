@@ -791,7 +791,8 @@ def test_a_word_that_is_used_long_before_is_not_defined_by_a_special_sense() -> 
     )
     first = {concept.name: concept.description for concept in build_concepts([special, *uses], []).concepts}
     late = {concept.name: concept.description for concept in build_concepts([*uses, special], []).concepts}
-    assert first["map"] and not late["map"]
+    assert first["map"]
+    assert not late["map"]
     titled = {
         concept.name: concept.description
         for concept in build_concepts([*uses, replace(special, section="Maps")], []).concepts

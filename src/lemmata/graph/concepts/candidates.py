@@ -257,8 +257,8 @@ def _marked_terms(source: Source) -> list[Candidate]:
         text = ""
         if rule == "emphasis" and sure:
             whole = end + after.index(noun) + len(noun) if noun else end
-            named = masked.find(name, start, whole)
-            place = (named, named + len(name)) if named >= 0 else (start, whole)
+            at = masked.find(name, start, whole)
+            place = (at, at + len(name)) if at >= 0 else (start, whole)
             text = definition_of(name, source, number, place)
         weight = _MARKED + _IN_DEFINITION * is_definition + (framed == "emphasis")
         kind = _kind(name, "object" if is_object else "definition")

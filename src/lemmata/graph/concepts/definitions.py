@@ -112,7 +112,7 @@ _INSTANCE = re.compile(r"\W*(?:Every|Each|All|The)\b")
 _AT_ONCE = re.compile(r"[^.;:]{0,60}?\b(?:if|iff|when|whenever|provided|exactly|precisely)\b")
 _STATED = re.compile(r"\b(?:stat|say|assert|postulat|claim|mean|conjectur)\w*\b|\b(?:that|if|then|every|for all)\b|\$")
 _JOINED = re.compile(r"\s*(?:\$|\w)?[-–][\w$]")
-_WORD_AFTER = re.compile(r"\s+([a-z]+)\b")
+_WORD_AFTER = re.compile(r"^\s+([a-z]+)\b")
 _MEASURES = frozenset("base cardinality degree dimension length level order period rank size weight".split())
 _VERBS = frozenset(
     """consists means modulo refers denotes states says asserts represents measures postulates claims iff
@@ -277,10 +277,8 @@ def _is_part(name: str, after: str) -> bool:
         return True
     if len(words) > 1 and words[-1].endswith("ed") and re.match(r"\s+(?:by|or|from)\b", after):
         return True
-    word = _WORD_AFTER.match(after)
-    if word and word[1] in {"form", "forms"}:
-        return True
-    return bool(word) and word[1] not in PHRASE_BREAKS and word[1] not in _VERBS and not word[1].endswith("ly")
+    word = next(iter(_WORD_AFTER.findall(after[:40])), "")
+    return word in {"form", "forms"} or not (word in PHRASE_BREAKS or word in _VERBS or word.endswith("ly") or not word)
 
 
 def _is_circular(name: str, before: str, after: str) -> bool:
