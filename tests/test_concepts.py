@@ -698,9 +698,8 @@ def test_a_definition_that_refers_to_the_sentence_before_comes_with_it() -> None
     assert definition_of("ordinal variable", text) == text
     text = "A bijection may keep products. We call such a bijection an isomorphism of groups."
     assert definition_of("isomorphism of groups", text) == text
-    assert definition_of("flag", "We collect them. A chain obtained in this way is called a flag.").startswith(
-        "We collect"
-    )
+    text = "A subspace is added in each step. A chain obtained in this way is called a flag."
+    assert definition_of("flag", text) == text
 
 
 def test_reasons_properties_and_proofs_are_no_definitions() -> None:
@@ -714,3 +713,95 @@ def test_footnotes_around_a_definition_are_left_out() -> None:
     sentence = "An injective homomorphism of groups is called a monomorphism."
     assert definition_of("monomorphism", f"{sentence} (Others say (rarely) mono.) It is used below.") == sentence
     assert definition_of("monomorphism", f"We begin. (This is a note. It is long.) {sentence}") == sentence
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [
+        ("flag", "For example, a flag is a chain of two subspaces of the plane."),
+        ("flag variety", "Notice that the Grassmannian is a flag variety if its chains have one step."),
+        ("flag variety", "The Grassmannian is a flag variety: it has chains of one step if they are short."),
+        ("fast flag", "Two common kinds of chains are called fast flags and slow flags."),
+        ("slow flag", "Two common kinds of chains are called fast flags and slow flags."),
+        ("box plot", "The box plot is a traditional tool for comparing groups."),
+        ("box plot", "A box plot is often used to compare groups of numbers."),
+        ("normal curve", "The normal curve always describes a symmetric shape with one peak."),
+        ("flag space", "A flag space is roughly a space of chains."),
+        ("free factor", "The subgroups $A_i$ are then called the free factors of $G$."),
+        ("flag type", "We call the subset $F_G$ the flag type."),
+        ("carrier", "$C$ is called the carrier."),
+        ("long chain", "If these propositions hold, we call the diagram a long chain of spaces."),
+        ("long chain", "There is a unique space with the above properties, and it is known as the long chain."),
+        ("long chain", "A long chain is a chain that has the six properties above."),
+        ("long chain", "We say that $F$ is a long chain if for all $D$ we merely have such a pair."),
+        ("world", "A frame is a pair of a set and a relation, and the elements of the set are called worlds."),
+        ("worlds", "A frame is a pair $(W,R)$ with $W$ a set (called the worlds of the frame) and $R$ a relation."),
+        ("flag", "By the rules, a flag of finite spaces is a chain of subspaces."),
+        ("free group of rank", "A group with a basis is said to be a free group of rank $n$."),
+        ("principal", "The principal $G$-torsor is the set $G$ with its own action."),
+        ("essentially", "A type is essentially $U$-small if it is equivalent to a type in $U$."),
+        ("finite", "A $G$-set is said to be finite if its underlying set is finite."),
+        ("flag group", "A flag group is an element of $F$."),
+        ("open chain", "We call an open chain $c$ with two ends a path."),
+        ("closed", "We call an expression closed if it has no free variables."),
+        ("flag theorem", "The flag theorem is a classical example of a principle."),
+        ("flag determinant", "The flag determinant of a chain is the determinant of the matrix"),
+        ("wide chain", "In the case $n=1$, the wide chains are the lines."),
+        ("wide chain", "Any other chain of spaces is called a wide chain."),
+    ],
+)
+def test_a_sentence_that_defines_something_else_or_nothing_gives_no_definition(term: str, text: str) -> None:
+    assert not definition_of(term, text)
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [
+        ("Residuals", "Residuals are the parts of the data that the model leaves over."),
+        ("extrapolation", "Applying a model to values outside of the data is called extrapolation."),
+        ("random variable", "We call a process with a numerical outcome a random variable."),
+        ("confounder", "Sun is what is called a confounder, (Or lurker.) which is a variable that two others share."),
+        ("infinite cycles", "Let $C$ be the component of $(Z,s)$. Elements of $C$ are called infinite cycles."),
+        ("flag bundle", "Let $f$ be a map. $f$ is said to be a flag bundle if its fibres are flags."),
+        ("weak chain", "A chain is a weak chain if: (1) it is long. (2) it has no end."),
+    ],
+)
+def test_a_definition_comes_with_what_it_needs(term: str, text: str) -> None:
+    assert definition_of(term, text) == text
+
+
+def test_a_footnote_that_defines_is_shown_alone() -> None:
+    text = "Volunteers (Most come twice. Human subjects of a study are often called patients. They sign.) were asked."
+    assert definition_of("patients", text) == "Human subjects of a study are often called patients."
+
+
+def test_a_displayed_formula_with_a_full_stop_ends_its_sentence() -> None:
+    text = "We know that $$a = b.$$ A flag is a chain of subspaces.".replace("$$", "$")
+    assert definition_of("flag", text) == "A flag is a chain of subspaces."
+
+
+def test_a_word_that_is_used_long_before_is_not_defined_by_a_special_sense() -> None:
+    uses = [Passage(f"d@{number}", "d", "chunk", f"The map number {number} is a good map.") for number in range(20)]
+    special = Passage(
+        "d#1",
+        "d",
+        "definition",
+        "If $X$ is a torsor, a map from $X$ is a family of shapes.",
+        metadata={"terms": ["map"]},
+    )
+    first = {concept.name: concept.description for concept in build_concepts([special, *uses], []).concepts}
+    late = {concept.name: concept.description for concept in build_concepts([*uses, special], []).concepts}
+    assert first["map"]
+    assert not late["map"]
+    titled = {
+        concept.name: concept.description
+        for concept in build_concepts([*uses, replace(special, section="Maps")], []).concepts
+    }
+    assert titled["map"] == special.text
+
+
+@given(st.text(alphabet="ab $.(),:•A", max_size=200))
+def test_definitions_are_texts_of_their_passage(text: str) -> None:
+    passage = Passage("a#1", "a", "chunk", f"A flag is a chain {text} called a flag of {text}.")
+    for find in find_defined_terms(passage, mask(passage.text), opening=False):
+        assert find.sentence in " ".join(passage.text.split())

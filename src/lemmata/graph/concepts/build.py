@@ -18,6 +18,7 @@ from lemmata.core.types import Concept, Document, Edge, Passage, Progress
 from lemmata.core.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, language_of, singular, slug
 from lemmata.core.workers import cluster_map
 from lemmata.graph.concepts.candidates import Candidate, mask_references, phrase_key, title_phrases
+from lemmata.graph.concepts.definitions import LONGEST_DEFINITION
 from lemmata.graph.concepts.evidence import Evidence, ReadEvidence, Run, read_evidence
 from lemmata.graph.concepts.german import (
     compound_relations,
@@ -50,7 +51,7 @@ class ConceptGraph(NamedTuple):
     edges: list[Edge]
 
 
-_LONGEST_DESCRIPTION = 600  # characters; enough for a sentence, and an encoder reads no more
+_COMMON_USES, _COMMON_SHARE = 12, 0.25  # passages that use a word before or without its definition, and their share
 _BATCH = 200  # passages that a process of a cluster reads at once
 _ABOUT = 3  # what the heading above a sentence adds to its weight if it names the term
 _LONGEST_TITLE = 5  # words of a title that is a name, not a sentence
@@ -168,6 +169,9 @@ class _Entry:
     passage: str = ""
     sentence: str = ""
     weight: int = -1  # of the sentence
+    uses_before: int = 0  # passages that used the name before the one with the sentence
+    uses_after: int = 0  # those after it in the same document
+    about: bool = False  # whether a heading above the sentence is the name
     names: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -198,18 +202,21 @@ class _Collector:
         self.sections: dict[str, str] = {}  # section title: the first passage below it
         self.credited: set[str] = set()  # keys of results that the text credits to people
         self.opened: set[str] = set()  # documents of which a passage was read
+        self.defined_here: dict[str, _Entry] = {}  # by key, those that the document read last defines
         self.texts: set[str] = set()  # hashes of the masked texts read so far
         self.passages = 0
         self.statements = 0
         self.prose = ProseTerms()
 
-    def add(self, candidate: Candidate, passage: str, german: bool = False) -> _Entry:
+    def add(self, candidate: Candidate, passage: str, german: bool = False, about: bool = False) -> _Entry:
         key = _german(candidate.name) if german else key_of(candidate.name)
         entry = self.entries.setdefault(key, _Entry(german=german))
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
             entry.rule = candidate.rule
         if candidate.sentence and candidate.weight > entry.weight:
             entry.passage, entry.sentence, entry.weight = passage, candidate.sentence, candidate.weight
+            entry.uses_before, entry.about = self.passages_with[key], about
+            self.defined_here[key] = entry
         entry.passage = entry.passage or passage
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
@@ -249,6 +256,8 @@ class _Collector:
         self.passages += 1
         self.statements += passage.kind not in _PROSE_KINDS
         opening = passage.document not in self.opened
+        if opening:
+            self._close_document()
         self.opened.add(passage.document)
         document = self.documents.get(passage.document)
         title = (document.title if document else "") if opening else None
@@ -258,9 +267,9 @@ class _Collector:
             for heading in (document.title if document else "", passage.title, passage.section.rpartition(" / ")[2])
         }
         for candidate in evidence.defined:
-            if key_of(candidate.name) in about:
-                candidate = candidate._replace(weight=candidate.weight + _ABOUT)
-            self.add(candidate, passage.id, evidence.german)
+            is_about = key_of(candidate.name) in about
+            candidate = candidate._replace(weight=candidate.weight + _ABOUT * is_about)
+            self.add(candidate, passage.id, evidence.german, is_about)
         if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, *evidence.note, evidence.german)
         if passage.section:
@@ -322,7 +331,24 @@ class _Collector:
             self.word_uses.update(word_keys)
         self.passages_with.update(keys.keys())
 
+    def _close_document(self) -> None:
+        for key, entry in self.defined_here.items():
+            entry.uses_after = self.passages_with[key] - entry.uses_before
+        self.defined_here.clear()
+
     # ------------------------------------------------------------ decisions
+
+    def _drop_special_senses(self) -> None:
+        """Drop the definitions of words that the corpus uses anyway, before or without them: of `map` that of $G$-sets.
+
+        A text whose heading is the word is about the word itself.
+        """
+        self._close_document()
+        for key, entry in self.entries.items():
+            elsewhere = self.passages_with[key] - entry.uses_after
+            common = elsewhere >= max(_COMMON_USES, _COMMON_SHARE * self.passages_with[key])
+            if entry.sentence and " " not in key and common and not entry.about:
+                entry.sentence = ""
 
     @property
     def is_prose(self) -> bool:
@@ -331,6 +357,7 @@ class _Collector:
 
     def choose(self, titles: bool, phrases: bool) -> dict[str, _Entry]:
         """The candidates that become concepts, by key, in the order of first appearance."""
+        self._drop_special_senses()
         if titles:
             for section, passage in self.sections.items():
                 for name in title_phrases(section):
@@ -527,8 +554,8 @@ class _Builder:
             while identity in self.concepts:
                 identity += "-2"  # different keys, one slug: rare
             description = entry.sentence
-            if len(description) > _LONGEST_DESCRIPTION:
-                description = description[:_LONGEST_DESCRIPTION].rsplit(" ", 1)[0] + " …"
+            if len(description) > LONGEST_DEFINITION:
+                description = description[:LONGEST_DEFINITION].rsplit(" ", 1)[0] + " …"
             aliases = tuple(alias for alias in entry.aliases if known(alias) not in chosen)
             self.concepts[identity] = Concept(identity, name, entry.kind, description, aliases)
             self.entries[identity] = entry

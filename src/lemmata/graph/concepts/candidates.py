@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lemmata.core.types import Passage
 from lemmata.core.words import GENERIC_NOUNS, GERMAN_LINKING_WORDS, LINKING_WORDS, PHRASE_BREAKS, language_of
+from lemmata.graph.concepts.definitions import CONDITION, Source, definition_of
 from lemmata.graph.concepts.german import german_kind, result_noun
 from lemmata.graph.concepts.terms import (
     RESULT_NOUNS,
@@ -49,6 +50,7 @@ _CALLED_BEFORE = re.compile(
     r"(?:\b(?:is|are|be|been|being|was|were|[Ww]e|one|will|shall|may|can)\s+(?:(?:then|also|often|sometimes|usually|"
     r"commonly|generally|simply|just|collectively|now)\s+){0,2}(?:called|termed|named|known as|referred to as|call|"
     r"says?)|\bsaid to be|\b(?:defined?|refer\w* to [^.;:]{1,60}) as|\bmeans?|"
+    r"\b[Ww]e call (?:an?|any|the) [^.;:]{3,100}?(?= an?$| the$)|"
     r"\b(?:heißt|heißen|[Mm]an nennt|nennt man|nennen wir)(?:\s*\$+)?)"
     r"(?:\s+(?:an?|the|ein|eine|einen|to be|simply|also|its))*\s*$"
 )
@@ -62,7 +64,7 @@ _DEFINING_WORDS = re.compile(
 _PREDICATE_AFTER = re.compile(  # the first verb after a subject says what it is
     r"(?:(?!\b(?:that|which|who|where|when|if|is|are)\b)[^.;:]){0,110}?\b(?:(?:is|are)\s+(?:(?!only)\w+ly\s+|just\s+)?"
     r"(?:an?|the|any|one|defined|given|when|what|\w+ing|ein\w*|der|die|das)|consists?|means|refers?|denotes?|states|"
-    r"says|asserts|measures|describes|represents)\b"
+    r"says|asserts|measures|represents)\b"
 )
 # An article that begins a sentence, also after a run-in heading, or a clause after its condition.
 _SUBJECT_BEFORE = re.compile(
@@ -146,23 +148,7 @@ _OPENING = re.compile(
     r"(?:(?:(?P<variable>\s*\$)|\s*\(|\s+(?:of|on|over|in|for|from|with|between)\b)(?:(?!\b(?:is|are|ist)\b)[^.;:]){0,60}?)?"
     r"\s+(?:(?:is|ist)\s+(?:an?|the|any|defined|ein|eine|der|die|das|simply|just)|consists\s+of|means|refers\s+to)\b"
 )
-_ANY_SUBJECT = re.compile(r"\W*(?:An?|Any|Every|Each|Two|Let|Eine?|Jede[rs]?|[A-Z][a-z]+s)\b")
-# Sentences that speak of a name, or of what would have one, and define nothing.
-_NO_DEFINITION = re.compile(
-    r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|^\W*(?:Because|Since|Here)\b|"
-    r"\b(?:shows?|proves?) that\b[^.;:]*\bdefine\b|\bwhat (?:is|are)\b|\?\s*$"
-)
-_REFERS_BACK = re.compile(
-    r"\W*(?:(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)"
-    r"|(?:An?|Any|The) [^.,;:$]{1,60} (?:(?:with|of|having|satisfying) (?:these|this|those)|in this (?:way|manner))"
-    r"|The [^.,;:$]{1,40} (?:just|above) (?:stated|given|described|mentioned)"
-    r"|We (?:\w+ )?call (?:such|it|them|this|these))\b"
-)
-_FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
-_FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
-_ANNOUNCES = re.compile(r"(?::|\b(?:following|folgende\w*)\b[^.]*\.?|\b(?:if|iff|when|whenever|wenn|falls))\s*$")
-_LETTERS = re.compile(r"[^\W\d_]{2,}")
-_FEWEST_WORDS = 4  # of a definition
+_ANY_SUBJECT = re.compile(r"\W*(?:An?|Any|Every|Each|Two|Let|Eine?|Jede[rs]?|Data|[A-Z][a-z]+(?:s|ing))\b")
 _MARKED, _IN_DEFINITION = 2, 3  # what these add to the weight of a sentence
 _CUT = re.compile(
     r"\s+(?:of|for|in|on|at|from|by|to|with|over)\s+(?:the|an?|its|this|these|those|that|each|every|some|any|all|his|which|whose)\b.*$"
@@ -172,7 +158,6 @@ _ALSO = re.compile(
     r"(?:an?\s+|the\s+)?(?P<term>[^\W\d_$][^.,;:()$\n]{2,50}?)(?=\s*[.,;:()]|\s+(?:if|when|is|are|and|or|on)\b)"
 )
 _VARIABLE = re.compile(r"(?<!\w)[A-Z][-–]\w")  # `R-module`: the letter is the author's
-_CONDITION = re.compile(r"\b(?:if|when|whenever|iff|provided|wenn|falls)\b")
 _RELATIVE = re.compile(r"(?:[A-Z]|in|on|at)$|(?:in|on|at|by|isomorphic|equal|contained|defined|given|induced)\b")
 _FORMULAS = re.compile(r"\$+")
 _ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
@@ -184,7 +169,8 @@ def find_defined_terms(passage: Passage, masked: str, opening: bool, german: boo
     german = language_of(masked) == "de" if german is None else german
     kind_of = _german_kind if german else _kind
     is_definition = passage.kind == "definition"
-    for candidate in _marked_terms(passage, masked, spans, german):
+    source = Source(passage, masked, spans, german)
+    for candidate in _marked_terms(source):
         yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
     for number, (start, end) in enumerate(spans):
         sentence = _FORMULAS.sub("$", masked[start:end])  # short, so that no pattern walks through a long formula
@@ -196,51 +182,34 @@ def find_defined_terms(passage: Passage, masked: str, opening: bool, german: boo
                     continue
                 is_object = match["article"] or rule in {"by we mean", "defined as"}
                 kind = kind_of(name, "object" if is_object else "definition")
-                readable = _readable(passage, masked, spans, number) if is_object or _states(sentence) else ""
-                yield Candidate(name, kind, rule, readable, _aliases_after(sentence, match, name), weight)
+                text = _definition(name, source, number, sentence, match) if is_object or _states(sentence) else ""
+                yield Candidate(name, kind, rule, text, _aliases_after(sentence, match, name), weight)
         if german and (also := _GERMAN_ALSO.search(sentence)):
             name, alias = clean_term(also["term"]), clean_term(also["alias"])
             if name and alias:
-                readable = _readable(passage, masked, spans, number)
-                yield Candidate(name, kind_of(name, "object"), "called", readable, (alias,), weight)
+                text = _definition(name, source, number, sentence, also)
+                yield Candidate(name, kind_of(name, "object"), "called", text, (alias,), weight)
         subject = _OPENING.match(sentence)
-        if subject and not _CONDITION.search(sentence, subject.end()):  # with a condition, the predicate is defined
+        if subject and not CONDITION.search(sentence, subject.end()):  # with a condition, the predicate is defined
             name = _term_name(subject["term"])
             rule = "is a" if is_definition or (opening and number < 3) else "subject"
             if name and not (rule == "subject" and (subject["variable"] or subject["lead"])):
-                readable = _readable(passage, masked, spans, number)
+                text = _definition(name, source, number, sentence, subject)
                 aliases = _aliases_after(sentence, subject, name)
-                yield Candidate(name, kind_of(name, "object"), rule, readable, aliases, weight + 1)
+                yield Candidate(name, kind_of(name, "object"), rule, text, aliases, weight + 1)
+
+
+def _definition(name: str, source: Source, number: int, sentence: str, match: re.Match[str]) -> str:
+    """The text that defines the name in a term that was matched in the sentence with short formulas."""
+    start, place = source.spans[number][0], match.start("term") + max(0, match["term"].find(name))
+    for _ in range(sentence.count(name, 0, place) + 1):  # formulas have no letters, so the uses are the same
+        start = source.masked.find(name, start) + 1
+    return definition_of(name, source, number, (start - 1, start - 1 + len(name))) if start else ""
 
 
 def _states(sentence: str) -> bool:
     """Whether a sentence about a property says when anything has it, not that one thing does."""
-    return bool(_CONDITION.search(sentence) or _ANY_SUBJECT.match(sentence))
-
-
-def _readable(passage: Passage, masked: str, spans: list[tuple[int, int]], number: int) -> str:
-    """A defining sentence for readers; "" for one that only seems to define.
-
-    It comes with the sentence before it where it begins with `these`, and with the list or condition that it
-    announces.
-    """
-    start, end = spans[number]
-    if footnote := _FOOTNOTE_BEFORE.match(masked, start, end):  # to the sentence before
-        start = footnote.end()
-    start_of_sentence, sentence = start, masked[start:end]
-    if _NO_DEFINITION.search(sentence) or len(_LETTERS.findall(sentence)) < _FEWEST_WORDS:
-        return ""
-    if _REFERS_BACK.match(sentence):
-        if not number:
-            return ""
-        start = spans[number - 1][0]
-    if _ANNOUNCES.search(sentence):
-        if not passage.text[end:].strip():
-            return ""
-        end = len(passage.text)
-    elif footnote := _FOOTNOTE_AFTER.search(sentence):
-        end = start_of_sentence + footnote.start()
-    return " ".join(passage.text[start:end].split())
+    return bool(CONDITION.search(sentence) or _ANY_SUBJECT.match(sentence))
 
 
 def _term_name(term: str, marked: bool = False) -> str:
@@ -249,14 +218,15 @@ def _term_name(term: str, marked: bool = False) -> str:
     return "" if _RELATIVE.match(name) else name
 
 
-def _marked_terms(passage: Passage, masked: str, spans: list[tuple[int, int]], german: bool) -> list[Candidate]:
+def _marked_terms(source: Source) -> list[Candidate]:
     """Terms that the author emphasised, outside definitions only where the words around them define; and index entries.
 
     An index entry that has the words of an emphasised term is defined with it: `proper` with `proper subgroup`.
     """
+    passage, masked, spans, german = source
     is_definition = passage.kind == "definition"
     entries = {names[0] for names in passage.metadata.get("index", ())}
-    sentences: dict[str, tuple[str, int]] = {}  # key of an emphasised term: its sentence, and its weight
+    definitions: dict[str, tuple[str, int]] = {}  # key of an emphasised term: its definition, and its weight
     candidates: list[Candidate] = []
     last_end = 0  # of the last candidate or its alias
     emphases = _emphases(passage, masked, spans)
@@ -284,39 +254,43 @@ def _marked_terms(passage: Passage, masked: str, spans: list[tuple[int, int]], g
             continue
         named = len(emphases) == 1 or re.search(r"\b(?:is|are) (?:an?|the|ein\w*|der|die|das)$", before)
         sure = framed == "emphasis" or (is_definition and named)
-        sentence = _readable(passage, masked, spans, number) if rule == "emphasis" and sure else ""
+        text = ""
+        if rule == "emphasis" and sure:
+            whole = end + after.index(noun) + len(noun) if noun else end
+            at = masked.find(name, start, whole)
+            place = (at, at + len(name)) if at >= 0 else (start, whole)
+            text = definition_of(name, source, number, place)
         weight = _MARKED + _IN_DEFINITION * is_definition + (framed == "emphasis")
         kind = _kind(name, "object" if is_object else "definition")
-        candidates.append(Candidate(name, kind, rule, sentence, (), weight))
-        sentences.setdefault(key_of(term), (sentence, weight))
+        candidates.append(Candidate(name, kind, rule, text, (), weight))
+        definitions.setdefault(key_of(name), (text, weight))
         last_end = end
     for names in passage.metadata.get("index", ()):
         name, *aliases = (clean_term(mask(name), marked=True) for name in names)
+        words = name.split()
+        if len(words) == 2 and property_or_object(name) == "definition" and name not in masked:
+            name = f"{words[1]} {words[0]}"  # the entry of a property of things: `connected!graph`
         if name:
-            sentence, weight = _index_sentence(passage, masked, spans, name, sentences)
+            text, weight = _index_definition(name, source, definitions)
             kind = _kind(name, property_or_object(name))
-            candidates.append(Candidate(name, kind, "index", sentence, tuple(filter(None, aliases)), weight))
+            candidates.append(Candidate(name, kind, "index", text, tuple(filter(None, aliases)), weight))
     return candidates
 
 
-def _index_sentence(
-    passage: Passage,
-    masked: str,
-    spans: list[tuple[int, int]],
-    name: str,
-    sentences: Mapping[str, tuple[str, int]],
-) -> tuple[str, int]:
-    """The sentence that defines an index entry, with its weight: that of the emphasised term in it, or its own."""
+def _index_definition(name: str, source: Source, definitions: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
+    """The definition of an index entry, with its weight: that of the emphasised property or term in it, or its own."""
+    passage, masked, spans, _ = source
     words = set(key_of(name).split())
-    for term, (sentence, weight) in sentences.items():
-        if words.issuperset(term.split()) and words.issubset(key_of(mask(sentence)).split()):
-            return sentence, weight
+    for term, (text, weight) in definitions.items():
+        is_last = len(words) > 1 and key_of(name).endswith(f" {term}")  # `monomorphism proper`: an entry turned round
+        if text and not is_last and words.issuperset(term.split()) and words.issubset(key_of(mask(text)).split()):
+            return text, weight
     for start, end in _places(masked, name, plural=True):
         number = _sentence_at(spans, start)
         before, after = _around(masked, spans[number], start, end)
         if not _following_noun(name, after) and _prose_rule(name, before, after) == "emphasis":
             weight = _MARKED + _IN_DEFINITION * (passage.kind == "definition")
-            return _readable(passage, masked, spans, number), weight
+            return definition_of(name, source, number, (start, end)), weight
     return "", 0
 
 
@@ -385,18 +359,20 @@ def _prose_rule(name: str, before: str, after: str) -> str:
         return "stress"
     if re.search(r"(?:•|\(\d+\))$", before):  # an item of a list
         return "emphasis" if re.match(r"[\s$]*(?::|(?:if|iff|when|is|are)\b)", after) else ""
+    if not before and name[0].isupper() and re.match(r"\s+(?:is|are)\b", after):  # Residuals are the parts
+        return "emphasis" if _PREDICATE_AFTER.match(after) else ""
     if not _ARTICLE_BEFORE.search(before):
-        return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and _CONDITION.search(after) else ""
+        return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and CONDITION.search(after) else ""
     if _SUBJECT_BEFORE.search(before):
         if before.endswith(("The", "the")) and _ONE_WORD_AFTER.fullmatch(after):
             return ""  # a property: "The identity is an isomorphism."
         predicate = _PREDICATE_AFTER.match(after)
-        return "emphasis" if predicate and not ("$" in predicate[0] and _CONDITION.search(after)) else ""
-    if re.search(r"\b(?:is|are) an?$", before) and _CONDITION.search(after):
+        return "emphasis" if predicate and not ("$" in predicate[0] and CONDITION.search(after)) else ""
+    if re.search(r"\b(?:is|are) an?$", before) and CONDITION.search(after):
         return "emphasis"
     if re.search(r"(?<!will )(?<!to )\b[Dd]efine \w+$", before):
         return "emphasis"
-    return "stress" if " " in name or _DEFINING_WORDS.search(before) or _CONDITION.search(after[:60]) else ""
+    return "stress" if " " in name or _DEFINING_WORDS.search(before) or CONDITION.search(after[:60]) else ""
 
 
 def _following_noun(term: str, after: str) -> str:

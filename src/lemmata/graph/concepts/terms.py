@@ -51,6 +51,7 @@ _KIND_OF_NOUN = {
 TECHNIQUE_NOUNS = frozenset(noun for noun, kind in _KIND_OF_NOUN.items() if kind == "technique")
 RESULT_NOUNS = frozenset(_KIND_OF_NOUN) - TECHNIQUE_NOUNS
 FORMULA = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL)
+_STOP_INSIDE = re.compile(r"[^.\\]\.\s*(?:\\qedhere\s*)?\$$")
 _ONE_LETTER = re.compile(r"\$\s*(?:\\([A-Za-z]+)|([A-Za-z0-9]))\s*\$", re.DOTALL)
 _GREEK = {
     name: unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}")
@@ -79,7 +80,8 @@ _LONGEST_BRACKET = 800  # characters of a sentence with sentences in brackets
 def mask(text: str) -> str:
     """The text with every formula replaced by as many dollars, but `$q$-series` as `  q-series`; a line end is a blank.
 
-    Offsets stay those of the text. A single letter stays only where it is joined to a word.
+    Offsets stay those of the text. A single letter stays only where it is joined to a word, and the full stop at the
+    end of a displayed formula ends its sentence.
     """
 
     def masked(formula: re.Match[str]) -> str:
@@ -88,7 +90,9 @@ def mask(text: str) -> str:
         joined = (after[:1] in {"-", "–"} and after[1:].isalpha()) or after == "th"
         simple = _ONE_LETTER.fullmatch(formula[0]) if joined else None
         letter = (simple[2] or _GREEK.get(simple[1])) if simple else None
-        return letter.rjust(size) if letter else "$" * size
+        if letter:
+            return letter.rjust(size)
+        return "$" * (size - 1) + "." if _STOP_INSIDE.search(formula[0]) else "$" * size
 
     return FORMULA.sub(masked, _LINE_END.sub(" ", text))
 

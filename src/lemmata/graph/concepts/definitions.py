@@ -1,0 +1,299 @@
+"""The text that a reader is shown as the definition of a term, or none: no definition rather than a wrong one.
+
+A sentence that one of the rules in `candidates` found may still define something else, or nothing by itself: an
+example, a longer term, a property or a purpose, a name for what stands elsewhere. Such sentences give no text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from lemmata.core.types import Passage
+from lemmata.core.words import PHRASE_BREAKS, STOP_WORDS
+from lemmata.graph.concepts.terms import property_or_object, result_kind, sentence_spans
+
+LONGEST_DEFINITION = 600  # characters; enough for a sentence, and an encoder reads no more
+CONDITION = re.compile(r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|iff|provided|wenn|falls)\b")
+_NOT_DEFINING = frozenset(("exercise", "proof"))  # kinds of passages
+_FEWEST_WORDS = 4
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+# ---------------------------------------------------------------- what belongs to the sentence
+
+_REFERS_BACK = re.compile(
+    r"\W*(?:(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)"
+    r"|(?:An?|Any|The) [^.,;:$]{1,60} (?:(?:with|of|having|satisfying) (?:these|this|those)|in this (?:way|manner))"
+    r"|The [^.,;:$]{1,40} (?:just|above) (?:stated|given|described|mentioned)"
+    r"|We (?:\w+ )?call (?:such|it|them|this|these))\b"
+)
+_SETTING = re.compile(r"\W*(?:Definition\W+)?(?:Let|Suppose|Assume|Given|Fix|Consider)\b")
+_VARIABLE_FIRST = re.compile(r"\W*(?:(?:Then )?[Ww]e say (?:that )?)?\$")
+_FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
+_FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
+_ANNOUNCES = re.compile(
+    r"(?::|\b(?:following|as follows|folgende\w*)\b[^.]*\.?|\b(?:if|iff|when|whenever|such that|wenn|falls))\s*$"
+)
+_EXPLAINED = re.compile(r"[\s,]*(?:\([^()]*\))?[\s,]*(?:which|that) (?:is|are) (?:an?|the)\b")
+_ITEM = re.compile(r"\s*(?:•|–\s|\((?:\d|[a-z]|[ivx]+)\))\s*")
+
+# ---------------------------------------------------------------- what defines nothing
+
+# Sentences that speak of a name, of an example, or of what would have a name.
+_NO_DEFINITION = re.compile(
+    r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|"
+    r"^\W*(?:Because|Since|Here|Notice|Note|Observe|Besides|Technically|Again|Perhaps|However|But|Thus|Hence|So|"
+    r"Therefore|Indeed|Conversely|Otherwise|Another|First consider|Let us|In our|If you|As an?|As we|In fact|"
+    r"Most often|The same|In the (?:later|latter|former|parent))\b|"
+    r"^\W*In (?:this|the|our) (?:example|section|chapter|proof|notation)\b|"
+    r"^\W*In the (?:special )?case \$|"
+    r"^\W*If there (?:is|are) no\b|\bonly (?:\w+ )?used\b|\buseful applications\b|"
+    r"^\W*The (?:first|second|third|last) (?:condition|property|axiom|equation|inequality|identity|formula)\b|"
+    r"^\W*(?:Any|Every|All|The) other\b|^\W*The following (?:theorem|lemma|proposition|result)\b|"
+    r"^\W*For (?:example|instance)\b|\bTODO\b|\bTBD\b|\bby the following table\b|"
+    r"\b(?:shows?|proves?) that\b[^.;:]*\bdefine\b|\bwhat (?:is|are)\b|\?\s*$"
+)
+# What these words stand for is not in the sentence.
+_ELSEWHERE = re.compile(
+    r"\b(?:[Ff]or (?:example|instance)|e\.g|[Ii]n the same way|"
+    r"[Tt]his|[Tt]hese|[Tt]hose|above|below|such(?! that)|[Tt]hus|latter|former|previous\w*|preceding|as in|"
+    r"(?:so|just) \w+ed|aforementioned)\b|^\W*(?:\w+\W+){0,8}calls? (?:it|them)\b|^\W*\w+ \w+ of (?:it|them)\b|"
+    r"^\W*(?!If|When|Given|Let|For)\w.*\b(?:it|they) (?:is|are) (?:\w+ ){0,2}(?:called|known)\b"
+)
+_ELSEWHERE_AFTER = re.compile(
+    r"\bsuch an? [\w-]+\s*[.;]|\bthey are both\b|\bevery such\b|\babove\b(?! or\b| the\b)|\bthese (?:conditions|two)\b"
+)
+_MID_LIST, _LIST_START = re.compile(r"\((?:[2-9]|[b-h]|i[iv]+)\)"), re.compile(r"\((?:1|a|i)\)")
+_NO_CONTEXT = re.compile(  # a sentence before that is of no help
+    r"\W*(?:[a-z(•$]|It (?!is \w+ (?:to|that)\b)|"
+    r"(?:We|With|They|That|Then|Hence|Note|Equivalently|Furthermore|Thus|In (?:Lemma|Theorem|Section))\b)|"
+    r".*\b(?:[Ff]igure|[Tt]h(?:is|ese|ose)|above|below|such(?! that))\b"
+)
+_CALLED = r"(?:called|termed|named|known as|referred to as|said to be|denoted)"
+_BE = r"(?:is|are|was|were|will be|may be|can be)(?: \w+){0,2}?"
+_PLAIN = r"(?:(?!(?:of|on|in|for|from|with|by|under|between|that|which|\w+ing|\w+ed)\b)[\w-]+ ){0,3}"
+# `The subgroups $A_i$ are then called`: which ones?
+_ONLY_NAMED = re.compile(
+    rf"\W*\$,? {_BE} {_CALLED}\b|"
+    rf"\W*(?:\w+, )?(?:[Tt]he|(?:An? )?\w+ (?:of|over|in)) {_PLAIN}(?:\$ )*{_BE} {_CALLED}\b"
+    r"|\W*(?:\w+, )?[Ww]e (?:\w+ ){0,2}(?:call|refer to) (?:the [\w-]+ )?\$(?: (?:of|in|on) \$)?(?: as)?"
+    r"|\W*We define an? [\w-]+ \$,? which we call"
+)
+_VARIABLE_NAMED = re.compile(  # `The minimal generating set $H$ of $M$ is called`
+    rf"\W*(?:\w+, )?[Tt]he {_PLAIN}\$(?:(?!\b(?:all|each|every|any|an?|those)\b).)* {_BE} {_CALLED}\b"
+)
+_PROPERTY_NAMED = re.compile(r"\bcalls? an?\s*$")  # `call an expression closed`: not the name
+_ARTICLE_LAST = re.compile(r"(?:\s+(?:an?|the|its))?\s*$")
+_CALLED_END = re.compile(rf"\b{_CALLED}(?: an?| the| its)?\s*$")
+_ONE_OF_SEVERAL = re.compile(rf"\b{_CALLED} [^.;:,$]*\band (?:an? |the )?$")
+_AND_OTHERS = re.compile(r"\s+and\s+(?:an?\s|the\s)?[a-z-]+(?:\s[a-z-]+)?\s*[.,;]")
+_BRACKETS = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
+_VAGUE = re.compile(
+    r"\b(?:certain|[Rr]oughly|[Ii]nformally|[Ll]oosely|[Gg]enerally speaking|similar to|special case|"
+    r"nothing more than|sort of|(?:is|are) (?:essentially|basically|almost)|probably the|somehow|"
+    r"not defined|interesting|"
+    r"(?:laws|rules|properties) that are called|in some sense)\b"
+)
+# After the subject: what it is good for or related to, not what it is.
+_PURPOSE = re.compile(
+    r"[^.;:]{0,60}?\b(?:(?:is|are) (?:\w+ly )?(?:used|useful|important|needed|an? (?:[\w-]+ ){0,3}"
+    r"(?:way|tool|means|example|analogu?e?|generali[sz]ation|consequence|variant form|definition|notion|term"
+    r"|statement about) ?(?:of|to|for|in)?)\b|describes\b)"
+)
+# `A frame is a pair of a set, whose elements are called worlds`: defines a frame.
+_PART_OF_ANOTHER = re.compile(
+    r"\W*(?:\w+, )?(?:An?|The)\b(?:(?!\b(?:which|that|whose|where|with)\b)[^.;:]){1,80}?"
+    r" (?:is|are) (?:an?|the|any)\b.*\bcalled\b"
+)
+_ITEM_BEFORE = re.compile(r"(?:•|\s\((?:\d|[a-z]|[ivx]+)\)) ")
+_CALLED_AFTER = re.compile(rf"\s+in which\b|(?:\s*\$)?(?: (?:in|of|on) \S+)? {_BE} {_CALLED}\b")
+_PREDICATE = re.compile(r"\b(?:is|are)(?: an?| the)?\s*$")
+_INSTANCE = re.compile(r"\W*(?:Every|Each|All|The)\b")
+_AT_ONCE = re.compile(r"[^.;:]{0,60}?\b(?:if|iff|when|whenever|provided|exactly|precisely)\b")
+_STATED = re.compile(r"\b(?:stat|say|assert|postulat|claim|mean|conjectur)\w*\b|\b(?:that|if|then|every|for all)\b|\$")
+_JOINED = re.compile(r"\s*(?:\$|\w)?[-–][\w$]")
+_WORD_AFTER = re.compile(r"^\s+([a-z]+)\b")
+_MEASURES = frozenset("base cardinality degree dimension length level order period rank size weight".split())
+_VERBS = frozenset(
+    """consists means modulo refers denotes states says asserts represents measures postulates claims iff
+    relative""".split()
+)
+_FORMULA = re.compile(r"\$[^$]*\$")
+_RELATION = re.compile(r"[=<>≤∈]|\\(?:simeq|equiv|sum|prod|in|leq?|geq?|subset\w*|mapsto|to|mid|cong|times|cdot|int)\b")
+_HOLLOW = STOP_WORDS | frozenset(
+    """element elements member members object objects set type subset subtype class call called say said known refer
+    referred define defined mean denote denoted termed named given let also then usually often sometimes will may which
+    where with from into that such there have has corresponding depict simply just result""".split()
+)
+_EMPTY_NAME = re.compile(r"^(?:equivalent|another|importan\w+) |(?:portion|characteri[sz]ation|consequence)$")
+
+
+class Source(NamedTuple):
+    """A passage, its masked text, and the spans of the sentences in it."""
+
+    passage: Passage
+    masked: str
+    spans: list[tuple[int, int]]
+    german: bool
+
+
+def definition_of(name: str, source: Source, number: int, place: tuple[int, int]) -> str:
+    """The text that defines a name, of one sentence of a passage and what belongs to it; "" where it does not define.
+
+    `place` is the span of the term in the masked text. The sentence comes with the one before it where it begins with
+    `these` or with a variable, and with the list or condition that it announces. A footnote is a text of its own.
+    """
+    passage, masked, spans, german = source
+    start, end = spans[number]
+    if place[0] - start > LONGEST_DEFINITION or passage.kind in _NOT_DEFINING:  # cut before its term
+        return ""
+    if footnote := _FOOTNOTE_BEFORE.match(masked, start, end):  # to the sentence before
+        start = footnote.end() if footnote.end() <= place[0] else start
+    if inner := _footnote_around(masked, start, place[0]):
+        inside = [(inner[0] + first, inner[0] + last) for first, last in sentence_spans(masked[slice(*inner)])]
+        number = max(at for at, span in enumerate(inside) if span[0] <= place[0])
+        return definition_of(name, source._replace(spans=inside), number, place)
+    sentence = masked[start:end]
+    explained = _EXPLAINED.match(masked, place[1], end)  # what is called a confounder, which is a variable that
+    if (not explained and _NO_DEFINITION.search(sentence)) or len(_LETTERS.findall(sentence)) < _FEWEST_WORDS:
+        return ""
+    first = start
+    before = _short(masked[slice(*spans[number - 1])]) if number else ""
+    if _REFERS_BACK.match(sentence):
+        if not before or (not german and _NO_CONTEXT.match(before)):
+            return ""
+        first = spans[number - 1][0]
+    elif before and not _ELSEWHERE.search(before) and not german:
+        setting = _VARIABLE_FIRST.match(sentence) and _SETTING.match(before)
+        if setting or _names_formula_of(source, number, start, place[0], before):
+            first = spans[number - 1][0]
+    announces = _ANNOUNCES.search(sentence)
+    if announces:
+        if number + 1 == len(spans):
+            return ""
+        number += 1
+        end = spans[number][1]
+    elif footnote := _FOOTNOTE_AFTER.search(sentence):
+        end = start + footnote.start()
+    if announces or _ITEM_BEFORE.search(sentence):
+        while number + 1 < len(spans) and _ITEM.match(masked, spans[number + 1][0]):  # a list is shown to its end
+            number += 1
+            end = spans[number][1]
+    text = " ".join(passage.text[first:end].split())
+    context = "" if first == start else before
+    after = _short(masked[place[1] : min(end, place[1] + LONGEST_DEFINITION)])
+    if german or _defines(name, _short(masked[start : place[0]]), after, context, text):
+        return _ITEM.sub("", text, count=1) if _ITEM.match(text) else text
+    return ""
+
+
+def _footnote_around(masked: str, start: int, place: int) -> tuple[int, int] | None:
+    """The span of the sentences in brackets around a place, without the brackets; None outside of such."""
+    depth = 0
+    for at in range(place - 1, start - 1, -1):
+        depth += (masked[at] == "(") - (masked[at] == ")")
+        if depth > 0:
+            break
+    else:
+        return None
+    if not re.match(r"\s*[A-Z$]", masked[at + 1 : at + 9]):
+        return None
+    for end in range(place, min(len(masked), place + 2 * LONGEST_DEFINITION)):
+        depth += (masked[end] == "(") - (masked[end] == ")")
+        if not depth:
+            return at + 1, end
+    return None
+
+
+def _names_formula_of(source: Source, number: int, start: int, end: int, before: str) -> bool:
+    """Whether a clause only gives a name to a formula of the sentence before it: `We call $C_P$ the`."""
+    clause = _ARTICLE_LAST.sub("", _short(source.masked[start:end]))
+    if " also " in clause or not _ONLY_NAMED.fullmatch(clause) or _NO_CONTEXT.match(before):
+        return False
+    text = source.passage.text
+    formula = _FORMULA.search(text, start, end)
+    symbol = re.escape(formula[0].strip("$ ")) if formula else ""
+    formulas = " ".join(_FORMULA.findall(text, *source.spans[number - 1]))
+    return bool(symbol) and bool(re.search(rf"(?<![\w\\]){symbol}(?!\w)", formulas))
+
+
+def _short(masked: str) -> str:
+    """A masked text with one dollar for each formula."""
+    return re.sub(r"\s+", " ", re.sub(r"\$+", "$", masked))
+
+
+def _defines(name: str, before: str, after: str, context: str, text: str) -> bool:
+    """Whether a text says by itself what a name means.
+
+    Its sentence has `before` and `after` around the name, and `context` is the sentence before that, or "".
+    """
+    item = _ITEM.match(before)
+    if item:
+        before = before[item.end() :]
+    if (
+        before.count("(") > before.count(")")
+        or "•" in before[:1]
+        or (re.search(r"(?:^|[•)])\s*$", before) and after.lstrip().startswith(":"))
+    ):
+        return False
+    if _MID_LIST.search(before) and not _LIST_START.search(before):
+        return False
+    if _ELSEWHERE_AFTER.search(after) or (re.search(r"\bcalls? (?:an?|the)\s*$", before) and re.match(r"\s*\$", after)):
+        return False
+    if not context and (_ELSEWHERE.search(before) or re.match(r"\s*[a-z]", before)):
+        return False
+    condition = bool(CONDITION.search(_ITEM_BEFORE.split(before)[-1]) or _AT_ONCE.match(after))
+    if not condition and (_PART_OF_ANOTHER.match(before) or _ITEM_BEFORE.search(before)):
+        return False
+    condition = condition or bool(CONDITION.search(after))
+    if not context and not condition:
+        if _ONLY_NAMED.fullmatch(_ARTICLE_LAST.sub("", before)):
+            return False
+        if _VARIABLE_NAMED.match(before) and not any(map(_RELATION.search, _FORMULA.findall(text))):
+            return False
+    if not condition and (_ONE_OF_SEVERAL.search(before) or (_CALLED_END.search(before) and _AND_OTHERS.match(after))):
+        return False
+    if _VAGUE.search(_BRACKETS.sub("", f"{before} {after}")) or _PURPOSE.match(after) or _CALLED_AFTER.match(after):
+        return False
+    if _PROPERTY_NAMED.search(before) and property_or_object(name) == "definition":
+        return False
+    if _PREDICATE.search(before) and (_INSTANCE.match(before) or not condition):
+        return False
+    if result_kind(name) and not _STATED.search(f"{context} {before} {after}"):
+        return False
+    return not _is_part(name, after) and not _is_circular(name, before, after) and _says_something(name, text)
+
+
+def _is_part(name: str, after: str) -> bool:
+    """Whether the sentence has the name only as the beginning of a longer one."""
+    words = name.split()
+    if _JOINED.match(after) or (len(words) == 1 and name.endswith("ly")):
+        return True
+    is_measured = words[-1] in _MEASURES or words[-2:-1] in (["of"], ["in"])  # free group of rank $|A|$
+    if len(words) > 1 and is_measured and re.match(r"\s*\$", after):
+        return True
+    of = re.match(r"\s+of (?!(?:an?|the|any|each|every|two|some|all|one|its|these|those)\b)([a-z]+)\b(?!\s*\$)", after)
+    if of and of[1] not in _MEASURES:  # exact sequence of pointed sets
+        return True
+    if len(words) > 1 and words[-1].endswith("ed") and re.match(r"\s+(?:by|or|from)\b", after):
+        return True
+    word = next(iter(_WORD_AFTER.findall(after[:40])), "")
+    return word in {"form", "forms"} or not (word in PHRASE_BREAKS or word in _VERBS or word.endswith("ly") or not word)
+
+
+def _is_circular(name: str, before: str, after: str) -> bool:
+    """Whether a sentence explains a name by itself: a thing is finite if its set is finite."""
+    as_before = "" if property_or_object(name) == "definition" else ".* as (?:an?|the)\\s*$"
+    if re.search(rf"\b{re.escape(name)}\b{as_before}", before):
+        return True
+    again = rf"\b(?:is|are|mean|as|by)(?: an?| the)? {re.escape(name)}(?=\s*(?:[.,;$]|$)| of\b)(?!, (?:i\.e|that is)\b)"
+    return bool(re.search(again, _BRACKETS.sub("", after), re.IGNORECASE))
+
+
+def _says_something(name: str, text: str) -> bool:
+    """Whether a text is whole and says more than the term: another word, or a relation."""
+    if re.search(r"(?:[\w,:;]|,\s*\$|[^.]\))$", text) or "\\bullet" in text or _EMPTY_NAME.search(name):
+        return False
+    rest = re.sub(re.escape(name), " ", _FORMULA.sub(" ", text), count=1, flags=re.IGNORECASE)
+    words = {word.lower() for word in _LETTERS.findall(rest) if len(word) > 2}
+    return bool(words - _HOLLOW) or any(map(_RELATION.search, _FORMULA.findall(text)))
