@@ -5,6 +5,11 @@
 Writes synthetic LaTeX notes with references and citations between them, and a question about each. Every stage is
 timed for the first build and for each update. After each update the same sources are read into a fresh workspace, and
 passages, links, graph, edge lengths, vectors, summaries and the hits of queries must be equal.
+
+    python -m bench.updates FOLDER --documents 10000 --edits 1000 --every 100 [--json bench/edits.json]
+
+makes random edits of notes that refer to each other in every way, reads them and indexes their words after each, and
+compares all, with graph and vectors, with a workspace that is made anew after every hundredth.
 """
 
 from __future__ import annotations
@@ -14,13 +19,17 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.random_edits import WORDS as EDITED_WORDS
+from bench.random_edits import edit
 
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import GraphRecordStore, open_graph
@@ -114,6 +123,9 @@ def contents(workspace: Path, queries: list[str]) -> Iterator[tuple[str, Any]]:
     with contextlib.closing(project.corpus) as corpus:
         yield "passages", list(corpus)
         yield "documents", list(corpus.documents(links=True))
+        yield "notes", corpus.skips()
+        yield "bibliographies", list(corpus.bibliography_records())
+        yield "hashes of texts", [corpus.hashes(with_headings=each).tobytes() for each in (False, True)]
     stored = open_graph(layout)
     graph = stored.graph
     yield "nodes", (list(graph.nodes), list(graph.kinds), list(graph.relations))
@@ -142,11 +154,51 @@ def differences(first: Path, second: Path, queries: list[str]) -> list[str]:
     return [name for (name, mine), (_, others) in pairs if mine != others]
 
 
+def edit_at_random(folder: Path, count: int, edits: int, every: int) -> dict[str, Any]:
+    """Edits at random, each read and indexed; what differs from a rebuild after every so many, graph and vectors too.
+
+    The times are those of the edits, each a document or two.
+    """
+    sources, draw = folder / "notes", random.Random(0)
+    files: list[Path] = []
+    names = 1 + count // 12
+    while len(files) < count:
+        edit(draw, sources, files, names)
+    result: dict[str, Any] = {"documents": count, "edits": Counter(), "differences": {}}
+    spent: dict[str, list[float]] = {"ingest": [], "words": []}
+
+    def bring_up_to_date(workspace: Path, *, whole: bool) -> None:
+        project = Project(workspace) if workspace.exists() else Project.init(workspace)
+        spent["ingest"].append(timed(lambda: project.ingest([sources], workers=1))["cpu_s"])
+        spent["words"].append(timed(lambda: project.index(dense=False))["cpu_s"])
+        if whole:
+            project.build_graph()
+            project.index(settings={"encoder": "lemmata-nano"})
+
+    for number in range(edits + 1):
+        if number:
+            result["edits"][edit(draw, sources, files, names)] += 1
+        is_compared = number % every == 0 or number == edits
+        bring_up_to_date(folder / "w", whole=is_compared)
+        if number and is_compared:
+            for name, seconds in spent.items():
+                half, most = np.median(seconds[1:]), max(seconds[1:])
+                result[f"{name}_cpu_s"] = {"median": round(float(half), 2), "most": round(most, 2)}
+            shutil.rmtree(folder / "again", ignore_errors=True)
+            bring_up_to_date(folder / "again", whole=True)
+            del spent["ingest"][-1], spent["words"][-1]  # those of the rebuild
+            result["differences"][number] = differences(folder / "w", folder / "again", list(EDITED_WORDS))
+            print(json.dumps(result), flush=True)
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--documents", type=int, default=10_000)
     parser.add_argument("--some", type=int, default=100)
+    parser.add_argument("--edits", type=int, help="random edits instead")
+    parser.add_argument("--every", type=int, default=100, help="edits between two comparisons with a rebuild")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="with a full rebuild")
     options = parser.parse_args()
@@ -154,6 +206,9 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     sources, questions = folder / "notes", folder / "questions.jsonl"
     sources.mkdir(parents=True)
+    if options.edits:
+        write_result(options.json, edit_at_random(folder, count, options.edits, options.every))
+        return
     generator = np.random.default_rng(0)
     numbers = list(range(count))
     for number in numbers:
@@ -185,9 +240,13 @@ def main() -> None:
             queries = ["bound for a short-tame lattice", "finite-free module splits over a ring", "order 77"]
             result["differences"][what] = differences(folder / "w", again, queries)
             print(f"rebuilt: {result['differences'][what] or 'equal'}", flush=True)
+    write_result(options.json, result)
+
+
+def write_result(path: Path | None, result: dict[str, Any]) -> None:
     shown = json.dumps(result, indent=1) + "\n"
-    if options.json:
-        options.json.write_text(shown, "utf-8")
+    if path:
+        path.write_text(shown, "utf-8")
     print(shown)
 
 

@@ -18,6 +18,7 @@ from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import read_json
 from lemmata.core.types import Floats
 from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.corpus.texts import Hashes, hash_texts, headed
 from lemmata.search import index as stage
 from lemmata.search import lexical
 from lemmata.search.index import index_lexical
@@ -271,6 +272,10 @@ class Texts:
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         return iter([heading for _, heading in self.passages[start:stop]])
+
+    def hashes(self, *, with_headings: bool = False) -> Hashes:
+        texts = (headed(heading, text) if with_headings else text for text, heading in self.passages)
+        return hash_texts(texts, len(self))
 
 
 WORDS = ("crystal", "partition", "pump", "scheme", "theta")

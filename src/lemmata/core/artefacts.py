@@ -361,12 +361,20 @@ def _complete(item: Artefact) -> dict[str, Any]:
 # ---------------------------------------------------------------- the files
 
 
-def seal(folder: Path, content: Mapping[str, Any], temporary: Sequence[str] = ()) -> None:
+def seal(
+    folder: Path, content: Mapping[str, Any], temporary: Sequence[str] = (), before: Artefact | None = None
+) -> None:
     """Write the manifest of a folder with the size and hashes of its files; call it when all files are written.
 
-    The `temporary` ones are removed, after the long reading of the others: until then the work can be resumed.
+    The `temporary` ones are removed, after the long reading of the others: until then the work can be resumed. Files
+    that are shared with the artefact `before` are not read again.
     """
-    files = {name: file_facts(path) for name, path in _files(folder) if name not in temporary}
+    known = dict(_written(before, manifest)) if before and (manifest := read_undamaged(before)) else {}
+
+    def facts(name: str, path: Path) -> Mapping[str, Any]:
+        return known[name] if before and name in known and path.samefile(before.folder / name) else file_facts(path)
+
+    files = {name: facts(name, path) for name, path in _files(folder) if name not in temporary}
     for name in temporary:
         (folder / name).unlink(missing_ok=True)
     write_manifest(folder / "manifest.json", {**content, "files": files})

@@ -133,14 +133,6 @@ def _address(path: Path) -> str:
     return f"{address}?mode=ro"
 
 
-def copy_to(connection: sqlite3.Connection, path: Path) -> None:
-    """Copy the whole database to a new file."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as copy:
-        copy.path, copy.cure = path, "try again"
-        with copy.explain():
-            connection.backup(copy)
-
-
 def settle(path: Path, cure: str) -> None:
     """Bring into a file what a killed process left in the log beside it; call it while nobody writes."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as connection:

@@ -20,9 +20,9 @@ from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import (
     BOOKKEEPING,
     HEADING,
-    INSERTED,
     NUMBER,
     PART,
+    REFERRING,
     Document,
     Integers,
     Link,
@@ -30,14 +30,21 @@ from lemmata.core.types import (
     Passage,
     Skip,
     part_id,
-    titled,
     whole_id,
-    without_references,
 )
 from lemmata.core.words import fold, is_author
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
 from lemmata.corpus.contents import chapter_places, headings
-from lemmata.corpus.schema import PASSAGE_COLUMNS, TITLE_INDEX, file_names, open_database, read_documents, to_json
+from lemmata.corpus.schema import (
+    LOCAL_REFERENCE,
+    PASSAGE_COLUMNS,
+    TITLE_INDEX,
+    file_names,
+    open_database,
+    read_documents,
+    to_json,
+)
+from lemmata.corpus.texts import ROWS, ROWS_WITH_DOCUMENTS, Hashes, hash_texts, headed, read_contents, read_headings
 
 _ATTEMPTS = 40  # to open a corpus that is being replaced
 _PAUSE = 0.05  # seconds
@@ -50,8 +57,6 @@ here(id) AS (
 SELECT source FROM links WHERE relation = 'reports_about' AND target IN here
 UNION SELECT source FROM links WHERE relation = 'reports_about' AND target IS NULL AND casefold(label) IN names
 """
-_ROWS = "rows JOIN passages p ON p.number = passage"
-_ROWS_WITH_DOCUMENTS = f"{_ROWS} LEFT JOIN documents d ON d.id = p.document"
 _VALUES = "(SELECT value FROM json_each(?))"  # of a JSON list
 _FILE = PASSAGE_COLUMNS.split(", ").index("file")
 
@@ -136,7 +141,7 @@ class Corpus(Sequence[Passage]):
     def passages(self, rows: Iterable[int]) -> list[Passage]:
         """Passages of some rows, with their links, in the given order."""
         requested = [int(row) for row in rows]
-        query = f"SELECT row, unit, {PASSAGE_COLUMNS} FROM {_ROWS} WHERE row IN {_VALUES}"
+        query = f"SELECT row, unit, {PASSAGE_COLUMNS} FROM {ROWS} WHERE row IN {_VALUES}"
         selected = self._connection.execute(query, (to_json(requested),)).fetchall()
         links = self._links(f"source IN {_VALUES}", [to_json([row[2] for row in selected])])
         passages: dict[int, Passage] = {}
@@ -157,14 +162,14 @@ class Corpus(Sequence[Passage]):
 
     def row(self, identity: str) -> int:
         """The row of a passage; KeyError when there is none of that id."""
-        for (row,) in self._connection.execute(f"SELECT row FROM {_ROWS} WHERE p.id = ?", (identity,)):
+        for (row,) in self._connection.execute(f"SELECT row FROM {ROWS} WHERE p.id = ?", (identity,)):
             return int(row)
         raise KeyError(identity)
 
     def named(self, names: Sequence[str]) -> list[tuple[int, str]]:
         """The rows of the passages that have one of these names (ids or labels), with id and title of the document."""
         query = (
-            f"SELECT DISTINCT row, p.document || ' ' || COALESCE(d.title, '') FROM {_ROWS_WITH_DOCUMENTS} WHERE p.id IN"
+            f"SELECT DISTINCT row, p.document || ' ' || COALESCE(d.title, '') FROM {ROWS_WITH_DOCUMENTS} WHERE p.id IN"
             f" (SELECT target FROM labels WHERE name IN {_VALUES} UNION SELECT value FROM json_each(?1)) ORDER BY row"
         ).replace(_VALUES, _VALUES.replace("?", "?1"))
         return self._connection.execute(query, (to_json(list(names)),)).fetchall()
@@ -181,7 +186,7 @@ class Corpus(Sequence[Passage]):
     def titled(self, title: str, most: int) -> list[int]:
         """The first rows of a title, whatever its case; none where the corpus file has no index of titles yet."""
         query = (
-            f"SELECT row FROM {_ROWS} WHERE p.title = ? COLLATE NOCASE AND p.title != '' AND p.kind != '{PART}'"
+            f"SELECT row FROM {ROWS} WHERE p.title = ? COLLATE NOCASE AND p.title != '' AND p.kind != '{PART}'"
             f" ORDER BY row LIMIT {most}"
         )
         return [row for (row,) in self._connection.execute(query, (title,))] if self._has_title_index else []
@@ -191,7 +196,7 @@ class Corpus(Sequence[Passage]):
         query = (
             "SELECT p.kind, p.title, CASE WHEN p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
             " THEN json_array(d.title, json(d.authors)) END"
-            f" FROM {_ROWS_WITH_DOCUMENTS} JOIN json_each(?) AS wanted ON row = wanted.value ORDER BY wanted.key"
+            f" FROM {ROWS_WITH_DOCUMENTS} JOIN json_each(?) AS wanted ON row = wanted.value ORDER BY wanted.key"
         )
         found = self._connection.execute(query, (to_json(list(rows)),))
         first = ((kind, title, json.loads(document or '["", []]')) for kind, title, document in found)
@@ -201,7 +206,7 @@ class Corpus(Sequence[Passage]):
         """The rows of the logs about a location, by its code, the latest first."""
         code = location.removeprefix("location:")
         query = (
-            f"SELECT DISTINCT row FROM {_ROWS} JOIN links l ON l.source = p.id WHERE l.relation = 'reports_about'"
+            f"SELECT DISTINCT row FROM {ROWS} JOIN links l ON l.source = p.id WHERE l.relation = 'reports_about'"
             f" AND l.target IN {_VALUES} ORDER BY p.date DESC, row LIMIT {most}"
         )
         targets = to_json([f"location:{code}", f"location:{code.upper()}"])
@@ -217,14 +222,14 @@ class Corpus(Sequence[Passage]):
     def citing(self, document: str, key: str) -> list[int]:
         """The rows of the passages of a document that cite an entry of its bibliography."""
         query = (
-            f"SELECT DISTINCT row FROM {_ROWS} JOIN links l ON l.source = p.id"
+            f"SELECT DISTINCT row FROM {ROWS} JOIN links l ON l.source = p.id"
             " WHERE p.document = ? AND l.relation = 'cites' AND l.label = ? ORDER BY row"
         )
         return [row for (row,) in self._connection.execute(query, (document, key))]
 
     def first_row(self, document: str) -> list[int]:
         """The row of the first passage of a document; none where it has no passages."""
-        query = f"SELECT row FROM {_ROWS} WHERE p.document = ? ORDER BY row LIMIT 1"
+        query = f"SELECT row FROM {ROWS} WHERE p.document = ? ORDER BY row LIMIT 1"
         return [row for (row,) in self._connection.execute(query, (document,))]
 
     def parts(self) -> dict[int, int]:
@@ -284,7 +289,7 @@ class Corpus(Sequence[Passage]):
         if locations:
             conditions.append(f"p.id IN ({_AT_LOCATIONS})")
             values.append(to_json([name.casefold().removeprefix("location:") for name in locations]))
-        query = f"SELECT row FROM {_ROWS_WITH_DOCUMENTS}"
+        query = f"SELECT row FROM {ROWS_WITH_DOCUMENTS}"
         if conditions:
             query += " WHERE " + " AND ".join(conditions)
         mask = np.zeros(self._length, dtype=bool)
@@ -325,7 +330,7 @@ class Corpus(Sequence[Passage]):
         path = f'$."{column}"'
         query = (
             "SELECT json_array(json_extract(p.metadata, ?1), json_extract(d.metadata, ?1))"
-            f" FROM {_ROWS_WITH_DOCUMENTS} ORDER BY row"
+            f" FROM {ROWS_WITH_DOCUMENTS} ORDER BY row"
         )
         if '"' in column:  # a JSON path cannot hold it, and no reader makes such a column
             return repeat(frozenset(), self._length)
@@ -353,31 +358,26 @@ class Corpus(Sequence[Passage]):
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """`Passage.content` of consecutive rows."""
-        for title, text, metadata in self._connection.execute(
-            "SELECT title, text, CASE WHEN instr(metadata, ?) THEN metadata END"
-            f" FROM {_ROWS} WHERE row >= ? AND row < ? ORDER BY row",
-            (f'"{INSERTED}"', start, self._length if stop is None else stop),
-        ):
-            yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
+        return read_contents(self._connection, start, self._length if stop is None else stop)
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The title of the document and the headings above each of consecutive rows.
+        """The title of the document and the headings above each of consecutive rows."""
+        return read_headings(self._connection, start, self._length if stop is None else stop)
 
-        The first passage of a document has its title twice, and its authors: who types them looks for where it begins.
-        """
-        query = (
-            "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END, d.authors,"
-            " p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
-            f" FROM {_ROWS_WITH_DOCUMENTS} WHERE row >= ? AND row < ? ORDER BY row"
-        )
-        rows = self._connection.execute(query, (start, self._length if stop is None else stop))
-        for section, title, authors, is_first in rows:
-            first = (title, *json.loads(authors or "[]")) if is_first else ()
-            yield " ".join(filter(None, (title, *first, section)))
+    def hashes(self, *, with_headings: bool = False) -> Hashes:
+        """A hash of `Passage.content` of each row, or of it with its headings (n,); stored when it was read."""
+        if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'hashes'").fetchone():
+            column = "headed" if with_headings else "content"
+            query = f"SELECT {column} FROM rows JOIN hashes USING (passage) ORDER BY row"
+            stored = np.fromiter((number for (number,) in self._connection.execute(query)), np.int64)
+            if len(stored) == self._length:
+                return stored.view(np.uint64)
+        texts = map(headed, self.headings(), self.contents()) if with_headings else self.contents()
+        return hash_texts(texts, self._length)  # of a corpus of before
 
     def table(self, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Columns of all passages (id, document, kind), in the order of the rows."""
-        yield from self._connection.execute(f"SELECT {', '.join(columns)} FROM {_ROWS} ORDER BY row")
+        yield from self._connection.execute(f"SELECT {', '.join(columns)} FROM {ROWS} ORDER BY row")
 
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
@@ -401,7 +401,7 @@ class Corpus(Sequence[Passage]):
             document: [own[place] if place >= 0 else None for place in chapter_places(own)]
             for document, own in contents.items()
         }
-        query = f"SELECT p.document, COALESCE(json_extract(p.metadata, '$.{HEADING}'), -1) FROM {_ROWS} ORDER BY row"
+        query = f"SELECT p.document, COALESCE(json_extract(p.metadata, '$.{HEADING}'), -1) FROM {ROWS} ORDER BY row"
         for document, place in self._connection.execute(query):
             chapter = chapters[document][place] if 0 <= place < len(chapters.get(document, ())) else None
             yield (chapter.number, chapter.title) if chapter else ("", "")
@@ -423,7 +423,7 @@ class Corpus(Sequence[Passage]):
         """
         yield from self._connection.execute(
             "SELECT p.id, p.document, p.kind, COALESCE(p.date, d.date), p.file, p.first_line, p.last_line"
-            f" FROM {_ROWS_WITH_DOCUMENTS} ORDER BY row"
+            f" FROM {ROWS_WITH_DOCUMENTS} ORDER BY row"
         )
 
     def document(self, identity: str) -> Document:
@@ -538,7 +538,7 @@ class Corpus(Sequence[Passage]):
         records = self._records(
             f"SELECT p.unit, p.id, p.kind, COALESCE(json_extract(p.metadata, '$.{NUMBER}'), '') AS number, p.title,"
             " p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
-            f" p.first_line AS line FROM {_ROWS_WITH_DOCUMENTS} WHERE {where} ORDER BY row",
+            f" p.first_line AS line FROM {ROWS_WITH_DOCUMENTS} WHERE {where} ORDER BY row",
             [value for value in conditions.values() if value],
         )
         return self._with_files(records)
@@ -578,7 +578,28 @@ class Corpus(Sequence[Passage]):
     def skips(self) -> list[Skip]:
         """Skipped input with its cause."""
         rows = self._connection.execute("SELECT unit, file, line, cause FROM skips")
-        return sorted(Skip(self._file(unit, file), line, cause) for unit, file, line, cause in rows)
+        stored = (Skip(self._file(unit, file), line, cause) for unit, file, line, cause in rows)
+        return sorted({*stored, *self._open_references()})
+
+    def _open_references(self) -> Iterator[Skip]:
+        r"""A note for each document and macro with references, such as `\ref`, to labels that are nowhere."""
+        rows = self._connection.execute(
+            "SELECT p.document, l.label, p.unit, p.file, p.first_line FROM (SELECT * FROM links"
+            f" WHERE {LOCAL_REFERENCE} AND target IS NULL) l JOIN passages p ON p.id = l.source"
+            " ORDER BY p.document, p.position, l.number"
+        )
+        macros: dict[str, dict[str, str]] = {}
+        groups: dict[tuple[str, str], list[tuple[str, int, str, int]]] = {}
+        for document, label, *place in rows:
+            if document not in macros:
+                own = list(read_documents(self._connection, "WHERE id = ?", [document]))
+                macros[document] = own[0].metadata.get(REFERRING, {}) if own else {}
+            groups.setdefault((document, macros[document].get(label, "ref")), []).append((label, *place))
+        for (_, macro), references in groups.items():
+            label, unit, file, line = references[0]
+            number = "1 reference" if len(references) == 1 else f"{len(references):,} references"
+            note = f"\\{macro}: {number} without a target, for example {label!r}"
+            yield Skip(self._file(unit, file), line, note)
 
     def counts(self) -> dict[str, Any]:
         """Counts of documents, passages, links, labels, bibliography and skips."""
@@ -603,7 +624,22 @@ class Corpus(Sequence[Passage]):
                 "entries": count("SELECT COUNT(*) FROM bibliography"),
                 "in_corpus": count("SELECT COUNT(target) FROM bibliography"),
             },
-            "skips": count("SELECT COUNT(*) FROM skips"),
+            "skips": len(self.skips()),
+        }
+
+    def totals(self) -> dict[str, int]:
+        """Numbers of documents, locations among them, passages, links, resolved ones, and skips; from indexes alone."""
+
+        def count(query: str) -> int:
+            return int(self._connection.execute(f"SELECT COUNT(*) FROM {query}").fetchone()[0])
+
+        return {
+            "documents": count("documents"),
+            "locations": count("documents WHERE kind = 'location'"),
+            "passages": self._length,
+            "links": count("links"),
+            "resolved": count("links WHERE target IS NOT NULL"),
+            "skips": len(self.skips()),
         }
 
 

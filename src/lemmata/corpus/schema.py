@@ -56,6 +56,35 @@ _SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table
 # also made in files from before it was there; without it, names are looked for among the first hits only
 TITLE_INDEX = "passages_of_title"
 _TITLES = f"CREATE INDEX IF NOT EXISTS {TITLE_INDEX} ON passages(title COLLATE NOCASE) WHERE title != ''"
+# Missing in a corpus of before: a writer adds them. `changed` holds what a run has changed so far, `keys` by what
+# bibliographies may know a document, `entry_keys` what an entry may mean, `hashes` those of the texts of passages.
+LOOKUP_TABLES = """
+CREATE TABLE IF NOT EXISTS changed(what TEXT NOT NULL, document TEXT NOT NULL, name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS keys(unit INTEGER NOT NULL, document TEXT NOT NULL, key TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS entry_keys(unit INTEGER NOT NULL, entry INTEGER NOT NULL, key TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS hashes(passage INTEGER PRIMARY KEY, content INTEGER NOT NULL, headed INTEGER NOT NULL);
+"""
+# links that do not lead into their own document: only these may change with others; and references to nothing
+LED_OUT = (
+    "(target IS NULL OR substr(target, 1, length(document) + 1) != document || '#'"
+    " OR instr(substr(target, length(document) + 2), '#'))"
+)
+LOCAL_REFERENCE = "(relation IN ('refers_to', 'proof_uses') AND substr(label, 1, 5) != 'name:')"
+# made after the first ingest, when there is something to look up
+LOOKUP_INDEXES = f"""
+CREATE INDEX IF NOT EXISTS links_out ON links(label, document) WHERE {LED_OUT};
+CREATE INDEX IF NOT EXISTS links_by_path ON links(label) WHERE {LOCAL_REFERENCE} AND instr(label, '/');
+CREATE INDEX IF NOT EXISTS links_open ON links(document) WHERE {LOCAL_REFERENCE} AND target IS NULL;
+CREATE INDEX IF NOT EXISTS links_of_cells ON links(relation) WHERE relation IN ('reports_about', 'related_to');
+CREATE INDEX IF NOT EXISTS locations ON documents(id) WHERE kind = 'location';
+CREATE INDEX IF NOT EXISTS prefixes_of_document ON prefixes(document);
+CREATE INDEX IF NOT EXISTS keys_of_unit ON keys(unit);
+CREATE INDEX IF NOT EXISTS keys_of_key ON keys(key);
+CREATE INDEX IF NOT EXISTS entry_keys_of_unit ON entry_keys(unit);
+CREATE INDEX IF NOT EXISTS entry_keys_of_entry ON entry_keys(entry);
+CREATE INDEX IF NOT EXISTS entry_keys_of_key ON entry_keys(key);
+CREATE INDEX IF NOT EXISTS labels_of_name ON labels(name, document);
+"""
 PASSAGE_COLUMNS = (
     "id, document, kind, text, title, section, raw, proof, file, first_line, last_line, date, confidence, metadata"
 )

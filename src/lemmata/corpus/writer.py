@@ -15,13 +15,24 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lemmata.core.artefacts import file_facts
-from lemmata.core.database import copy_to, transaction
+from lemmata.core.database import transaction
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import explain_failed_write, sync, writing
-from lemmata.core.types import REFERRING, Document, Label, Reading, Skip
+from lemmata.core.files import copy_file, explain_failed_write, sync, writing
+from lemmata.core.types import Document, Label, Reading, Skip
 from lemmata.core.workspace import Workspace, read_manifest, write_manifest
-from lemmata.corpus.schema import OWNED, PASSAGE_COLUMNS, file_names, open_database, read_documents, to_json
+from lemmata.corpus.schema import (
+    LOOKUP_INDEXES,
+    LOOKUP_TABLES,
+    OWNED,
+    PASSAGE_COLUMNS,
+    file_names,
+    open_database,
+    to_json,
+)
+from lemmata.corpus.texts import runs, store_hashes
 
 _NO_UNIT = 0  # of notes on the corpus as a whole; units are numbered from 1
 _INSERT = {
@@ -30,6 +41,18 @@ _INSERT = {
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "link": "INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)",
 }
+# what others may refer to: labels, documents by their keys and places, passages; and the documents of its passages
+_CHANGED = """
+INSERT INTO changed SELECT 'unit', '', ?1
+UNION ALL SELECT 'label', document, name FROM labels WHERE unit = ?1
+UNION ALL SELECT 'key', document, key FROM keys WHERE unit = ?1
+UNION ALL SELECT 'place', d.id, json_array(u.file, u.document, u.prefix)
+    FROM documents d JOIN units u ON u.number = d.unit WHERE d.unit = ?1
+UNION ALL SELECT 'target', document, id FROM passages WHERE unit = ?1
+UNION ALL SELECT 'target', id, id FROM documents WHERE unit = ?1
+UNION ALL SELECT 'document', id, '' FROM documents WHERE unit = ?1
+UNION ALL SELECT DISTINCT 'document', document, '' FROM passages WHERE unit = ?1
+"""
 
 
 class StoredUnit(NamedTuple):
@@ -111,6 +134,7 @@ class CorpusWriter:
         self.workspace = workspace
         self.connection: sqlite3.Connection
         self.resumed = False  # whether a stopped run had begun to write
+        self._tracked: bool | None = None
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> CorpusWriter:
@@ -130,13 +154,12 @@ class CorpusWriter:
         workspace = self.workspace
         self.resumed = workspace.incoming.is_file()
         if workspace.database.is_file() and not self.resumed:
-            with (
-                contextlib.closing(open_database(workspace.database, create=False)) as connection,
-                writing(workspace.incoming, durable=False) as temporary,
-            ):
-                copy_to(connection, temporary)
+            open_database(workspace.database, create=False).close()  # undoes what a killed process left half done
+            with writing(workspace.incoming, durable=False) as temporary:
+                copy_file(workspace.database, temporary)
         workspace.corpus_folder.mkdir(parents=True, exist_ok=True)
         self.connection = open_database(workspace.incoming, create=True)
+        self.connection.executescript(LOOKUP_TABLES)
         self.connection.execute("PRAGMA journal_mode = WAL")  # many small transactions, without waiting for the disk
 
     def _leave(self, kind: type[BaseException] | None, error: BaseException | None, _trace: Any) -> None:
@@ -216,7 +239,11 @@ class CorpusWriter:
         self._return_shared(shared)
 
     def _delete(self, number: int) -> None:
-        for table in OWNED:
+        self.note_changed(number)
+        self.connection.execute(
+            "DELETE FROM hashes WHERE passage IN (SELECT number FROM passages WHERE unit = ?)", (number,)
+        )
+        for table in (*OWNED, "keys", "entry_keys"):
             self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))
         self.connection.execute("DELETE FROM units WHERE number = ?", (number,))
 
@@ -239,6 +266,7 @@ class CorpusWriter:
             execute("DELETE FROM claims WHERE document = ? AND unit = ?", (identity, *claim))
             execute("UPDATE units SET fingerprint = '' WHERE number = ?", claim)
             self.connection.executemany(_INSERT["link"], ((*claim, *link) for link in links))
+            self.note_changed(*claim)
 
     def replace(
         self,
@@ -280,6 +308,7 @@ class CorpusWriter:
         execute("UPDATE units SET files = ? WHERE number = ?", (to_json(files), number))
         self._return_shared(shared)
         self._follow_renames(ids, prefix)
+        self.note_changed(number)
         return ids.renames
 
     def _follow_renames(self, ids: _Ids, prefix: str) -> None:
@@ -462,34 +491,66 @@ class CorpusWriter:
                 values = (_NO_UNIT, file_of(*place), names[0][4], note)
                 self.connection.execute("INSERT INTO skips VALUES (?, ?, ?, ?)", values)
 
-    def note_unresolved_references(self) -> None:
-        r"""Add a note for each document and macro with references, such as `\ref`, to labels that are nowhere."""
-        macros: dict[str, dict[str, str]] = {}
-        for document in read_documents(self.connection, "WHERE metadata LIKE ?", [f'%"{REFERRING}"%']):
-            macros[document.id] = document.metadata.get(REFERRING, {})
-        rows = self.connection.execute(
-            "SELECT p.document, l.label, p.unit, p.file, p.first_line FROM links l JOIN passages p ON p.id = l.source"
-            " WHERE l.relation IN ('refers_to', 'proof_uses') AND l.target IS NULL AND l.label NOT LIKE 'name:%'"
-            " ORDER BY p.document, p.position, l.number"
-        )
-        found: dict[tuple[str, str], list[tuple[str, int, str, int]]] = {}
-        for document, label, *place in rows:
-            found.setdefault((document, macros.get(document, {}).get(label, "ref")), []).append((label, *place))
-        file_of = file_names(self.connection)
-        for (_, macro), references in found.items():
-            label, unit, file, line = references[0]
-            number = "1 reference" if len(references) == 1 else f"{len(references):,} references"
-            note = f"\\{macro}: {number} without a target, for example {label!r}"
-            self.connection.execute(
-                "INSERT INTO skips VALUES (?, ?, ?, ?)", (_NO_UNIT, file_of(unit, file), line, note)
-            )
-
     def number_rows(self) -> None:
-        """Number the rows: by document, then by position in it, whatever the order of ingestion."""
-        self.connection.execute("DELETE FROM rows")
-        self.connection.execute(
-            "INSERT INTO rows SELECT ROW_NUMBER() OVER (ORDER BY document, position) - 1, number FROM passages"
+        """Number the rows: by document, then by position in it, whatever the order of ingestion.
+
+        Rows before the first that changed stay as they are.
+        """
+        execute = self.connection.execute
+        ordered, numbered = (
+            np.fromiter((number for (number,) in execute(query)), np.int64)
+            for query in (
+                "SELECT number FROM passages ORDER BY document, position",
+                "SELECT passage FROM rows ORDER BY row",
+            )
         )
+        shared = min(len(ordered), len(numbered))
+        different = np.flatnonzero(ordered[:shared] != numbered[:shared])
+        first = int(different[0]) if len(different) else shared
+        execute("DELETE FROM rows WHERE row >= ?", (first,))
+        self.connection.executemany("INSERT INTO rows VALUES (?, ?)", enumerate(ordered[first:].tolist(), first))
+
+    def changed(self, what: str) -> list[tuple[str, str]]:
+        """What changed of one kind since the links were resolved, each once: document and name."""
+        return self.connection.execute("SELECT DISTINCT document, name FROM changed WHERE what = ?", (what,)).fetchall()
+
+    def changed_units(self) -> list[int]:
+        """The units that were written since the links were resolved."""
+        query = "SELECT DISTINCT number FROM changed JOIN units ON number = CAST(name AS INTEGER) WHERE what = 'unit'"
+        return [number for (number,) in self.connection.execute(query)]
+
+    def note_changed(self, number: int) -> None:
+        """Note what a unit has, before and after it is changed: what others refer to may have another meaning then."""
+        if self.is_tracked:
+            self.connection.execute(_CHANGED, (number,))
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether links were resolved before, so that only those must be resolved again that a change concerns."""
+        if self._tracked is None:
+            query = "SELECT 1 FROM sqlite_master WHERE name = 'labels_of_name'"
+            self._tracked = self.connection.execute(query).fetchone() is not None
+        return self._tracked
+
+    def settle(self) -> None:
+        """Forget what changed; from now on changes are noted."""
+        self.connection.execute("DELETE FROM changed")
+        for statement in LOOKUP_INDEXES.split(";"):
+            self.connection.execute(statement)
+
+    def hash_passages(self) -> None:
+        """Store the hashes of texts that have none, or whose document changed."""
+        execute = self.connection.execute
+        if self.is_tracked:
+            documents = "SELECT document FROM changed WHERE what = 'document'"
+            query = (
+                f"SELECT row FROM passages JOIN rows ON number = passage WHERE document IN ({documents}) ORDER BY row"
+            )
+            for start, stop in runs([row for (row,) in execute(query)]):
+                store_hashes(self.connection, start, stop)
+        else:
+            execute("DELETE FROM hashes")
+            store_hashes(self.connection, 0, execute("SELECT COUNT(*) FROM rows").fetchone()[0])
 
     def digest(self) -> str:
         """A hash of all units and how they were read."""

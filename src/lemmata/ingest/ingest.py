@@ -144,12 +144,10 @@ def _complete(workspace: Workspace, report: IngestReport, begin: float) -> Inges
     report.added, report.changed, report.removed = (len(report.files[key]) for key in ("added", "changed", "removed"))
     report.failed = len(report.failures)
     with contextlib.closing(Corpus(workspace)) as corpus:
-        counts = corpus.counts()
-    report.locations = counts["documents"].get("location", 0)
-    report.documents = sum(counts["documents"].values()) - report.locations
-    report.passages = sum(counts["passages"].values())
-    report.links = sum(link["all"] for link in counts["links"].values())
-    report.resolved = sum(link["resolved"] for link in counts["links"].values())
-    report.skips = counts["skips"]
+        totals = corpus.totals()
+    report.locations = totals["locations"]
+    report.documents = totals["documents"] - report.locations
+    report.passages, report.links, report.resolved = totals["passages"], totals["links"], totals["resolved"]
+    report.skips = totals["skips"]
     report.seconds = time.perf_counter() - begin
     return report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from lemmata.core.types import EQUATIONS, INSERTED, LABELLED, NUMBER
@@ -12,19 +12,24 @@ from lemmata.corpus.writer import CorpusWriter
 from lemmata.latex.clean import kind_is_written
 
 
-def name_references_outside(writer: CorpusWriter) -> None:
+def name_references_outside(writer: CorpusWriter, passages: Collection[str] | None = None) -> None:
     """Write the number of its target in the place of each label of another document, where it is known.
 
-    What was a number and has lost its target is a label again: a corpus that grew equals one that is read anew.
+    Looks at some passages, or at all. What was a number and has lost its target is a label again: a corpus that grew
+    equals one that is read anew.
     """
     select = writer.connection.execute
     outside: dict[str, dict[str, tuple[str, str]]] = {}  # by passage and label: kind and number
     facts: dict[str, Mapping[str, Any]] = {}  # metadata of the targets
-    links = select(
+    query = (
         "SELECT l.source, l.label, t.id, t.document, t.kind, CASE WHEN t.id IS NULL THEN '' ELSE t.metadata END"
         " FROM links l LEFT JOIN passages t ON t.id = l.target WHERE l.relation IN ('refers_to', 'proof_uses')"
         " AND (t.id IS NULL OR t.document != l.document)"
     )
+    if passages is None:
+        links = select(query)
+    else:
+        links = select(query + " AND l.source IN (SELECT value FROM json_each(?))", (to_json(sorted(passages)),))
     for source, label, target, document, kind, metadata in links:
         named = ("", "")
         if target is not None:
@@ -45,6 +50,9 @@ def name_references_outside(writer: CorpusWriter) -> None:
         if (text, proof) != row[:2]:
             changes.append((text, proof, to_json(metadata), source))
     writer.connection.executemany("UPDATE passages SET text = ?, proof = ?, metadata = ? WHERE id = ?", changes)
+    if writer.is_tracked:
+        noted = "INSERT INTO changed SELECT 'document', document, '' FROM passages WHERE id = ?"
+        writer.connection.executemany(noted, ((source,) for *_, source in changes))
 
 
 def _numbered(label: str, own: str, kind: str, metadata: Mapping[str, Any]) -> tuple[str, str]:

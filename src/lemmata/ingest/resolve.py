@@ -4,46 +4,61 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from lemmata.core.types import Document, Label, Reference
 from lemmata.latex.bibliography import normalise_title
 
-_CELLS = frozenset(("reports_about", "related_to"))  # relations whose label is a cell, which may hold several ids
+CELLS = frozenset(("reports_about", "related_to"))  # relations whose label is a cell, which may hold several ids
 _PIECE = re.compile(r"[^;|,\n]+")
 _MOST_JOINED = 8  # pieces of a cell that may be one name together, as "Pump, main" is
-_AFTER_NAME = re.compile(r"[-:/._]")
-_LOCAL = frozenset(("refers_to", "proof_uses"))  # relations whose labels belong to one document or its folder
+AFTER_NAME = re.compile(r"[-:/._]")
+LOCAL = frozenset(("refers_to", "proof_uses"))  # relations whose labels belong to one document or its folder
+
+
+def document_keys(document: Document) -> Iterator[str]:
+    """What an entry of a bibliography may know a document by: its arXiv id, DOI and title."""
+    if document.kind != "location":
+        yield f"arxiv:{document.metadata.get('arxiv') or document.id}"
+        if document.metadata.get("doi"):
+            yield f"doi:{str(document.metadata['doi']).lower()}"
+        if title := normalise_title(document.title):
+            yield f"title:{title}"
+
+
+def entry_keys(entry: Reference) -> Iterator[str]:
+    """The keys of documents that an entry may mean, the best first; a title of fewer than ten letters means none."""
+    if entry.arxiv:
+        yield f"arxiv:{entry.arxiv}"
+    if entry.doi:
+        yield f"doi:{entry.doi}"
+    if len(title := normalise_title(entry.title)) >= 10:
+        yield f"title:{title}"
+
+
+def match_entry(keys: Iterable[str], holders: Callable[[str], Sequence[str]], citing: str) -> str | None:
+    """The document that an entry means; `holders` has the documents of a key, by id. A title must be of one only."""
+    for key in keys:
+        if documents := holders(key):
+            is_title, is_doi = key.startswith("title:"), key.startswith("doi:")
+            if not is_title or len(documents) == 1:
+                target = documents[-1 if is_doi else 0]
+                return target if target != citing else None
+    return None
 
 
 def match_bibliography(
     entries: Iterable[tuple[int, str, Reference]], documents: Iterable[Document]
 ) -> Iterator[tuple[int, str, str, str | None]]:
-    """Number, document, key and matching document of each entry: by arXiv id, then DOI, then title.
-
-    A title that several documents share, or one of fewer than ten letters, matches nothing.
-    """
-    by_arxiv: dict[str, str] = {}
-    by_doi: dict[str, str] = {}
-    by_title: dict[str, str | None] = {}  # None where several documents have the title
+    """Number, document, key and matching document of each entry; documents come by id."""
+    holders: dict[str, list[str]] = {}
     for document in documents:
-        if document.kind == "location":
-            continue
-        by_arxiv.setdefault(str(document.metadata.get("arxiv") or document.id), document.id)
-        if document.metadata.get("doi"):
-            by_doi[str(document.metadata["doi"]).lower()] = document.id
-        if title := normalise_title(document.title):
-            by_title[title] = None if title in by_title else document.id
+        for key in document_keys(document):
+            holders.setdefault(key, []).append(document.id)
     for number, citing, entry in entries:
-        title = normalise_title(entry.title)
-        target = (
-            (by_arxiv.get(entry.arxiv) if entry.arxiv else None)
-            or (by_doi.get(entry.doi) if entry.doi else None)
-            or (by_title.get(title) if len(title) >= 10 else None)
-        )
-        yield number, citing, entry.key, target if target != citing else None
+        yield number, citing, entry.key, match_entry(entry_keys(entry), lambda key: holders.get(key, ()), citing)
 
 
 class Resolved(NamedTuple):
@@ -73,6 +88,28 @@ def _split_cell(cell: str, look_up: Callable[[str], str | None]) -> list[tuple[s
     return list(ids.values()) if any(target for _, target in ids.values()) else []
 
 
+class Names(Protocol):
+    """What the labels of a corpus mean, and where its documents lie."""
+
+    def in_document(self, document: str, name: str) -> str | None:
+        """The target of a label of a document."""
+
+    def in_folder(self, folder: str, name: str) -> str | None:
+        """The target of a label of the documents in a folder; None where there are several."""
+
+    def in_corpus(self, name: str) -> str | None:
+        """The passage of this id, or else the only target of this name."""
+
+    def place(self, document: str) -> str | None:
+        """Where a document lies on disk, without suffix."""
+
+    def at_place(self, place: str) -> str | None:
+        """The document that lies there."""
+
+    def imported(self, document: str) -> Mapping[str, str]:
+        """The documents whose labels a document knows under a prefix, by prefix."""
+
+
 def resolve_links(
     links: Iterable[tuple[int, str, str, str]],
     labels: Iterable[Label],
@@ -80,77 +117,113 @@ def resolve_links(
     cited: Callable[[str, str], str | None],
     places: Mapping[str, str] | None = None,
 ) -> Iterator[Resolved]:
+    """As `resolve`, with all labels, prefixes and places of the corpus in memory."""
+    return resolve(links, AllNames(labels, prefixes, places or {}), cited)
+
+
+def resolve(
+    links: Iterable[tuple[int, str, str, str]], names: Names, cited: Callable[[str, str], str | None]
+) -> Iterator[Resolved]:
     """Target and number of each link (number, document, relation, label).
 
     A label is looked up in its own document, then in documents imported under a prefix, then in the folder
     (references inside papers) or in the whole corpus (names and ids). In the last two it must be unique. In a folder,
     the name of another document may be the prefix of its labels (`sets:lemma-union`).
     `cited` returns the target of a citation key of a document. The cell of a table is looked up whole, and where it
-    is unknown as a list of ids. `places` says where documents lie on disk, without suffix: folders are meant there,
-    whatever ids the documents have.
+    is unknown as a list of ids. Folders are meant on disk, whatever ids the documents have.
     """
-    places = places or {}
-    at_place = {place: document for document, place in places.items()}
-
-    def folder_of(document: str) -> str:
-        return posixpath.dirname(places.get(document, document))
 
     def neighbour(document: str, name: str) -> str:
         """The place of a document that another names by a path, which starts with the folder in its own id."""
         folder = posixpath.dirname(document)
         below = name.removeprefix(f"{folder}/") if folder else name
-        return posixpath.normpath(posixpath.join(folder_of(document), below))
-
-    in_document: dict[tuple[str, str], str] = {}
-    in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
-    in_corpus: dict[str, str | None] = {}
-    ids: set[str] = set()  # a name that is an id means the passage of that id
-    for document, name, target in labels:
-        in_document.setdefault((document, name), target)
-        place = (folder_of(document), name)
-        in_folder[place] = target if in_folder.get(place, target) == target else None
-        if name == target:
-            ids.add(name)
-            in_corpus[name] = target
-        elif name not in ids:
-            in_corpus[name] = target if in_corpus.get(name, target) == target else None
-    imported: dict[str, dict[str, str]] = {}
-    for document, prefix, other in prefixes:
-        imported.setdefault(document, {})[prefix] = at_place.get(neighbour(document, other), other)
+        return posixpath.normpath(posixpath.join(folder_of(names, document), below))
 
     def through_prefix(document: str, label: str) -> str | None:
-        matching = [prefix for prefix in imported.get(document, ()) if label.startswith(prefix)]
+        imported = names.imported(document)
+        matching = [prefix for prefix in imported if label.startswith(prefix)]
         for prefix in sorted(matching, key=len, reverse=True):  # the longest prefix wins
-            if resolved := in_document.get((imported[document][prefix], label.removeprefix(prefix))):
+            other = imported[prefix]
+            other = names.at_place(neighbour(document, other)) or other
+            if resolved := names.in_document(other, label.removeprefix(prefix)):
                 return resolved
         return None
 
     def through_name(document: str, label: str) -> str | None:
-        for mark in _AFTER_NAME.finditer(label):
-            other = at_place.get(neighbour(document, label[: mark.start()]))
-            if other is not None and (resolved := in_document.get((other, label[mark.end() :]))):
+        for mark in AFTER_NAME.finditer(label):
+            other = names.at_place(neighbour(document, label[: mark.start()]))
+            if other is not None and (resolved := names.in_document(other, label[mark.end() :])):
                 return resolved
         return None
 
     def look_up(document: str, relation: str, label: str) -> str | None:
-        if relation == "reports_about" and (location := in_document.get(("", label))):
+        if relation == "reports_about" and (location := names.in_document("", label)):
             return location  # a log of the same table may be called like a location
-        resolved = in_document.get((document, label)) or through_prefix(document, label)
-        if resolved is None and relation in _LOCAL and not label.startswith("name:"):
-            resolved = in_folder.get((folder_of(document), label)) or in_document.get(("", label))
-            if resolved is None and document in places:
-                resolved = at_place.get(neighbour(document, label)) or through_name(document, label)
+        resolved = names.in_document(document, label) or through_prefix(document, label)
+        if resolved is None and relation in LOCAL and not label.startswith("name:"):
+            resolved = names.in_folder(folder_of(names, document), label) or names.in_document("", label)
+            if resolved is None and names.place(document) is not None:
+                resolved = names.at_place(neighbour(document, label)) or through_name(document, label)
             return resolved
-        return resolved or in_document.get(("", label)) or in_corpus.get(label)
+        return resolved or names.in_document("", label) or names.in_corpus(label)
 
     for number, document, relation, label in links:
         if relation == "cites":
-            yield Resolved(cited(document, label) or in_document.get(("", label)), number)
+            yield Resolved(cited(document, label) or names.in_document("", label), number)
             continue
         resolved = look_up(document, relation, label)
-        if resolved is None and relation in _CELLS and not label.startswith("name:"):
+        if resolved is None and relation in CELLS and not label.startswith("name:"):
             parts = _split_cell(label, partial(look_up, document, relation))
             first = next((place for place, (_, target) in enumerate(parts) if target is not None), 0)
             yield Resolved(parts[first][1] if parts else None, number, (*parts[:first], *parts[first + 1 :]))
         else:
             yield Resolved(resolved, number)
+
+
+def folder_of(names: Names, document: str) -> str:
+    place = names.place(document)
+    return posixpath.dirname(document if place is None else place)
+
+
+class AllNames:
+    """The names of a corpus in memory."""
+
+    def __init__(
+        self, labels: Iterable[Label], prefixes: Iterable[tuple[str, str, str]], places: Mapping[str, str]
+    ) -> None:
+        self._places = places
+        self._at_place = {place: document for document, place in places.items()}
+        self._in_document: dict[tuple[str, str], str] = {}
+        self._in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
+        self._in_corpus: dict[str, str | None] = {}
+        ids: set[str] = set()  # a name that is an id means the passage of that id
+        for document, name, target in labels:
+            self._in_document.setdefault((document, name), target)
+            place = (folder_of(self, document), name)
+            self._in_folder[place] = target if self._in_folder.get(place, target) == target else None
+            if name == target:
+                ids.add(name)
+                self._in_corpus[name] = target
+            elif name not in ids:
+                self._in_corpus[name] = target if self._in_corpus.get(name, target) == target else None
+        self._imported: dict[str, dict[str, str]] = {}
+        for document, prefix, other in prefixes:
+            self._imported.setdefault(document, {})[prefix] = other
+
+    def in_document(self, document: str, name: str) -> str | None:
+        return self._in_document.get((document, name))
+
+    def in_folder(self, folder: str, name: str) -> str | None:
+        return self._in_folder.get((folder, name))
+
+    def in_corpus(self, name: str) -> str | None:
+        return self._in_corpus.get(name)
+
+    def place(self, document: str) -> str | None:
+        return self._places.get(document)
+
+    def at_place(self, place: str) -> str | None:
+        return self._at_place.get(place)
+
+    def imported(self, document: str) -> Mapping[str, str]:
+        return self._imported.get(document, {})

@@ -16,11 +16,10 @@ from typing import Any
 
 from lemmata.core.archives import printable
 from lemmata.core.errors import InputError, LemmataError
-from lemmata.core.types import Label, Reading, Reference, Skip
+from lemmata.core.types import Label, Reading, Skip
 from lemmata.core.workers import WorkerDied, parallel_map, time_limit
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
-from lemmata.corpus.schema import read_documents
 from lemmata.corpus.writer import CorpusWriter, IdTaken, Rename
 from lemmata.ingest.ingest import IngestReport, shown_path
 from lemmata.ingest.logs import derive_hierarchy
@@ -34,7 +33,8 @@ from lemmata.ingest.readers import (
     read_unit,
     read_whole_unit,
 )
-from lemmata.ingest.resolve import match_bibliography, resolve_links
+from lemmata.ingest.relink import IN_FILES, concerns_little, relink, store_keys
+from lemmata.ingest.resolve import match_entry, resolve_links
 from lemmata.ingest.sources import Source, alternative_names, find_units, place_of
 
 _LARGE = 2**20  # bytes; a larger file may take more than a second
@@ -348,14 +348,20 @@ def _readable(readings: Iterator[Reading], seconds: float) -> Iterator[Reading]:
 
 
 def finish(writer: CorpusWriter, options: Mapping[str, Any]) -> None:
-    """Resolve all links, number the rows and replace the corpus by the copy that was written."""
+    """Resolve the links, number the rows and replace the corpus by the copy that was written."""
     from importlib.metadata import version
 
     writer.workspace.progress("resolving links", 0, None)
     with writer.transaction():
-        _resolve(writer)
-        name_references_outside(writer)
+        if concerns_little(writer):
+            name_references_outside(writer, relink(writer))
+        else:
+            store_keys(writer, None)
+            _resolve(writer)
+            name_references_outside(writer)
         writer.number_rows()
+        writer.hash_passages()
+        writer.settle()
     versions = {
         "lemmata": version("lemmata"),
         "python": platform.python_version(),
@@ -371,22 +377,24 @@ def _resolve(writer: CorpusWriter) -> None:
     named = writer.named_locations()
     derived = derive_hierarchy((cell for cell, _ in named), file=named[0][1]) if named else Reading()
     writer.add_derived(replace(derived, skips=()))
-    rows = select("SELECT number, document, key, title, authors, year, arxiv, doi, text FROM bibliography")
-    entries = ((number, document, Reference(*fields)) for number, document, *fields in rows)
-    matches = list(match_bibliography(entries, read_documents(writer.connection)))
-    writer.set_targets("bibliography", ((target, number) for number, _, _, target in matches))
-    cited = {(document, key): target for _, document, key, target in matches if target is not None}
-    # documents that are files or lie in archives, with the file, document and prefix of their unit
-    in_files = select(
-        "SELECT d.id, u.file, u.document, u.prefix FROM documents d JOIN units u ON u.number = d.unit"
-        " WHERE u.file != '' AND (d.kind IN ('paper', 'pdf') OR (d.kind = 'text' AND u.document != ''))"
-    )
+    holders: dict[str, list[str]] = {}
+    for document, key in select("SELECT document, key FROM keys ORDER BY document"):
+        holders.setdefault(key, []).append(document)
+    keys: dict[int, list[str]] = {}
+    for entry, key in select("SELECT entry, key FROM entry_keys ORDER BY rowid"):
+        keys.setdefault(entry, []).append(key)
+    matches = [
+        (document, key, match_entry(keys.get(number, ()), lambda name: holders.get(name, ()), document), number)
+        for number, document, key in select("SELECT number, document, key FROM bibliography")
+    ]
+    writer.set_targets("bibliography", (match[2:] for match in matches))
+    cited = {(document, key): target for document, key, target, _ in matches if target is not None}
     resolved = resolve_links(
         select("SELECT number, document, relation, label FROM links WHERE number >= 0").fetchall(),
         (Label(*row) for row in select("SELECT document, name, target FROM labels")),
         select("SELECT document, prefix, other FROM prefixes"),
         lambda document, key: cited.get((document, key)),
-        {identity: place_of(identity, *unit) for identity, *unit in in_files},
+        {row[0]: place_of(*row) for row in select(f"{IN_FILES} ORDER BY d.id")},
     )
     others: list[tuple[int, str, str | None]] = []  # of cells that hold several ids
 
@@ -398,5 +406,4 @@ def _resolve(writer: CorpusWriter) -> None:
     writer.set_targets("links", targets())
     writer.set_other_links(others)
     writer.note_unknown_names()
-    writer.note_unresolved_references()
     writer.add_derived(Reading(skips=derived.skips))

@@ -19,6 +19,7 @@ from lemmata.core.types import Edge, Passage, titled
 from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
+from lemmata.corpus.texts import Hashes, hash_texts, headed
 from lemmata.graph.build import compress
 from lemmata.graph.store import GraphRecordStore
 from lemmata.plant.expand import expand
@@ -150,6 +151,11 @@ class ExpandedCorpus:
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """The headings above each of consecutive rows."""
         return self.corpus.headings(start, stop)
+
+    def hashes(self, *, with_headings: bool = False) -> Hashes:
+        """A hash of the text of each row, or of it with its headings (n,)."""
+        texts = map(headed, self.headings(), self.contents()) if with_headings else self.contents()
+        return hash_texts(texts, len(self))
 
     def content(self, passage: Passage) -> str:
         """The text of a passage as it is indexed."""

@@ -15,6 +15,7 @@ from lemmata.core.types import Encoder, Floats, Index, Mask, Ranking
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, vector_set, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import repeats
+from lemmata.corpus.texts import Hashes
 from lemmata.encode.load import BASELINE, encoder_kind, is_static_encoder, load_encoder
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import open_graph
@@ -26,7 +27,6 @@ from lemmata.search.summaries.store import StoredSummaries, open_summaries
 from lemmata.search.tokens import one_form
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex, Matrix
-from lemmata.vectors.fill import Hashes
 from lemmata.vectors.milvus import MilvusIndex
 from lemmata.vectors.store import StoredVectors, open_vectors
 

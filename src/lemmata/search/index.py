@@ -66,7 +66,7 @@ from lemmata.search.summaries.texts import (
 from lemmata.search.tokens import Tokenizer, learn_parts
 from lemmata.vectors.ann import EXACT_UP_TO
 from lemmata.vectors.crowding import measure_crowding
-from lemmata.vectors.fill import SHARD, build_neighbours, fill_vectors, hash_texts, match_rows
+from lemmata.vectors.fill import SHARD, build_neighbours, fill_vectors, match_rows
 from lemmata.vectors.milvus import choose_place, drop_unused, send_vectors
 from lemmata.vectors.store import open_old_vectors, open_vectors, vectors_manifest
 
@@ -345,7 +345,7 @@ def _estimate(workspace: Workspace, options: IndexOptions, *, queries: Sequence[
     name = encoder_id(options.encoder, workspace.models_folder)
     with contextlib.closing(Corpus(workspace)) as corpus:
         texts = _texts(workspace, corpus, options)
-        hashes = hash_texts(texts.contents(), len(texts))
+        hashes = texts.hashes()
         stored = open_old_vectors(workspace, name)
         usable = stored is not None and stored.made_by == encoder.name
         matches = match_rows(np.asarray(stored.hashes) if stored and usable else hashes[:0], hashes)
@@ -450,8 +450,7 @@ def index_lexical(
         old_hashes = np.array(read_array(item.folder / "hashes.npy", "run 'lemmata index --rebuild'"))
     about = read() if summaries else []
     texts = Summarised(texts, about) if about else texts
-    headed = (f"{heading}\0{content}" for heading, content in zip(texts.headings(), texts.contents(), strict=True))
-    hashes = hash_texts(headed, len(texts), progress)
+    hashes = texts.hashes(with_headings=True)
     matches = match_rows(old_hashes, hashes)
     deleted = len(old_hashes) - int((matches >= 0).sum())
     with writing(item.folder) as folder:
@@ -478,7 +477,7 @@ def index_lexical(
         if about:
             (folder / "summaries").mkdir()
             write_texts(folder / "summaries", about)
-        seal(folder, {**recipe, "learnt_from": learnt_from})
+        seal(folder, {**recipe, "learnt_from": learnt_from}, before=item)
     return len(new_rows)
 
 
@@ -509,7 +508,7 @@ def index_vectors(workspace: Workspace, texts: Texts, encoder: Encoder, name: st
     recipe = _vectors_recipe(texts, encoder, name)
     if is_current(dense_index(vectors_of(workspace, name)), recipe):
         return 0
-    hashes = hash_texts(texts.contents(), len(texts), workspace.progress)
+    hashes = texts.hashes()
     read, old = partial(_of_rows, texts.contents), open_old_vectors(workspace, name)
     writer, encoded = fill_vectors(workspace, name, encoder, hashes, old, read)
     writer.finish({**recipe, "cut": cut}, measure_crowding(writer.matrix, workspace.progress))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import shutil
 import time
@@ -11,20 +10,19 @@ from functools import lru_cache, partial
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from lemmata.core.artefacts import Artefact, is_current, making, read_undamaged
 from lemmata.core.errors import ConfigError
 from lemmata.core.files import read_array
 from lemmata.core.types import Encoder, Floats, Integers, Progress
 from lemmata.core.workers import cluster_map, is_on_cluster
-from lemmata.core.workspace import Workspace, read_manifest, silent
+from lemmata.core.workspace import Workspace, read_manifest
+from lemmata.corpus.texts import Hashes
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import BATCH, RemoteEncoder
 from lemmata.vectors.ann import EXACT_UP_TO, AnnIndex
 from lemmata.vectors.store import VectorWriter
 
-Hashes = npt.NDArray[np.uint64]
 SHARD = 512  # texts encoded between two checkpoints: less than a minute on a small machine
 _FIRST_STEP = 8  # texts until the first report on them
 _SAMPLE = 24  # texts, spread over all, whose time tells that of all
@@ -32,16 +30,6 @@ _LONG = 10  # seconds; where it takes longer, the label of the progress says how
 _SENT_TEXTS = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
 _COPIED = 100_000  # vectors copied at once
 _MAX_CHANGED = 0.2  # rows that came or went, as a share of a graph's nodes, above which it is built again
-
-
-def hash_texts(texts: Iterable[str], count: int, progress: Progress = silent) -> Hashes:
-    """A hash of each text (n,)."""
-    hashes = np.empty(count, dtype=np.uint64)
-    for row, text in enumerate(texts):
-        hashes[row] = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-        if row % 50_000 == 0 and row:
-            progress("hashing passages", row, count)
-    return hashes
 
 
 def match_rows(old: Hashes, new: Hashes) -> Integers:

@@ -23,6 +23,7 @@ from lemmata.core.files import sha256_of
 from lemmata.core.types import Encoder, Integers
 from lemmata.core.workspace import Workspace, open_manifest, read_manifest, vector_sets, vectors_of
 from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.texts import Hashes, hash_texts, headed
 from lemmata.corpus.training_files import read_batches, set_file, sets
 from lemmata.ingest.beir import read_table
 from lemmata.ingest.queries import judged_queries, read_imported
@@ -38,7 +39,7 @@ from lemmata.search.summaries.store import (
     write_texts,
 )
 from lemmata.vectors.ann import EXACT_UP_TO
-from lemmata.vectors.fill import Hashes, build_neighbours, fill_vectors, hash_texts, match_rows
+from lemmata.vectors.fill import build_neighbours, fill_vectors, match_rows
 from lemmata.vectors.milvus import Place, kind_numbers, send
 
 NONE = "none"
@@ -151,7 +152,7 @@ def _collect(
                 continue
             found.append(Summary(row_of.get(identity, _NO_PASSAGE), words, number))
             keys.append("\0".join((source["sha256"], identity, words)))
-    hashes = hash_texts(corpus.contents(), len(corpus)).tolist()
+    hashes = corpus.hashes().tolist()
     rows, bindings = _follow_texts(
         [summary.row for summary in found], hash_texts(keys, len(keys)), read_bindings(workspace), hashes
     )
@@ -228,6 +229,7 @@ class Texts(Protocol):
     def __len__(self) -> int: ...
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+    def hashes(self, *, with_headings: bool = False) -> Hashes: ...
 
 
 class Summarised:
@@ -249,6 +251,13 @@ class Summarised:
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         for row, heading in enumerate(self._texts.headings(start, stop), start):
             yield " ".join([heading, *self._of_row.get(row, ())])
+
+    def hashes(self, *, with_headings: bool = False) -> Hashes:
+        hashes = self._texts.hashes(with_headings=with_headings)
+        for row in self._of_row if with_headings else ():
+            text = headed(next(self.headings(row, row + 1)), next(self.contents(row, row + 1)))
+            hashes[row] = hash_texts([text], 1)[0]
+        return hashes
 
 
 # ---------------------------------------------------------------- vectors

@@ -1,0 +1,87 @@
+"""The texts of passages as they are indexed, and their hashes, which tell what an index has to read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.core.types import INSERTED, Progress, titled, without_references
+from lemmata.core.workspace import silent
+
+Hashes = npt.NDArray[np.uint64]
+
+ROWS = "rows JOIN passages p ON p.number = passage"
+ROWS_WITH_DOCUMENTS = f"{ROWS} LEFT JOIN documents d ON d.id = p.document"
+
+
+def read_contents(connection: sqlite3.Connection, start: int, stop: int) -> Iterator[str]:
+    """`Passage.content` of consecutive rows."""
+    for title, text, metadata in connection.execute(
+        "SELECT title, text, CASE WHEN instr(metadata, ?) THEN metadata END"
+        f" FROM {ROWS} WHERE row >= ? AND row < ? ORDER BY row",
+        (f'"{INSERTED}"', start, stop),
+    ):
+        yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
+
+
+def read_headings(connection: sqlite3.Connection, start: int, stop: int) -> Iterator[str]:
+    """The title of the document and the headings above each of consecutive rows.
+
+    The first passage of a document has its title twice, and its authors: who types them looks for where it begins.
+    """
+    query = (
+        "SELECT p.section, CASE WHEN d.title NOT IN (p.title, p.text) THEN d.title END, d.authors,"
+        " p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
+        f" FROM {ROWS_WITH_DOCUMENTS} WHERE row >= ? AND row < ? ORDER BY row"
+    )
+    for section, title, authors, is_first in connection.execute(query, (start, stop)):
+        first = (title, *json.loads(authors or "[]")) if is_first else ()
+        yield " ".join(filter(None, (title, *first, section)))
+
+
+def hash_text(text: str) -> int:
+    """64 bits, signed, as SQLite stores them."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def hash_texts(texts: Iterable[str], count: int, progress: Progress = silent) -> Hashes:
+    """A hash of each text (n,)."""
+    hashes = np.empty(count, dtype=np.int64)
+    for row, text in enumerate(texts):
+        hashes[row] = hash_text(text)
+        if row % 50_000 == 0 and row:
+            progress("hashing passages", row, count)
+    return hashes.view(np.uint64)
+
+
+def headed(heading: str, content: str) -> str:
+    """What the lexical index reads of a passage, as one text."""
+    return f"{heading}\0{content}"
+
+
+def store_hashes(connection: sqlite3.Connection, start: int, stop: int) -> None:
+    """Store the hashes of the contents of consecutive rows, alone and with their headings."""
+    numbers = connection.execute("SELECT passage FROM rows WHERE row >= ? AND row < ? ORDER BY row", (start, stop))
+    texts = zip(numbers, read_headings(connection, start, stop), read_contents(connection, start, stop), strict=True)
+    connection.executemany(
+        "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
+        ((number, hash_text(content), hash_text(headed(heading, content))) for (number,), heading, content in texts),
+    )
+
+
+def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Start and stop of the runs of consecutive numbers among ascending ones."""
+    start = stop = None
+    for row in rows:
+        if row != stop:
+            if start is not None and stop is not None:
+                yield start, stop
+            start = row
+        stop = row + 1
+    if start is not None and stop is not None:
+        yield start, stop
