@@ -1,12 +1,16 @@
 """BM25, vectors, both with equal weights, and `auto`, on every public validation set, with intervals.
 
     python -m bench.auto DATA OUT [--only NAME …] [--encoder NAME] [--chapters N] [--fewer N] [--json FILE]
+    python -m bench.auto DATA OUT --confidence [--only NAME …] [--json FILE]
 
-DATA holds the folders cisi, mathlib, planetmath, scifact and stacks; the other sets are in this repository. Workspaces
-are made in OUT and used again; a second `--encoder` (a name or a folder) adds its vectors to them. `auto` is
-cross-fitted: its weights for one half of the queries are fitted to the other half (to `--fewer` queries of it), for ten
-random halves, and a query counts with the mean. `--chapters` takes only the chapters of the Stacks project with most
-queries, and the queries that they answer.
+DATA holds the folders cisi, cranfield, mathlib, npl, planetmath, scifact and stacks; the other sets are in this
+repository. Workspaces are made in OUT and used again; a second `--encoder` (a name or a folder) adds its vectors to
+them. `auto` is cross-fitted: its weights for one half of the queries are fitted to the other half (to `--fewer` queries
+of it), for ten random halves, and a query counts with the mean. `--chapters` takes only the chapters of the Stacks
+project with most queries, and the queries that they answer.
+
+`--confidence` measures how well the confidence of a query tells real queries from nonsense (random letters), from
+shuffled ones (the words of all queries, dealt out anew) and from foreign ones (those of sets of other fields).
 
 No set is a test set: the numbers choose the default weights. Those of the test parts stand in docs/RESULTS.md.
 """
@@ -26,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench.shared import EXAMPLE, ROOT, asked_task, generate_plant, plant_task, unpacked
+from bench.shared import EXAMPLE, ROOT, asked_task, generate_plant, plant_task, unpacked, write_json
 
 from lemmata.encode.load import is_static_encoder
 from lemmata.evaluate.significance import bootstrap
@@ -36,13 +40,17 @@ from lemmata.evaluate.tuning import fusion_values
 from lemmata.evaluate.workspace_tasks import table_task
 from lemmata.ingest.beir import read_judged, read_table
 from lemmata.project import Project
+from lemmata.search.confidence import LEAST, confidence_of
 from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, default_fusion, fit_fusion
 from lemmata.search.retriever import Retriever
 
-SETS = ("qseries", "cisi", "plant-11", "plant-12", "plant-13", "mathlib", "scifact", "planetmath", "stacks")
+BEIR = ("cisi", "cranfield", "mathlib", "npl", "scifact")
+SETS = ("qseries", *BEIR, "plant-11", "plant-12", "plant-13", "planetmath", "stacks")
 TABLES = {"stacks": ("stacks_queries", "stacks_summaries"), "planetmath": ("planetmath_queries",)}
+FIELDS = {"qseries": "mathematics", "mathlib": "mathematics", "planetmath": "mathematics", "stacks": "mathematics"}
+ASKED = 200  # queries of each kind whose confidence is measured
 REPEATS = 10  # random halves
-GRADED = {"cisi": "nDCG@10", "scifact": "nDCG@10"}  # many answers; MRR@10 elsewhere
+GRADED = dict.fromkeys(("cisi", "cranfield", "npl", "scifact"), "nDCG@10")  # many answers; MRR@10 elsewhere
 
 
 # ---------------------------------------------------------------- workspaces
@@ -65,7 +73,7 @@ def workspace(out: Path, name: str, sources: list[Path], encoder: str) -> Projec
 
 def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tuple[Project, Task]:
     """The workspace of a set, and its validation queries."""
-    if name in ("cisi", "mathlib", "scifact"):
+    if name in BEIR:
         project = workspace(out, name, [data / name], encoder)
         return project, task_from(name, *read_judged(data / name, "train" if name == "scifact" else "test"))
     if name == "qseries":
@@ -151,6 +159,64 @@ def measured(project: Project, task: Task, fewer: int) -> dict[str, Any]:
     return record | {"systems": table, "fits": fits, "best single": single, "ratio": round(ratio, 3), "gain": gain}
 
 
+# ---------------------------------------------------------------- confidence
+
+
+def area(real: Any, other: Any) -> float:
+    """How often a real query is surer than another one; equal ones count half."""
+    return float(np.mean((real[:, None] > other) + 0.5 * (real[:, None] == other)))
+
+
+def nonsense(queries: list[str], random: Any) -> list[str]:
+    """Random letters in words as long as those of queries."""
+    letters = list("abcdefghijklmnopqrstuvwxyz")
+    return [" ".join("".join(random.choice(letters, len(word))) for word in query.split()) for query in queries]
+
+
+def shuffled(queries: list[str], random: Any) -> list[str]:
+    """Queries with the words of others."""
+    words = iter(random.permutation([word for query in queries for word in query.split()]).tolist())
+    return [" ".join(next(words) for _ in query.split()) for query in queries]
+
+
+def field_of(name: str) -> str:
+    return FIELDS.get(name, name.partition("-")[0])
+
+
+def confidences(project: Project, name: str, asked: dict[str, list[str]]) -> dict[str, Any]:
+    """What the confidence of the queries of a set tells, by vectors and words and by words alone."""
+    random = np.random.default_rng(0)
+    real = random.permutation(asked[name])[:ASKED].tolist()
+    others = [text for other, texts in asked.items() if field_of(other) != field_of(name) for text in texts]
+    kinds = {
+        "real": real,
+        "nonsense": nonsense(real, random),
+        "shuffled": shuffled(real, random),
+        "foreign": random.permutation(others)[:ASKED].tolist(),
+    }
+    record: dict[str, Any] = {"set": name, "queries": len(real)}
+    with contextlib.closing(Retriever(project)) as retriever:
+        for system in ("auto", "lexical"):
+            values = {
+                kind: np.array([confidence_of(retriever.search(text, retriever=system)) for text in texts], float)
+                for kind, texts in kinds.items()
+            }
+            areas = {kind: round(area(values["real"], other), 3) for kind, other in values.items() if kind != "real"}
+            kept = {kind: round(float((each >= LEAST).mean()), 3) for kind, each in values.items()}
+            record[system] = {"area": areas, "confident": kept}
+    return record
+
+
+def measure_confidences(options: argparse.Namespace) -> list[dict[str, Any]]:
+    tasks = {name: task_of(name, options.data, options.out, options.encoder, options.chapters) for name in options.only}
+    asked = {name: [task.queries[query] for query in task.qrels] for name, (_, task) in tasks.items()}
+    records = []
+    for name, (project, _) in tasks.items():
+        records.append(confidences(project, name, asked))
+        print(json.dumps(records[-1]), flush=True)
+    return records
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
@@ -159,9 +225,13 @@ def main() -> None:
     parser.add_argument("--encoder", default="", help="name or folder; default: the packaged one for the language")
     parser.add_argument("--chapters", type=int, default=0, help="of the Stacks project; 0: all")
     parser.add_argument("--fewer", type=int, default=0, help="queries to fit to; 0: half of the set")
+    parser.add_argument("--confidence", action="store_true", help="measure the confidence of queries instead")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.confidence:
+        write_json(measure_confidences(options), options.json)
+        return
     records = []
     for name in options.only:
         record = measured(*task_of(name, options.data, options.out, options.encoder, options.chapters), options.fewer)

@@ -152,6 +152,7 @@ def test_search_gives_the_hits_of_the_command_line(client: httpx.Client, project
         "location": [],
         "repeats": [],
         "cites": "",
+        "confidence": None,
         "document_title": "Sponges",
     }
     assert found["generation"] == 1

@@ -210,6 +210,7 @@ def search(
     filter: Filter,  # noqa: A002 - the word of the API
 ) -> None:
     """Search the corpus."""
+    from lemmata.search.confidence import matches_badly
     from lemmata.search.retriever import Retriever
 
     if not text.strip():
@@ -218,7 +219,8 @@ def search(
         hits = searcher.search(text, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
         if parse_retriever(retriever) == ("auto", "") and (reason := searcher.words_only or searcher.missing_part()):
             typer.echo(reason, err=True)
-        if hits and not hits[0].cites and (hint := searcher.hint(text)):
+        is_told = matches_badly(hits) or (hits and hits[0].cites)
+        if hits and not is_told and (hint := searcher.hint(text)):
             typer.echo(hint, err=True)
         _print_hits(searcher, hits, searcher.read_query(text).text)
 
@@ -283,13 +285,23 @@ def _print_bridge(connection: Bridge) -> None:
 
 
 def _print_hits(searcher: Retriever, hits: list[Hit], query: str) -> None:
+    from lemmata.search.confidence import NOTHING, matches_badly
     from lemmata.server.records import hit_records
 
     documents = {hit.passage.document for hit in hits if hit.passage}
     dates = {document: searcher.corpus.document(document).date for document in documents}
+
+    def show(_: list[Hit]) -> None:
+        if not hits:
+            line("nothing found")
+        elif matches_badly(hits):
+            line(f"{NOTHING}; the nearest: {', '.join(hit.id for hit in hits[:3])}", style="yellow")
+        else:
+            _print_table(searcher, hits, query, dates)
+
     print_report(
         hits,
-        lambda _: _print_table(searcher, hits, query, dates) if hits else line("nothing found"),
+        show,
         record=hit_records(hits, dates.__getitem__),
     )
 

@@ -180,6 +180,7 @@ def notes(workspace: Workspace) -> list[tuple[Path, str]]:
         (workspace.default_encoder_file, "lemmata index --encoder NAME"),
         *((path, "lemmata evaluate --tune") for path in fitted),
         (workspace.indexing, "lemmata index"),
+        (workspace.confidence, "lemmata index"),
         (workspace.milvus, "lemmata index -o milvus=URI"),
         (workspace.graph_records_note, "lemmata graph build"),
         *((path, "lemmata run") for path in stages),

@@ -333,6 +333,7 @@ class Hit(NamedTuple):
     passage: Passage | None = None  # a retriever always gives it
     repeats: tuple[str, ...] = ()  # ids of lower-ranked passages with the same text, which are no hits of their own
     cites: str = ""  # the entry of its bibliography that the query names
+    confidence: float | None = None  # 0 to 1, that it has to do with the query; None where nothing tells
 
     @property
     def text(self) -> str:

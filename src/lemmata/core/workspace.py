@@ -75,6 +75,7 @@ class Workspace:
     lexical_summaries = _Below("index/lexical/summaries")
     summary_bindings = _Below("index/summaries.npy")  # which text of a passage each summary was first taken for
     rerank = _Below("index/rerank.json")
+    confidence = _Below("index/confidence.json")  # what scores mean here
     graph_records = _Below("graph/records.sqlite")
     graph_records_note = _Below("graph/records.json")  # the checksum of the records when they were last complete
     graph_folder = _Below("graph/compressed")

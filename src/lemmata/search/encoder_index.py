@@ -71,6 +71,7 @@ class EncoderIndex:
     ) -> None:
         self._workspace, self._corpus, self._name = workspace, corpus, encoder
         self._given, self._allowance = given, allowance
+        self._encoded: tuple[list[str], Floats] | None = None  # the last queries: hits, paths and confidence need them
 
     @property
     def _set(self) -> VectorSet | None:
@@ -209,6 +210,14 @@ class EncoderIndex:
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """Vectors of queries (n, dim); 0 for one without words."""
         texts = [text[:LONGEST_QUERY] for text in texts]
+        last = self._encoded
+        if last is not None and last[0] == texts:
+            return last[1]
+        queries = self._encode_queries(texts)
+        self._encoded = texts, queries
+        return queries
+
+    def _encode_queries(self, texts: list[str]) -> Floats:
         if not all(map(str.isascii, texts)) and self._corpus.is_latex:  # as its passages write λ and x²
             texts = [one_form(text) for text in texts]
         blank = np.array([not text.strip() for text in texts], bool)

@@ -51,6 +51,7 @@ from lemmata.graph.lengths import measure_edges
 from lemmata.graph.stored_metric import extend_metric
 from lemmata.plant.link import ExpandedCorpus
 from lemmata.search.lexical import FORMAT, LexicalIndex
+from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import Summary, drop_summaries, write_texts
 from lemmata.search.summaries.texts import (
     NONE,
@@ -161,6 +162,7 @@ def index(
             read=partial(read_summaries, workspace, corpus, sources),
             rebuild=rebuild,
         )
+        _measure_confidence(workspace, corpus.digest, "", is_new=report["tokenised"] > 0)
         if not sources:
             workspace.summary_bindings.unlink(missing_ok=True)
         if [source["name"] for source in summarised] != [source["name"] for source in sources]:
@@ -230,7 +232,25 @@ def _index_dense(
         )
     drop_unused(workspace)
     workspace.indexing.unlink(missing_ok=True)
+    if not isinstance(encoder, RemoteEncoder):  # nobody agreed to pay for these texts
+        _measure_confidence(workspace, corpus.digest, name, is_new=report["encoded"] > 0)
     return report
+
+
+def _measure_confidence(workspace: Workspace, corpus: str, encoder: str, *, is_new: bool) -> None:
+    """Store what scores mean in this corpus with an encoder, or of words alone, where it is not known."""
+    stored = read_manifest(workspace.confidence) or {}
+    scales = stored.get("scales", {}) if stored.get("corpus") == corpus else {}
+    if encoder in scales and not is_new:
+        return
+    workspace.progress("measuring confidence", 0, None)
+    try:
+        with contextlib.closing(Retriever(workspace)) as retriever:
+            scale = retriever.measure_scale(encoder)
+    except WorkspaceError:  # vectors are compared while there is no lexical index of this corpus
+        return
+    content = {"verb": "index", "corpus": corpus, "scales": {**scales, encoder: scale}}
+    write_manifest(workspace.confidence, content)
 
 
 def _drop_fusions(workspace: Workspace, encoder: str = "") -> dict[str, bool]:

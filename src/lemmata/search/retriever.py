@@ -22,6 +22,7 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
+from lemmata.search.confidence import FIRST, SENTENCES, Scale, measure_scale, own_sentences, unrelated_texts
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
 from lemmata.search.exact import citing_rows, missing_number, named_rows, put_first, titled_rows
 from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
@@ -342,6 +343,8 @@ class Retriever:
         if citing:
             entries = {self.corpus[row].id: entry for row, entry in citing.items()}
             hits = [hit._replace(cites=entries.get(hit.id, "")) for hit in hits]
+        uses_vectors = kind != "lexical" and (bool(encoder) or self.has_vectors)
+        hits = self._with_confidence(hits, text, index if uses_vectors else None, named)
         if kind == "geodesic":  # its seeds depend on what is allowed
             return self._with_paths(hits, text, index, allowed, learned=True)
         return self._with_paths(hits, text, index) if paths else hits
@@ -363,6 +366,55 @@ class Retriever:
         first = np.flatnonzero(allowed)[:depth]
         rows[0, : len(first)], scores[0, : len(first)] = first, 0
         return rows, scores
+
+    # ------------------------------------------------------------ confidence
+
+    @cached_property
+    def _scales(self) -> dict[str, Scale]:
+        """What scores mean here, by encoder; empty for words alone."""
+        stored = open_manifest(self.workspace.confidence, "delete it and run 'lemmata index'") or {}
+        scales = stored.get("scales", {}) if stored.get("corpus") == self.corpus.digest else {}
+        return {encoder: Scale(*numbers) for encoder, numbers in scales.items() if numbers}
+
+    def _scores(self, texts: Sequence[str], rows: Sequence[Integers], index: EncoderIndex | None) -> list[Floats]:
+        """Cosines of some passages of each text, and how much they hold of it: (2, rows) each."""
+        queries = None if index is None else index.encode_queries(texts)
+        result = []
+        for number, (text, places) in enumerate(zip(texts, rows, strict=True)):
+            scores = np.zeros((2, len(places)), np.float32)
+            if index is not None and queries is not None:
+                scores[0] = np.asarray(index.vectors.matrix[places], np.float32) @ queries[number]
+            scores[1] = self.lexical.shares(text[:LONGEST_QUERY], places, heading_weight=HEADING_WEIGHT)
+            result.append(scores)
+        return result
+
+    def _with_confidence(
+        self, hits: list[Hit], text: str, index: EncoderIndex | None, named: Sequence[int]
+    ) -> list[Hit]:
+        """The hits of a text with what their scores say of it; those that it names are sure."""
+        scale = self._scales.get(index.vectors.encoder if index is not None else "")
+        if scale is None or not hits or not text:
+            return hits
+        rows = np.array([self.corpus.row(hit.id) for hit in hits])
+        confidences = scale.confidences(self._scores([text], [rows], index)[0])
+        return [
+            hit._replace(confidence=1.0 if row in named else confidence)
+            for hit, row, confidence in zip(hits, rows.tolist(), confidences, strict=True)
+        ]
+
+    def measure_scale(self, encoder: str = "") -> Scale | None:
+        """What scores mean in this corpus with the vectors of an encoder; without its name, of words."""
+        count = len(self.corpus)
+        rows = np.unique(np.linspace(0, count - 1, min(count, SENTENCES)).astype(np.int64)).tolist()
+        own = own_sentences(zip(rows, self.corpus.passages(rows), strict=True))
+        texts = [*(text for text, _ in own), *unrelated_texts()]
+        itself = np.array([*(row for _, row in own), *(-1 for _ in unrelated_texts())])
+        found = without_itself(
+            *self.search_rows(texts, FIRST + 1, f"auto:{encoder}" if encoder else "lexical"), itself
+        )[0]
+        index = self.dense(encoder) if encoder else None
+        scores = self._scores(texts, [places[places >= 0][:FIRST] for places in found], index)
+        return measure_scale(scores[: len(own)], scores[len(own) :], dense=bool(encoder))
 
     def _is_word(self, word: str) -> bool:
         """Whether a passage holds a word."""

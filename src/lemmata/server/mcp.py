@@ -83,7 +83,9 @@ class Tools:
     ) -> CallToolResult:
         """Find passages of the corpus for a question, a claim or some words; the best first."""
         found = self._service.search(query, k, offset=offset, filter=filter)
-        return _hits(found["hits"], found["next_offset"], {"query": query, "note": found["note"]})
+        return _hits(
+            found["hits"], found["next_offset"], {name: found[name] for name in ("query", "confidence", "note")}
+        )
 
     def similar(
         self,

@@ -33,6 +33,7 @@ Count = Annotated[int, Described(least=0)]
 Line = Annotated[int, Described("From 1.", least=1)] | None
 Date = Annotated[str, Described("ISO date.")] | None
 NextOffset = Annotated[int, Described("Where the next page begins; null on the last one.", least=1)] | None
+Confidence = Annotated[float, Described("That it has to do with the query; null where nothing tells.", 0, 1)] | None
 TitleHtml = Annotated[str, Described("The title as safe HTML where it has formulas; else empty.")]
 Name = Annotated[str, Described("The title or the first words, formulas as characters where they can be.")]
 NameHtml = Annotated[str, Described("The name as safe HTML with MathML.")]
@@ -90,6 +91,7 @@ class HitRecord(TypedDict):
     location: list[str]
     repeats: list[str]  # Ids of passages with the same text.
     cites: str  # The entry of its bibliography that the query names.
+    confidence: Confidence
 
 
 class ServedHit(HitRecord):
@@ -120,11 +122,12 @@ class Facets(TypedDict):
 class SearchAnswer(Answer):
     query: str
     retriever: str
+    confidence: Annotated[float, Described("That there is an answer: of the best of ten hits.", 0, 1)] | None
     hits: list[ServedHit]
     marks: dict[str, str]  # Of these hits, by id: answer or wrong.
     nodes: NotRequired[dict[str, Shown]]  # The nodes on paths, by id.
     facets: NotRequired[Facets]
-    note: str  # Why words alone were searched, or that nothing has the number asked for; else empty.
+    note: str  # That nothing matches well or has the number asked for, or why words alone were searched; else empty.
     took_ms: Annotated[float, Described(least=0)]
     next_offset: NextOffset
 
@@ -381,6 +384,7 @@ def hit_records(
             "location": list(passage.locations),
             "repeats": list(hit.repeats),
             "cites": hit.cites,
+            "confidence": hit.confidence,
         }
         for rank, (hit, passage) in enumerate(passages, first_rank)
     ]

@@ -27,6 +27,7 @@ from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
 from lemmata.search.bridge import bridge
+from lemmata.search.confidence import NOTHING, confidence_of, matches_badly
 from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.exact import missing_number
 from lemmata.search.filter import Filter, Name
@@ -182,15 +183,19 @@ class Service:
 
             more = len(hits) > offset + k and offset + k < DEEPEST
             marks = self._noted(query, [hit.id for hit in page], offset, log=log)
+            notes = [
+                missing_number(opened.retriever.corpus, words) or (NOTHING if matches_badly(hits) else ""),
+                opened.note if kind == "auto" and not encoder else "",
+            ]
             return {
                 "query": query,
                 "retriever": retriever,
+                "confidence": confidence_of(hits),
                 "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
                 "marks": marks,
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or kind == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
-                "note": missing_number(opened.retriever.corpus, words)
-                or (opened.note if kind == "auto" and not encoder else ""),
+                "note": "; ".join(note for note in notes if note),
                 "took_ms": round(1000 * (time.perf_counter() - started), 3),
                 "next_offset": offset + k if more else None,
                 "generation": opened.generation,

@@ -62,16 +62,20 @@ export function show(main, { parameters, go }) {
     view.results.removeAttribute("aria-busy");
     for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
     drawFacets(view.facets, answer.facets, state, update);
-    const line = `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
+    const line = isUnanswered(answer) ? "" : `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
     const legend = answer.hits.some((hit) => hit.path?.length) && h("span", { class: "legendline" }, "Numbers in a path are distances: 0 is the same, less is nearer.");
     view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
-    announce(answer.hits.length ? line : "nothing found");
+    announce(answer.hits.length ? line || answer.note : "nothing found");
     if (!answer.hits.length) {
       const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, "Clear the filters");
       view.results.replaceChildren(h("div", { class: "empty" }, h("p", null, "Nothing found. Say it in other words, or ask with another retriever."), clear));
       return;
     }
     const list = h("ol", { class: "hits" }, answer.hits.map((hit) => card(hit, answer)));
+    if (isUnanswered(answer)) {
+      view.results.replaceChildren(h("details", { class: "nearest" }, h("summary", null, "Show the nearest passages"), list));
+      return;
+    }
     view.results.replaceChildren(list);
     if (answer.next_offset) view.results.append(moreButton(answer, list));
   }
@@ -201,6 +205,10 @@ async function ask(state, offset, signal) {
   }
 }
 
+function isUnanswered({ confidence }) {
+  return confidence !== null && confidence < 0.5;
+}
+
 function howMany({ hits, next_offset: more }) {
   return more ? `First ${number(hits.length)} hits` : counted(hits.length, "hit");
 }
@@ -216,7 +224,7 @@ async function countedWithoutOwn(counts, state, signal) {
 
 // Meaning always finds something, even for a query of which the corpus has no word: then say so.
 async function hintAt(answer, state, signal) {
-  if (!answer.hits.length || answer.hits.some((hit) => hit.html.includes("<mark"))) return "";
+  if (!answer.hits.length || answer.confidence !== null || answer.hits.some((hit) => hit.html.includes("<mark"))) return "";
   const { hits } = await post("/search", { query: state.q, k: 1, retriever: "lexical", log: false }, signal);
   return hits.length ? "" : "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off";
 }
