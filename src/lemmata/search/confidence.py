@@ -4,7 +4,7 @@ A hit scores by its cosine and by the share of the query's words that it holds. 
 are worth in a corpus with an encoder: everyday texts and random letters (`unrelated.txt`), hardly any of which belong
 to it, and sentences of its passages, each without the passage that it is from. Of each query counts what its best hit
 scores. Both scores are divided by their spread among the unrelated texts and added. A logistic curve makes a confidence
-of the sum: 0.02 at the mean of the unrelated texts, 0.5 at a fifth of the way to the median of the sentences.
+of the sum: 0.02 at the mean of the unrelated texts, 0.5 at a quarter of the way to the median of the sentences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END = 4.0  # log-odds against an unrelated text
 # this share of how far the corpus' own sentences are above them. Sentences repeat each other in some corpora (logs,
 # chapters that begin alike), and queries are in other words: half of the way would doubt two of three questions on a
 # plant.
-_SURE, _NEARER = 1.5, 0.2
+_SURE, _NEARER = 1.5, 0.25
 _LEAST_SPREAD = 1e-3
 FIRST = 10  # hits that tell whether a query has an answer
 LEAST = 0.5  # confidence of the best of them
