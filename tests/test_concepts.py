@@ -764,6 +764,11 @@ def test_a_sentence_that_defines_something_else_or_nothing_gives_no_definition(t
         ("infinite cycles", "Let $C$ be the component of $(Z,s)$. Elements of $C$ are called infinite cycles."),
         ("flag bundle", "Let $f$ be a map. $f$ is said to be a flag bundle if its fibres are flags."),
         ("weak chain", "A chain is a weak chain if: (1) it is long. (2) it has no end."),
+        ("weak ring", "A weak ring is a set with a sum and a product. Moreover, the product is associative."),
+        (
+            "core",
+            "Let $K$ be a set. Given $U$ in $K$, let $K_U$ be its trace. The union of all $K_U$ is called the core.",
+        ),
     ],
 )
 def test_a_definition_comes_with_what_it_needs(term: str, text: str) -> None:

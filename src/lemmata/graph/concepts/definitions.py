@@ -6,6 +6,7 @@ example, a longer term, a property or a purpose, a name for what stands elsewher
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from lemmata.core.types import Passage
 from lemmata.core.words import PHRASE_BREAKS, STOP_WORDS
 from lemmata.graph.concepts.terms import property_or_object, result_kind, sentence_spans
 
-LONGEST_DEFINITION = 600  # characters; enough for a sentence, and an encoder reads no more
+LONGEST_DEFINITION = 900  # characters; an encoder reads little more
 CONDITION = re.compile(r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|iff|provided|wenn|falls)\b")
 _NOT_DEFINING = frozenset(("exercise", "proof"))  # kinds of passages
 _FEWEST_WORDS = 4
@@ -27,7 +28,9 @@ _REFERS_BACK = re.compile(
     r"|The [^.,;:$]{1,40} (?:just|above) (?:stated|given|described|mentioned)"
     r"|We (?:\w+ )?call (?:such|it|them|this|these))\b"
 )
-_SETTING = re.compile(r"\W*(?:Definition\W+)?(?:Let|Suppose|Assume|Given|Fix|Consider)\b")
+_SETTING = re.compile(r"\W*(?:Definition\W+)?(?:(?:Now )?[Dd]efine|Let|Suppose|Assume|Given|Fix|Consider|Put|Recall)\b")
+_CONTINUES = re.compile(r"\W*(?:Moreover|Furthermore|In addition|Additionally|The defining)\b")
+_MOST_SETTINGS = 3  # sentences before a definition that introduce its symbols
 _VARIABLE_FIRST = re.compile(r"\W*(?:(?:Then )?[Ww]e say (?:that )?)?\$")
 _FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
 _FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
@@ -175,16 +178,34 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
         end = spans[number][1]
     elif footnote := _FOOTNOTE_AFTER.search(sentence):
         end = start + footnote.start()
-    if announces or _ITEM_BEFORE.search(sentence):
-        while number + 1 < len(spans) and _ITEM.match(masked, spans[number + 1][0]):  # a list is shown to its end
-            number += 1
-            end = spans[number][1]
-    text = " ".join(passage.text[first:end].split())
+    follows = [_CONTINUES, _ITEM] if announces or _ITEM_BEFORE.search(sentence) else [_CONTINUES]
+    while number + 1 < len(spans) and any(rule.match(masked, spans[number + 1][0]) for rule in follows):
+        number += 1  # a list is shown to its end, and so are laws that hold moreover
+        end = spans[number][1]
+        follows = [_CONTINUES, _ITEM]
     context = "" if first == start else before
+    if not german:
+        first = _with_settings(source, first, end)
+    text = " ".join(passage.text[first:end].split())
     after = _short(masked[place[1] : min(end, place[1] + LONGEST_DEFINITION)])
     if german or _defines(name, _short(masked[start : place[0]]), after, context, text):
         return _ITEM.sub("", text, count=1) if _ITEM.match(text) else text
     return ""
+
+
+def _with_settings(source: Source, first: int, end: int) -> int:
+    """Where a definition begins together with the sentences right before it that introduce its symbols."""
+    text = source.passage.text
+    place = bisect.bisect_right(source.spans, first, key=lambda span: span[1])
+    before = source.spans[max(0, place - _MOST_SETTINGS) : place]
+    for start, stop in reversed(before):
+        symbols = {formula.strip("$ ") for formula in _FORMULA.findall(text, first, end)}
+        introduced = " ".join(_FORMULA.findall(text, start, stop))
+        shared = any(re.search(rf"(?<![\w\\]){re.escape(symbol)}(?!\w)", introduced) for symbol in symbols if symbol)
+        if end - start > LONGEST_DEFINITION or not shared or not _SETTING.match(source.masked, start):
+            break
+        first = start
+    return first
 
 
 def _footnote_around(masked: str, start: int, place: int) -> tuple[int, int] | None:
