@@ -29,8 +29,15 @@ _REFERS_BACK = re.compile(
     r"|We (?:\w+ )?call (?:such|it|them|this|these))\b"
 )
 _SETTING = re.compile(r"\W*(?:Definition\W+)?(?:(?:Now )?[Dd]efine|Let|Suppose|Assume|Given|Fix|Consider|Put|Recall)\b")
+_OWN_SETTING = re.compile(
+    r"\W*(?:Definition\W+)?(?:(?:In|For|On|Over) (?:an?|any|each|every|two)|Let|Suppose|Given|If)\b"
+)
 _CONTINUES = re.compile(r"\W*(?:Moreover|Furthermore|In addition|Additionally|The defining)\b")
-_MOST_SETTINGS = 3  # sentences before a definition that introduce its symbols
+_MOST_SETTINGS, _NEAR = 3, 6  # sentences before a definition that are shown with it, and that are looked at
+_OWN_SYMBOL = re.compile(
+    r"(?:\\(?:math[a-z]+|operatorname\*?)\s*\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[A-Za-z])"
+    r"(?:_(?:\{[A-Za-z]+\}|[A-Za-z]|\\[a-z]+)|'+|\^(?:\*|\{\*\}|\\ast))|\\math(?:cal|scr|frak)\s*\{[A-Za-z]+\}"
+)
 _VARIABLE_FIRST = re.compile(r"\W*(?:(?:Then )?[Ww]e say (?:that )?)?\$")
 _FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
 _FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
@@ -53,7 +60,7 @@ _NO_DEFINITION = re.compile(
     r"^\W*If there (?:is|are) no\b|\bonly (?:\w+ )?used\b|\buseful applications\b|"
     r"^\W*The (?:first|second|third|last) (?:condition|property|axiom|equation|inequality|identity|formula)\b|"
     r"^\W*(?:Any|Every|All|The) other\b|^\W*The following (?:theorem|lemma|proposition|result)\b|"
-    r"^\W*For (?:example|instance)\b|\bTODO\b|\bTBD\b|\bby the following table\b|"
+    r"^\W*For (?:example|instance)\b|\bas in(?: and\b|[.,;])|\bTODO\b|\bTBD\b|\bby the following table\b|"
     r"\b(?:shows?|proves?) that\b[^.;:]*\bdefine\b|\bwhat (?:is|are)\b|\?\s*$"
 )
 # What these words stand for is not in the sentence.
@@ -186,6 +193,8 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
     context = "" if first == start else before
     if not german:
         first = _with_settings(source, first, end)
+        if first < 0:
+            return ""
     text = " ".join(passage.text[first:end].split())
     after = _short(masked[place[1] : min(end, place[1] + LONGEST_DEFINITION)])
     if german or _defines(name, _short(masked[start : place[0]]), after, context, text):
@@ -194,18 +203,31 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
 
 
 def _with_settings(source: Source, first: int, end: int) -> int:
-    """Where a definition begins together with the sentences right before it that introduce its symbols."""
+    """Where a definition begins together with the sentences right before it that introduce its symbols.
+
+    -1 where they are too far away to be shown.
+    """
+    if _OWN_SETTING.match(source.masked, first):
+        return first
     text = source.passage.text
     place = bisect.bisect_right(source.spans, first, key=lambda span: span[1])
-    before = source.spans[max(0, place - _MOST_SETTINGS) : place]
-    for start, stop in reversed(before):
-        symbols = {formula.strip("$ ") for formula in _FORMULA.findall(text, first, end)}
-        introduced = " ".join(_FORMULA.findall(text, start, stop))
-        shared = any(re.search(rf"(?<![\w\\]){re.escape(symbol)}(?!\w)", introduced) for symbol in symbols if symbol)
-        if end - start > LONGEST_DEFINITION or not shared or not _SETTING.match(source.masked, start):
-            break
-        first = start
+    for back, (start, stop) in enumerate(reversed(source.spans[max(0, place - _NEAR) : place]), 1):
+        fits = end - start <= LONGEST_DEFINITION
+        if _own_symbols(text[first:end]) & _own_symbols(text[start:stop]):
+            if back > _MOST_SETTINGS or not fits:
+                return -1
+            first = start
+        elif back <= _MOST_SETTINGS and fits and _SETTING.match(source.masked, start):
+            symbols = {formula.strip("$ ") for formula in _FORMULA.findall(text, first, end)}
+            introduced = " ".join(_FORMULA.findall(text, start, stop))
+            if any(re.search(rf"(?<![\w\\]){re.escape(symbol)}(?!\w)", introduced) for symbol in symbols if symbol):
+                first = start
     return first
+
+
+def _own_symbols(text: str) -> set[str]:
+    """The symbols of a text that it must have made itself: with an index, a prime or a star, or in script letters."""
+    return set(_OWN_SYMBOL.findall(" ".join(_FORMULA.findall(text))))
 
 
 def _footnote_around(masked: str, start: int, place: int) -> tuple[int, int] | None:
