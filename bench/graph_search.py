@@ -201,7 +201,16 @@ def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
     )
     learned = retriever.learned(texts, depth, task.candidates)
     crowding = retriever.dense().vectors.crowding
-    found = candidates(dense, lexical, crowding, retriever.citations, task.rows, task.candidates, learned=learned)
+    found = candidates(
+        dense,
+        lexical,
+        crowding,
+        retriever.citations,
+        task.rows,
+        task.candidates,
+        learned=learned,
+        bounds=retriever.bounds(texts),
+    )
     judgments = judgments_of(task)
     values = cache(lambda fusion: evaluate(combine(found, DEPTH, fusion)[0], judgments, MEASURES)["R@20"])
     start = default_fusion(static=is_static_encoder(retriever.vectors.encoder, retriever.workspace.models_folder))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import padded
 
-from lemmata.core.types import Edge, Floats, Integers
+from lemmata.core.types import Crowding, Edge, Floats, Integers
 from lemmata.graph.links import build_graph
 from lemmata.graph.store import Citations, citations_between
 from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, candidates, combine, fit_fusion, fuse
@@ -376,3 +376,19 @@ def test_the_fit_stays_at_its_start_where_queries_disagree() -> None:
 
 def test_one_query_fits_nothing() -> None:
     assert fit_fusion(lambda fusion: np.array([fusion.weight]), EQUAL, graph=True).fusion == EQUAL
+
+
+def test_words_count_less_where_no_passage_holds_much_of_the_query() -> None:
+    by_vectors = np.array([[1, 2]]), np.array([[0.9, 0.5]], np.float32)
+    by_words = np.array([[2, 1]]), np.array([[4.0, 1.0]], np.float32)
+    crowding = Crowding(np.zeros(3, np.float32), 0.4)
+    fusion = Fusion(weight=0.4)
+    first = {
+        bound: fuse(by_vectors, by_words, 1, fusion, crowding=crowding, bounds=np.array([bound]))[0][0, 0]
+        for bound in (2.0, 12.0)
+    }
+    assert first == {2.0: 2, 12.0: 1}
+    found = candidates(by_vectors, by_words, crowding, bounds=np.array([12.0]))
+    assert found.held.item() == pytest.approx(0.25)
+    assert candidates(by_vectors, by_words, crowding, bounds=np.array([0.1])).held.item() == 1
+    assert candidates(by_vectors, (np.array([[-1]]), np.array([[-np.inf]])), crowding, bounds=np.array([1.0])).held == 1

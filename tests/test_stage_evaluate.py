@@ -151,7 +151,7 @@ def test_the_tuned_fusion_is_stored(project: Project) -> None:
     result = project.tune(task_from("t", QUERIES, QRELS))
     weights = {(tried["weight"], tried["crowding"]) for tried in result["tried"]}
     assert len(result["tried"]) == len(weights)  # there is no graph
-    assert {weight for weight, _ in weights} == {step / 10 for step in range(11)}
+    assert {weight for weight, _ in weights} >= {step / 10 for step in range(11)}
     assert set(result["values"]) == {"auto", "default", "equal", "dense", "lexical"}
     retriever = project.retriever()
     assert retriever.dense().fusion.calibrated == result["fusion"]["calibrated"]

@@ -91,7 +91,8 @@ def fusion_values(search: TaskSearch, measure: str, *, encoder: str = "") -> tup
     citations = retriever.citations
     learned = retriever.learned(search.texts, depth, allowed, encoder)
     crowding = retriever.dense(encoder).vectors.crowding
-    found = candidates(dense, lexical, crowding, citations, search.own_rows, allowed, learned=learned)
+    bounds = retriever.bounds(search.texts)
+    found = candidates(dense, lexical, crowding, citations, search.own_rows, allowed, learned=learned, bounds=bounds)
 
     @cache
     def values(fusion: Fusion) -> Floats64:

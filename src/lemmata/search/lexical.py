@@ -171,20 +171,24 @@ class LexicalIndex:
         return rows, scores
 
     def shares(self, query: str, rows: Integers, *, heading_weight: float = 0.0) -> Floats:
-        """How much of a query some passages hold (rows,): BM25 beside its bound, which no passage reaches.
-
-        It counts the words that the corpus does not have, too. As no passage holds all words of a long query, the share
-        is multiplied by the root of their number.
-        """
-        tokens, terms = len(self.tokenizer.counts(query)), self._terms(query, heading_weight)
-        rarest = math.log1p((len(self) + 0.5) / 0.5)
-        bound = sum(float(term.weight) for term in terms) + (tokens - len(terms)) * rarest
+        """How much of a query some passages hold (rows,): BM25 beside `bound`."""
         allowed = np.zeros(len(self), bool)
         allowed[rows] = True
         found, scores = (part[0] for part in self.search([query], len(rows), allowed, heading_weight=heading_weight))
         score_of = dict(zip(found.tolist(), scores.tolist(), strict=True))
         gained = np.array([score_of.get(row, 0.0) for row in rows.tolist()], np.float32)
-        return np.asarray(gained * (math.sqrt(tokens) / bound if bound else 0.0), np.float32)
+        return np.asarray(gained / self.bound(query, heading_weight=heading_weight), np.float32)
+
+    def bound(self, query: str, *, heading_weight: float = 0.0) -> float:
+        """What BM25 is measured by: more than any passage can score, over the root of the number of words.
+
+        It counts the words that the corpus does not have, too. No passage holds all words of a long query, hence the
+        root.
+        """
+        tokens, terms = len(self.tokenizer.counts(query)), self._terms(query, heading_weight)
+        rarest = math.log1p((len(self) + 0.5) / 0.5)
+        most = sum(float(term.weight) for term in terms) + (tokens - len(terms)) * rarest
+        return most / math.sqrt(tokens) if tokens else 1.0
 
     def _rank(self, terms: Sequence[_Term], k: int, excluded: Mask | None) -> Ranking:
         """Rows, ascending, and scores of passages that hold the k best."""

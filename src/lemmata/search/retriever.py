@@ -297,8 +297,12 @@ class Retriever:
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
         learned = index.learned(queries, fusion.depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None
-        crowding = index.vectors.crowding if fusion.calibrated else None
-        return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned, crowding)
+        crowding, bounds = (index.vectors.crowding, self.bounds(texts)) if fusion.calibrated else (None, None)
+        return fuse(dense, lexical, k, fusion, citations, itself, allowed, learned, crowding, bounds)
+
+    def bounds(self, texts: Sequence[str]) -> Floats:
+        """What the scores of words are measured by (n,)."""
+        return np.array([self.lexical.bound(text[:LONGEST_QUERY], heading_weight=HEADING_WEIGHT) for text in texts])
 
     def read_query(self, text: str) -> Query:
         """The parts of a query; a name of a passage is one, whatever signs it holds (`section:intro`)."""
