@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,6 +24,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 
 from lemmata.cli import output
 from lemmata.cli.main import main
@@ -112,6 +114,22 @@ def make_workspace(
     if split is not None:
         project.split(settings=split)
     return project
+
+
+def copied(build: Callable[[Path], Project]) -> Any:
+    """A fixture: what `build` makes in a folder is made once, and each test has a copy of workspace `w` and sources."""
+    made: list[Path] = []
+
+    @pytest.fixture
+    def copy(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+        if not made:
+            folder = tmp_path_factory.mktemp("made")
+            build(folder)
+            made.append(folder)
+        shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
+        return Project(tmp_path / "w")
+
+    return copy
 
 
 PAPER = r"""\documentclass{article}

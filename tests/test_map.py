@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import write
+from tests.make import copied, make_workspace, write
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Floats, Integers
@@ -88,8 +88,8 @@ def test_tiny_and_degenerate_corpora_have_a_map(matrix: Floats, method: str) -> 
     assert np.isfinite(places).all()
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@copied
+def project(folder: Path) -> Project:
     statements = "".join(
         f"\\begin{{theorem}}Every {name} of finite {size} is {kind}.\\end{{theorem}}\n"
         for name in ("group", "ring", "module")
@@ -97,10 +97,8 @@ def project(tmp_path: Path) -> Project:
         for kind in ("noetherian", "simple", "free")
     )
     head = "\\documentclass{article}\\newtheorem{theorem}{Theorem}\\begin{document}"
-    write(tmp_path / "notes", {"a.tex": f"{head}{statements}\\end{{document}}"})
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "notes"])
-    return project
+    notes = write(folder / "notes", {"a.tex": f"{head}{statements}\\end{{document}}"})
+    return make_workspace(folder, notes, index=None)
 
 
 def test_a_map_is_made_once_and_goes_out_of_date_with_the_vectors(project: Project, tmp_path: Path) -> None:

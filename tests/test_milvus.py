@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import lemmata, milvus_index, unit_vectors
+from tests.make import copied, lemmata, milvus_index, unit_vectors
 
 pymilvus = pytest.importorskip("pymilvus", reason="needs pymilvus: pip install 'lemmata[scale]'")
 milvus_lite = pytest.importorskip("milvus_lite", reason="needs milvus-lite: pip install 'lemmata[scale]'")
@@ -61,11 +61,11 @@ def write_passages(path: Path, numbers: Sequence[int]) -> Path:
     return path
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@copied
+def project(folder: Path) -> Project:
     """Sixty passages of three kinds in two documents, with vectors that are searched exactly."""
-    project = Project.init(tmp_path / "w")
-    files = [write_passages(tmp_path / "b.jsonl", range(30)), write_passages(tmp_path / "c.jsonl", range(30, 60))]
+    project = Project.init(folder / "w")
+    files = [write_passages(folder / "b.jsonl", range(30)), write_passages(folder / "c.jsonl", range(30, 60))]
     project.ingest(files)
     project.index(settings={"encoder": "hashing"})
     return project

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import PLANT, lemmata, make_workspace, padded, to_lines
+from tests.make import PLANT, copied, lemmata, make_workspace, padded, to_lines
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
@@ -41,20 +41,17 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+def ingested(folder: Path, index: str | None = None) -> Project:
     rows = [
         {"id": i, "title": title, "text": text, "kind": kind, "categories": [category], "date": date}
         for i, (title, text, kind, category, date) in TEXTS.items()
     ]
-    (tmp_path / "p.jsonl").write_text(to_lines(rows))
-    return make_workspace(tmp_path, tmp_path / "p.jsonl", index=None)
+    (folder / "p.jsonl").write_text(to_lines(rows))
+    return make_workspace(folder, folder / "p.jsonl", index=index)
 
 
-@pytest.fixture
-def indexed(project: Project) -> Project:
-    project.index(settings={"encoder": "hashing"})
-    return project
+project = copied(ingested)
+indexed = copied(partial(ingested, index="hashing"))
 
 
 @pytest.mark.parametrize("name", ["lexical", "dense", "hybrid", "auto"])

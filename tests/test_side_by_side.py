@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.embedding_server import CountingServer, word_vector
-from tests.make import lemmata
+from tests.make import copied, lemmata, make_workspace
 
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.http import Service
@@ -35,12 +35,9 @@ def write_notes(folder: Path, notes: dict[str, str]) -> Path:
     return path
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project.init(tmp_path / "w")
-    project.ingest([write_notes(tmp_path, NOTES)])
-    project.index(settings={"encoder": "hashing"})
-    return project
+@copied
+def project(folder: Path) -> Project:
+    return make_workspace(folder, write_notes(folder, NOTES))
 
 
 @pytest.fixture

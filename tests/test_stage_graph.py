@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.llm_server import Server
-from tests.make import run_command
+from tests.make import copied, make_workspace, run_command, write
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.graph.store import GraphRecordStore, concept_passages, imported_links, open_graph
@@ -48,15 +48,10 @@ ANSWER = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    papers = tmp_path / "papers"
-    papers.mkdir()
-    for number in range(PAPERS):
-        (papers / f"paper{number:02}.tex").write_text(PAPER % {"number": number}, encoding="utf-8")
-    project = Project.init(tmp_path / "work")
-    project.ingest([papers])
-    return project
+@copied
+def project(folder: Path) -> Project:
+    papers = {f"paper{number:02}.tex": PAPER % {"number": number} for number in range(PAPERS)}
+    return make_workspace(folder, write(folder / "papers", papers), index=None)
 
 
 def lemmata(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import InterruptedEncoder
+from tests.make import InterruptedEncoder, copied, make_workspace, write
 
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.types import Crowding, Floats
@@ -22,13 +22,10 @@ from lemmata.vectors.fill import SHARD
 from lemmata.vectors.store import VectorWriter, open_vectors
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
+@copied
+def project(folder: Path) -> Project:
     lines = [f'{{"id": "p{n}", "text": "passage number {n} on the topic {n % 7}"}}' for n in range(3 * SHARD + 10)]
-    (tmp_path / "p.jsonl").write_text("\n".join(lines))
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "p.jsonl"])
-    return project
+    return make_workspace(folder, write(folder, {"p.jsonl": "\n".join(lines)}) / "p.jsonl", index=None)
 
 
 def test_an_interrupted_encoding_resumes(project: Project) -> None:

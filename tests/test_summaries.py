@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.embedding_server import CountingServer
 from tests.llm_server import Server
-from tests.make import InterruptedEncoder, lemmata
+from tests.make import InterruptedEncoder, copied, lemmata
 
 from lemmata.core.errors import InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Integers, Mask
@@ -202,16 +202,19 @@ def told(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "told.jsonl", TOLD)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project.init(tmp_path / "w")
-    ingest(project, tmp_path, PASSAGES)
+def ingested(folder: Path) -> Project:
+    project = Project.init(folder / "w")
+    ingest(project, folder, PASSAGES)
     return project
 
 
-@pytest.fixture
-def indexed(project: Project, told: Path) -> Project:
-    project.index(settings={"encoder": "hashing", "summaries": str(told)})
+project = copied(ingested)
+
+
+@copied
+def indexed(folder: Path) -> Project:
+    project = ingested(folder)
+    project.index(settings={"encoder": "hashing", "summaries": str(write_lines(folder / "told.jsonl", TOLD))})
     return project
 
 
