@@ -4,13 +4,14 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lemmata.core.errors import WorkspaceBusy
-from lemmata.core.files import lock_file, replace_folder, sha256_of, write_atomically, writing
+from lemmata.core.files import Remembered, lock_file, replace_folder, sha256_of, write_atomically, writing
 
 
 def names(folder: Path) -> list[str]:
@@ -136,3 +137,28 @@ def test_leftovers_of_killed_processes_are_removed_and_others_stay(tmp_path: Pat
     (tmp_path / ".set.old").write_text("not ours")
     write_atomically(tmp_path / "set", b"whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f".set.{os.getppid()}", ".set.old", "set"])
+
+
+def test_what_was_made_of_a_file_is_remembered_until_the_file_changes(tmp_path: Path) -> None:
+    file, remembered = tmp_path / "a", Remembered[str]()
+    file.write_text("one")
+    asked: list[str] = []
+
+    def get(key: str = "") -> str:
+        def read() -> str:
+            asked.append(file.read_text())
+            return asked[-1]
+
+        return remembered.get(file, key, read)
+
+    while time.time() - file.stat().st_ctime < 2.1:  # one that was written just now may change again unnoticed
+        time.sleep(0.1)
+    assert (get(), get(), len(asked)) == ("one", "one", 1)
+    assert (get("another use"), len(asked)) == ("one", 2)
+    times = file.stat()
+    file.write_text("two")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # of the same size and time
+    assert get() == "two"
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        get()

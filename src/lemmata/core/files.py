@@ -16,9 +16,10 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lemmata.core.errors import WorkspaceBusy, WorkspaceError
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+Result = TypeVar("Result")
 RETRY = "free some space and run the same command again; what was there before is unchanged"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # with which a file in that encoding begins
 _CAUSES = {
@@ -281,6 +283,33 @@ def sha256_of(files: Iterable[Path]) -> str:
             while part := stream.read(2**20):
                 digest.update(part)
     return digest.hexdigest()
+
+
+class Remembered(Generic[Result]):
+    """What was made of files, while a process runs and they stay as they are: a server reads a folder often."""
+
+    _MOST = 200_000  # files
+    _SETTLED = 2.0  # seconds; a file that was written later may be written again within one tick of the disk's clock
+
+    def __init__(self) -> None:
+        self._results: dict[str, tuple[object, Result]] = {}
+
+    def get(self, path: Path, key: object, make: Callable[[], Result]) -> Result:
+        """What `make` gives for a file; `key` is what else it depends on."""
+        try:
+            facts = path.stat()
+        except OSError:
+            return make()
+        state = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, key)
+        known = self._results.get(str(path))
+        if known is not None and known[0] == state:
+            return known[1]
+        result = make()
+        if time.time() - max(facts.st_mtime, facts.st_ctime) > self._SETTLED:
+            if len(self._results) >= self._MOST:
+                self._results.clear()
+            self._results[str(path)] = (state, result)
+        return result
 
 
 # ---------------------------------------------------------------- locks

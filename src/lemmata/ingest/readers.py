@@ -9,14 +9,14 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, ClassVar
 
 from lemmata.core.archives import open_decompressed, read_package
 from lemmata.core.errors import ConfigError, InputError, LemmataError
-from lemmata.core.files import sha256_of
+from lemmata.core.files import Remembered, sha256_of
 from lemmata.core.records import FLAT
 from lemmata.core.types import Label, Passage, Reading, Skip
 from lemmata.core.workers import count_step, time_limit
@@ -123,9 +123,12 @@ def _read_all(stream: BinaryIO, name: str) -> bytes:
     return data
 
 
+_HASHES: Remembered[str] = Remembered()
+
+
 def _hash_file(path: Path) -> str:
     try:
-        return sha256_of([path])
+        return _HASHES.get(path, "", lambda: sha256_of([path]))
     except OSError:
         return ""
 
@@ -169,12 +172,18 @@ def with_preamble(options: IngestOptions, folder: Path) -> IngestOptions:
     return replace(options, papers=replace(options.papers, preamble=text))
 
 
+@lru_cache(maxsize=16)
+def _paper_settings(options: PaperOptions, with_preamble: bool) -> dict[str, Any]:
+    preamble = hashlib.sha256(options.preamble.encode()).hexdigest() * with_preamble
+    return {**asdict(options), "preamble": preamble}
+
+
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """A hash of what determines the reading of a unit besides the content of its files."""
-    settings = asdict(options.papers if unit.reader in ("paper", "package", "text", "pdf") else options.columns)
-    if "preamble" in settings:
-        is_paper = unit.reader in ("paper", "package")
-        settings["preamble"] = hashlib.sha256(options.papers.preamble.encode()).hexdigest() * is_paper
+    if unit.reader in ("paper", "package", "text", "pdf"):
+        settings = _paper_settings(options.papers, unit.reader in ("paper", "package"))
+    else:
+        settings = asdict(options.columns)
     names = [unit.reader, unit.document, unit.prefix]
     parts = [
         _READING,

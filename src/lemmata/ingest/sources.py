@@ -13,12 +13,14 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lemmata.core.archives import name_fault, open_decompressed, printable, sniff
 from lemmata.core.errors import InputError
+from lemmata.core.files import Remembered
 from lemmata.core.types import Skip
 from lemmata.ingest.citation_graphs import GraphFiles, find_graphs, is_pajek
 from lemmata.ingest.dates import read_date
@@ -244,6 +246,7 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     beside: list[str] = []  # files that need no note beside a paper
     pictures = [name for name in names if is_image(name) or name.lower().endswith(".pdf")]
     stems = {posixpath.basename(stem_of(name)) for name in pictures}
+    key = sha256("\n".join(sorted(stems)).encode()).hexdigest()
     for name in names:
         base = posixpath.basename(name)
         if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or ABOUT.match(base) or name in of_graphs:
@@ -252,18 +255,14 @@ def find_units(path: Path, options: IngestOptions) -> Source:
             beside.append(name)
             continue
         try:
-            reader, flaw = _reader_of(path / name)
+            reader, flaw, source = _LOOKS.get(path / name, key, partial(_look, path, name, stems))
         except OSError as error:
             skips.append(_unreadable(name, error))
             continue
-        if reader == "paper":
-            data = read_file(path, name)
-            if data is None:
-                skips.append(Skip(name, 0, TOO_LARGE))
-                continue
-            text = decode(data)
-            graphics = read_graphics(text, stems) if stems else Graphics()
-            sources[name] = _Source(read_tex_file(text), flaw, graphics)
+        if source is not None:
+            sources[name] = source
+        elif reader == "paper":
+            skips.append(Skip(name, 0, TOO_LARGE))
         elif posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl"):
             continue  # a BEIR folder is its corpus.jsonl
         elif reader and flaw:
@@ -317,6 +316,19 @@ class _Source(NamedTuple):
     @property
     def is_main(self) -> bool:
         return self.file.starts or (self.file.has_class and bool(self.file.included))
+
+
+_LOOKS: Remembered[tuple[str, str, _Source | None]] = Remembered()
+
+
+def _look(base: Path, name: str, stems: Container[str]) -> tuple[str, str, _Source | None]:
+    """The reader of a file, why it is no text, and what it says if it is TeX and not too large."""
+    reader, flaw = _reader_of(base / name)
+    data = read_file(base, name) if reader == "paper" else None
+    if data is None:
+        return reader, flaw, None
+    text = decode(data)
+    return reader, flaw, _Source(read_tex_file(text), flaw, read_graphics(text, stems) if stems else Graphics())
 
 
 def _figures(
