@@ -369,7 +369,8 @@ class Corpus(Sequence[Passage]):
         if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'hashes'").fetchone():
             column = "headed" if with_headings else "content"
             query = f"SELECT {column} FROM rows JOIN hashes USING (passage) ORDER BY row"
-            stored = np.fromiter((number for (number,) in self._connection.execute(query)), np.int64)
+            rows = self._connection.execute(query).fetchall()
+            stored = np.fromiter(chain.from_iterable(rows), np.int64, len(rows))
             if len(stored) == self._length:
                 return stored.view(np.uint64)
         texts = map(headed, self.headings(), self.contents()) if with_headings else self.contents()

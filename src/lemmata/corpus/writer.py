@@ -15,8 +15,6 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from lemmata.core.artefacts import file_facts
 from lemmata.core.database import transaction
 from lemmata.core.errors import WorkspaceError
@@ -494,21 +492,25 @@ class CorpusWriter:
     def number_rows(self) -> None:
         """Number the rows: by document, then by position in it, whatever the order of ingestion.
 
-        Rows before the first that changed stay as they are.
+        Those before the first document that changed stay; so do those behind the last, if there are as many as before.
         """
-        execute = self.connection.execute
-        ordered, numbered = (
-            np.fromiter((number for (number,) in execute(query)), np.int64)
-            for query in (
-                "SELECT number FROM passages ORDER BY document, position",
-                "SELECT passage FROM rows ORDER BY row",
-            )
-        )
-        shared = min(len(ordered), len(numbered))
-        different = np.flatnonzero(ordered[:shared] != numbered[:shared])
-        first = int(different[0]) if len(different) else shared
-        execute("DELETE FROM rows WHERE row >= ?", (first,))
-        self.connection.executemany("INSERT INTO rows VALUES (?, ?)", enumerate(ordered[first:].tolist(), first))
+
+        def value(query: str, *values: str) -> Any:
+            return self.connection.execute(query, values).fetchone()[0]
+
+        changed = "FROM changed WHERE what = 'document'"
+        first = value(f"SELECT MIN(document) {changed}") if self.is_tracked else ""
+        if first is None:
+            return
+        is_shifted = value("SELECT COUNT(*) FROM passages") != value("SELECT COUNT(*) FROM rows")
+        where, ends = "document >= ?", [first]
+        if self.is_tracked and not is_shifted:
+            where, ends = f"{where} AND document <= ?", [first, value(f"SELECT MAX(document) {changed}")]
+        start = value("SELECT COUNT(*) FROM passages WHERE document < ?", first)
+        stop = start + value(f"SELECT COUNT(*) FROM passages WHERE {where}", *ends)
+        self.connection.execute("DELETE FROM rows WHERE row >= ? AND (row < ? OR ?)", (start, stop, is_shifted))
+        numbered = f"SELECT ROW_NUMBER() OVER (ORDER BY document, position) - 1 + {start}, number FROM passages"
+        self.connection.execute(f"INSERT INTO rows {numbered} WHERE {where}", ends)
 
     def changed(self, what: str) -> list[tuple[str, str]]:
         """What changed of one kind since the links were resolved, each once: document and name."""
