@@ -798,6 +798,9 @@ def test_a_word_that_is_used_long_before_is_not_defined_by_a_special_sense() -> 
     late = {concept.name: concept.description for concept in build_concepts([*uses, special], []).concepts}
     assert first["map"]
     assert not late["map"]
+    prose = [ZORN, MAXIMAL, *uses, replace(special, kind="chunk", text="A map is a family of shapes.")]
+    (of_prose,) = (concept for concept in build_concepts(prose, []).concepts if concept.name == "map")
+    assert of_prose.description  # nothing else in this book defines it
     titled = {
         concept.name: concept.description
         for concept in build_concepts([*uses, replace(special, section="Maps")], []).concepts

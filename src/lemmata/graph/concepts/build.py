@@ -171,7 +171,7 @@ class _Entry:
     weight: int = -1  # of the sentence
     uses_before: int = 0  # passages that used the name before the one with the sentence
     uses_after: int = 0  # those after it in the same document
-    about: bool = False  # whether a heading above the sentence is the name
+    own_sense: bool = False  # whether the sentence is known to be about the name itself
     names: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
@@ -206,16 +206,17 @@ class _Collector:
         self.texts: set[str] = set()  # hashes of the masked texts read so far
         self.passages = 0
         self.statements = 0
+        self.definitions = 0  # statements of that kind
         self.prose = ProseTerms()
 
-    def add(self, candidate: Candidate, passage: str, german: bool = False, about: bool = False) -> _Entry:
+    def add(self, candidate: Candidate, passage: str, german: bool = False, own_sense: bool = False) -> _Entry:
         key = _german(candidate.name) if german else key_of(candidate.name)
         entry = self.entries.setdefault(key, _Entry(german=german))
         if not entry.rules or _RANK[candidate.rule] < _RANK[entry.rule]:
             entry.rule = candidate.rule
         if candidate.sentence and candidate.weight > entry.weight:
             entry.passage, entry.sentence, entry.weight = passage, candidate.sentence, candidate.weight
-            entry.uses_before, entry.about = self.passages_with[key], about
+            entry.uses_before, entry.own_sense = self.passages_with[key], own_sense
             self.defined_here[key] = entry
         entry.passage = entry.passage or passage
         entry.rules[candidate.rule] += 1
@@ -255,6 +256,7 @@ class _Collector:
         """One passage of the first pass, in order."""
         self.passages += 1
         self.statements += passage.kind not in _PROSE_KINDS
+        self.definitions += passage.kind == "definition"
         opening = passage.document not in self.opened
         if opening:
             self._close_document()
@@ -269,7 +271,9 @@ class _Collector:
         for candidate in evidence.defined:
             is_about = key_of(candidate.name) in about
             candidate = candidate._replace(weight=candidate.weight + _ABOUT * is_about)
-            self.add(candidate, passage.id, evidence.german, is_about)
+            # a book that defines in prose only; prose is read after all statements, so that uses before it are unknown
+            in_prose = passage.kind in _PROSE_KINDS and len(self.documents) < 2 and not self.definitions
+            self.add(candidate, passage.id, evidence.german, is_about or in_prose)
         if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, *evidence.note, evidence.german)
         if passage.section:
@@ -347,7 +351,7 @@ class _Collector:
         for key, entry in self.entries.items():
             elsewhere = self.passages_with[key] - entry.uses_after
             common = elsewhere >= max(_COMMON_USES, _COMMON_SHARE * self.passages_with[key])
-            if entry.sentence and " " not in key and common and not entry.about:
+            if entry.sentence and " " not in key and common and not entry.own_sense:
                 entry.sentence = ""
 
     @property

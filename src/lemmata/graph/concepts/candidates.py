@@ -255,7 +255,7 @@ def _marked_terms(source: Source) -> list[Candidate]:
         named = len(emphases) == 1 or re.search(r"\b(?:is|are) (?:an?|the|ein\w*|der|die|das)$", before)
         sure = framed == "emphasis" or (is_definition and named)
         text = ""
-        if rule == "emphasis" and sure:
+        if (rule == "emphasis" and sure) or (passage.kind == "exercise" and framed == "emphasis"):
             whole = end + after.index(noun) + len(noun) if noun else end
             at = masked.find(name, start, whole)
             place = (at, at + len(name)) if at >= 0 else (start, whole)

@@ -16,7 +16,6 @@ from lemmata.graph.concepts.terms import property_or_object, result_kind, senten
 
 LONGEST_DEFINITION = 900  # characters; an encoder reads little more
 CONDITION = re.compile(r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|iff|provided|wenn|falls)\b")
-_NOT_DEFINING = frozenset(("exercise", "proof"))  # kinds of passages
 _FEWEST_WORDS = 4
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
@@ -76,7 +75,7 @@ _ELSEWHERE_AFTER = re.compile(
 _MID_LIST, _LIST_START = re.compile(r"\((?:[2-9]|[b-h]|i[iv]+)\)"), re.compile(r"\((?:1|a|i)\)")
 _NO_CONTEXT = re.compile(  # a sentence before that is of no help
     r"\W*(?:[a-z(•$]|It (?!is \w+ (?:to|that)\b)|"
-    r"(?:We|With|They|That|Then|Hence|Note|Equivalently|Furthermore|Thus|In (?:Lemma|Theorem|Section))\b)|"
+    r"(?:We|With|They|That|Prove|Show|Then|Hence|Note|Equivalently|Furthermore|Thus|In (?:Lemma|Theorem|Section))\b)|"
     r".*\b(?:[Ff]igure|[Tt]h(?:is|ese|ose)|above|below|such(?! that))\b"
 )
 _CALLED = r"(?:called|termed|named|known as|referred to as|said to be|denoted)"
@@ -155,7 +154,7 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
     """
     passage, masked, spans, german = source
     start, end = spans[number]
-    if place[0] - start > LONGEST_DEFINITION or passage.kind in _NOT_DEFINING:  # cut before its term
+    if place[0] - start > LONGEST_DEFINITION:  # cut before its term
         return ""
     if footnote := _FOOTNOTE_BEFORE.match(masked, start, end):  # to the sentence before
         start = footnote.end() if footnote.end() <= place[0] else start
