@@ -35,7 +35,7 @@ SLOW = frozenset(
     (
         "cross disk docs embed finetune fuzz_server fuzz_workspace kills long_window losses maintain mcp metric milvus "
         "mteb page pretrain quantized ranks ray reranker restore run run_papers run_plant run_static run_thesis "
-        "significance stage_metric stage_train static supply_chain update updates"
+        "serve_folder significance stage_metric stage_train static supply_chain update updates"
     ).split()
 )
 

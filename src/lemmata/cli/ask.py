@@ -18,6 +18,7 @@ from lemmata.cli.output import (
     print_json,
     styled,
 )
+from lemmata.cli.serve import Folders, background_of
 from lemmata.core.errors import LemmataError, require
 
 if TYPE_CHECKING:
@@ -59,22 +60,25 @@ def ask(
 
 
 def mcp(
+    folders: Folders = None,
     http: Annotated[
         int | None,
         typer.Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535),
     ] = None,
 ) -> None:
-    """Serve the workspace to agents (Model Context Protocol).
+    """Serve the workspace, or folders that need none, to agents (Model Context Protocol).
 
     On stdin and stdout by default, as an agent starts it.
     """
     require("mcp", "mcp")
+    background = background_of(folders)
     from lemmata.server.mcp import run_http, run_stdio
 
+    folder = background.workspace.root if background else invocation.folder
     if http is None:
-        run_stdio(invocation.folder)
+        run_stdio(folder, background)
     else:
-        run_http(invocation.folder, http)
+        run_http(folder, http, background)
 
 
 def _with_options(event: Event) -> Event:

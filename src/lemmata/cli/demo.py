@@ -39,6 +39,7 @@ def demo(
     def step(text: str, command: str) -> None:
         line("\n", (text, "bold"), "\n", (f"$ lemmata {command}", "dim"))
 
+    line("lemmata serve FOLDER does the first steps by itself, behind the page. Here they are one by one.")
     step("Create a workspace and read the example: LaTeX notes on q-series.", f"ingest examples/qseries -w {folder}")
     workspace = Workspace.init(folder)
     with showing_progress(workspace):
@@ -84,7 +85,9 @@ def demo(
     step("A map of all passages, for the web page.", f"map -w {folder}")
     map_()
     command = "lemmata" if shutil.which("lemmata") else sys.argv[0]
-    line(f"\nResults per query: {folder}/report.html. Your own corpus takes the same few commands.")
+    line(f"\nResults per query: {folder}/report.html.")
+    line("Your own folder takes one command, which reads, indexes and builds the graph while the page is open: ",
+         (f"{command} serve FOLDER", "bold"))  # fmt: skip
     line("Now look at it in a browser: ", (f"{command} serve -w {folder}", "bold"))
 
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lemmata.cli.output import invocation
+from lemmata.cli.output import invocation, say
+
+if TYPE_CHECKING:
+    from lemmata.server.background import Background
+
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders to make searchable and serve; without any, the workspace.", metavar="FOLDERS..."),
+]
 
 
 def serve(
+    folders: Folders = None,
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8765,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; default: 8765; 0: any free one.", min=0, max=65535)
+    ] = None,
     token: Annotated[
         str, typer.Option(help="What every API request must send; default: $LEMMATA_TOKEN.", metavar="TOKEN")
     ] = "",
@@ -25,12 +37,40 @@ def serve(
     ] = None,
     threads: Annotated[int, typer.Option(help="Requests worked on at the same time.", min=1, max=64)] = 4,
 ) -> None:
-    """Serve the web page and the REST API."""
+    """Serve the web page and the REST API.
+
+    Folders need no workspace before: theirs is made beside them, while the page is open already.
+    """
+    background = background_of(folders)
     from lemmata.server.app import Limits
-    from lemmata.server.run import run
+    from lemmata.server.folder import AlreadyServed
+    from lemmata.server.run import PORT, run, run_folder
     from lemmata.server.security import Access, check_binding
 
     token = token or os.environ.get("LEMMATA_TOKEN", "")
     check_binding(host, token)
     access = Access(host, token=token, names=name or (), origins=cors or ())
-    run(invocation.folder, access, Limits(threads=threads), host=host, port=port)
+    limits = Limits(threads=threads)
+    if background is None:
+        run(invocation.folder, access, limits, host=host, port=PORT if port is None else port)
+        return
+    try:
+        run_folder(background, access, limits, host=host, port=port)
+    except AlreadyServed as other:
+        say(f"it is served already{f': {other}' if str(other) else ''}")
+
+
+def background_of(folders: list[Path] | None) -> Background | None:
+    """What makes the workspace of some folders; None without any, and for a workspace, which becomes that of -w."""
+    if not folders:
+        return None
+    from lemmata.core.workspace import Workspace
+    from lemmata.server.background import Background
+    from lemmata.server.folder import workspace_of
+
+    if len(folders) == 1 and Workspace(folders[0]).exists:
+        invocation.folder = folders[0]
+        return None
+    workspace = workspace_of(folders, invocation.folder if invocation.folder != Path() else None)
+    say(f"workspace in {workspace.root}")
+    return Background(workspace, folders, say)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lemmata.core.errors import InputError, LemmataError, MissingExtra, WorkspaceError
+from lemmata.server.service import NotReady
 from lemmata.server.views import UnknownIdError
 
 _log = logging.getLogger("lemmata.server")
@@ -26,6 +27,7 @@ class StatusError(Exception):
 _STATUSES: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownIdError, 404, "not_found", "take an id from /search, /outline or /concepts"),
     (MissingExtra, 501, "missing_extra", "install what is missing"),
+    (NotReady, 503, "starting", "try again in a moment; /v1/progress says how far it is"),
     (WorkspaceError, 409, "workspace", "run the command that is named; the server takes over the result"),
     (InputError, 422, "invalid", "send what the schema in /openapi.json asks for"),
     (LemmataError, 400, "refused", "change the request"),
@@ -46,7 +48,8 @@ def describe_error(error: Exception) -> tuple[int, dict[str, Any], Mapping[str, 
             message, advice = _split(str(error))
             if not advice and "(there are: " in message:
                 advice = "take one of these names"
-            return status, error_record(code, message, advice or cure), {}
+            headers = {"retry-after": "2"} if status == 503 else {}
+            return status, error_record(code, message, advice or cure), headers
     _log.error("a request failed", exc_info=error)
     return 500, error_record("internal", "an error of the server", "report it, with what the server has logged"), {}
 

@@ -38,6 +38,7 @@ from lemmata.latex.sentences import cut
 from lemmata.search.ask import harmless, quoted
 from lemmata.search.filter import Filter
 from lemmata.search.query import SYNTAX
+from lemmata.server.background import Background
 from lemmata.server.failures import error_record
 from lemmata.server.records import DEEPEST, SimilarRetriever, WithPaths, numbered
 from lemmata.server.run import configured, listen
@@ -60,6 +61,7 @@ _PAGE = 8000  # characters of a passage's text and proof in one answer
 _MOST_NEIGHBOURS = 20
 _LONGEST_ENTRY = 1000  # characters of a BibTeX entry in the text
 _log = logging.getLogger("lemmata.server")
+_FIRST_WAIT = 20.0  # seconds that a tool waits for a folder to become searchable; agents call at once
 _REFRESH = 2.0  # seconds between two looks at whether the workspace was rebuilt
 Count = Annotated[int, Described("Number of results of this page.", 1, 20)]
 Offset = Annotated[int, Described("Where this page begins: next_offset of the page before.", 0, DEEPEST)]
@@ -166,6 +168,7 @@ def make_server(service: Service) -> Server[Any]:
         try:
             if name not in functions:
                 raise InputError(f"there is no tool {name!r}{suggest(name, list(functions))}")
+            service.ready.wait(_FIRST_WAIT)
             return functions[name](tools, **arguments_of(functions[name], values, InputError))
         except LemmataError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
@@ -305,9 +308,9 @@ def _name(text: str) -> str:
 # ---------------------------------------------------------------- running it
 
 
-def run_stdio(folder: Path) -> None:
+def run_stdio(folder: Path, background: Background | None = None) -> None:
     """Answer on stdin and stdout until stdin ends."""
-    with _serving(folder) as service:
+    with _serving(folder, background) as service:
         anyio.run(_answer_on_stdio, make_server(service))
 
 
@@ -316,10 +319,10 @@ async def _answer_on_stdio(server: Server[Any]) -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def run_http(folder: Path, port: int) -> None:
+def run_http(folder: Path, port: int, background: Background | None = None) -> None:
     """Answer on loopback as streamable HTTP, until the process is told to stop."""
     host = "127.0.0.1"
-    with _serving(folder) as service:
+    with _serving(folder, background) as service:
         server = make_server(service)  # its tools remember nothing, so no sessions have to be kept for clients
         app = server.streamable_http_app(streamable_http_path=PATH, stateless_http=True, host=host)
         listening = listen(host, port)
@@ -331,9 +334,11 @@ def run_http(folder: Path, port: int) -> None:
 
 
 @contextlib.contextmanager
-def _serving(folder: Path) -> Iterator[Service]:
-    """The workspace, which is opened again whenever it was rebuilt."""
-    service = Service(folder)
+def _serving(folder: Path, background: Background | None) -> Iterator[Service]:
+    """The workspace, which is opened again whenever it was rebuilt, and made by the background where there is one."""
+    if background:
+        background.start()
+    service = Service(folder, background)
     stopped = threading.Event()
     watcher = threading.Thread(target=_watch, args=(service.refresh, stopped), name="refresh", daemon=True)
     watcher.start()

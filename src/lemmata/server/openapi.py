@@ -54,6 +54,7 @@ ENDPOINTS = (
     Endpoint("GET", "/v1/models", Service.models, records.ModelsAnswer),
     Endpoint("GET", "/v1/models/{id}", Service.model, records.Model),
     Endpoint("GET", "/health", Service.health, records.HealthAnswer),
+    Endpoint("GET", "/v1/progress", Service.progress, records.ProgressAnswer),
     Endpoint("GET", "/metrics", metrics, media="text/plain"),
     Endpoint("GET", "/openapi.json", openapi, dict),
 )

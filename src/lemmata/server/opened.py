@@ -38,7 +38,10 @@ _CACHED_DOCUMENTS = 1 << 24  # characters
 _MOST_ORDERS = 64  # documents whose order is in memory
 
 
-def state_of(workspace: Workspace) -> tuple[tuple[str, int, int], ...]:
+State = tuple[tuple[str, int, int], ...]
+
+
+def state_of(workspace: Workspace) -> State:
     """Name, time and size of every file that tells that a workspace was changed; equal for an unchanged one."""
     files = [path for pattern in _WATCHED for path in workspace.root.glob(pattern)]
     for below in _WATCHED_BELOW:

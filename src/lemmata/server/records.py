@@ -322,6 +322,25 @@ class HealthAnswer(Answer):
     problems: list[str]  # What is missing, out of date or damaged, each with its cure.
 
 
+class StepRecord(TypedDict):
+    name: str
+    state: Literal["ready", "now", "next", "failed"]
+    seconds: float  # That it took, or takes so far.
+    what: str  # Is being done now.
+    done: Count
+    total: Count | None
+    rate: float | None  # Per second.
+
+
+class ProgressAnswer(TypedDict):
+    state: Literal["ready", "working", "failed"]
+    line: str  # For people; empty where nothing is being made.
+    steps: list[StepRecord]
+    problems: list[str]
+    served: bool  # Whether the server makes the workspace itself, from the folders that it was given.
+    generation: Count  # 0 while nothing can be searched.
+
+
 class Model(TypedDict):
     id: str
     object: str

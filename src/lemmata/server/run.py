@@ -6,16 +6,23 @@ import contextlib
 import socket
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from lemmata.core.errors import ConfigError
+from lemmata.core.files import write_atomically
 from lemmata.server.app import Limits, make_app
 from lemmata.server.connections import Connection
+from lemmata.server.folder import serving_alone
 from lemmata.server.security import Access
 from lemmata.server.service import Service
 
+if TYPE_CHECKING:
+    from lemmata.server.background import Background
+
+PORT = 8765
 _BACKLOG = 64  # connections that are accepted at once, before any of them can be refused
 
 
@@ -72,8 +79,33 @@ def make_server(service: Service, access: Access, limits: Limits, *, watch: floa
 def run(folder: Path, access: Access, limits: Limits, *, host: str, port: int) -> None:
     """Serve a workspace; returns after SIGINT or SIGTERM, once requests in progress are answered."""
     listening = listen(host, port)
-    server = make_server(Service(folder), access, limits)
-    address = f"http://{_reachable(host)}:{listening.getsockname()[1]}"
+    _run(make_server(Service(folder), access, limits), listening, _address(host, listening))
+
+
+def run_folder(background: Background, access: Access, limits: Limits, *, host: str, port: int | None) -> None:
+    """Serve the workspace that a background makes, from its beginning; the port is 8765, or a free one if it is taken.
+
+    AlreadyServed where another server has the workspace.
+    """
+    with serving_alone(background.workspace) as note:
+        try:
+            listening = listen(host, PORT if port is None else port)
+        except ConfigError:
+            if port is not None:
+                raise
+            listening = listen(host, 0)
+        background.start()
+        address = _address(host, listening)
+        write_atomically(note, address.encode())
+        _run(make_server(Service(background.workspace.root, background), access, limits), listening, address)
+
+
+def _address(host: str, listening: socket.socket) -> str:
+    return f"http://{_reachable(host)}:{listening.getsockname()[1]}"
+
+
+def _run(server: uvicorn.Server, listening: socket.socket, address: str) -> None:
+    listening.listen(_BACKLOG)  # who reads the address may connect at once
     print(f"{address} (Ctrl-C stops it)", file=sys.stderr, flush=True)  # noqa: T201
     with contextlib.suppress(KeyboardInterrupt):  # the usual end
         server.run(sockets=[listening])

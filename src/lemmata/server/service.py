@@ -18,7 +18,7 @@ from typing import Annotated, Any, Concatenate, Literal, ParamSpec
 
 import numpy as np
 
-from lemmata.core.errors import InputError, LemmataError, suggest
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError, suggest
 from lemmata.core.records import Described, as_json
 from lemmata.core.types import Floats, Hit
 from lemmata.encode.onnx import normalised
@@ -35,9 +35,11 @@ from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reran
 from lemmata.search.query import SYNTAX
 from lemmata.search.retriever import rerankers
 from lemmata.server import views
+from lemmata.server.background import Background
 from lemmata.server.deadline import check_time
+from lemmata.server.folder import shown_name
 from lemmata.server.mathml import excerpt_html, inline_html, name_of, title_html
-from lemmata.server.opened import Opened, state_of
+from lemmata.server.opened import Opened, State, state_of
 from lemmata.server.records import (
     DEEPEST,
     MOST_HITS,
@@ -79,32 +81,67 @@ def _answered_by(
     return method
 
 
-class Service:
-    """One workspace; `refresh` takes over a rebuilt one, without disturbing requests in progress."""
+class NotReady(WorkspaceError):  # noqa: N818 - says what is so
+    """What was asked for is still being made."""
 
-    def __init__(self, folder: str | Path) -> None:
+
+class Service:
+    """One workspace; `refresh` takes over a rebuilt one, without disturbing requests in progress.
+
+    With a `background` that makes it, it need not be searchable yet.
+    """
+
+    def __init__(self, folder: str | Path, background: Background | None = None) -> None:
         self.folder = Path(folder)
         self._lock = threading.Lock()
+        self._refreshing = threading.Lock()
         self._state = state_of(Project(folder))
         self._seen = self._state
-        self._current = Opened(Project(folder), 1)
+        self._current: Opened | None = None
         self._budgets: dict[AnswerOptions, Budget] = {}
-        self._judgments = JudgmentLog(self._current.workspace)
+        self._judgments = JudgmentLog(Project(folder))
         self.reload_problem = ""  # why a rebuilt workspace is not used yet
         self.log_problem = ""  # why the last search is not in the log
+        self.background = background
+        self.ready = threading.Event()  # once there is something to search
+        if background is None:
+            self._current = Opened(Project(folder), 1)
+            self.ready.set()
+        else:
+            background.step_done = self._take_over
+            self._take_over()
 
     def close(self) -> None:
+        if self.background is not None:
+            self.background.stop()
         self._judgments.close()
-        self._current.close()
+        if self._current is not None:
+            self._current.close()
+
+    @property
+    def _line(self) -> str:
+        """What the background is doing; empty where nothing is being made."""
+        return self.background.line if self.background else ""
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Opened]:
-        """The present state; it stays open until the block ends, whatever happens to the workspace."""
+        """The present state; it stays open until the block ends, whatever happens to the workspace.
+
+        NotReady where there is none yet, or where the block misses something that is being made.
+        """
         with self._lock:
             opened = self._current
-            opened.users += 1
+            if opened is not None:
+                opened.users += 1
+        if opened is None:
+            causes = [*(self.background.problems if self.background else []), self.reload_problem]
+            raise NotReady(f"nothing can be searched yet: {self._line or next(filter(None, causes), '')}")
         try:
             yield opened
+        except WorkspaceError as error:
+            if line := self._line:
+                raise NotReady(f"{str(error).partition(':')[0]}: {line}") from error
+            raise
         finally:
             with self._lock:
                 opened.users -= 1
@@ -115,30 +152,43 @@ class Service:
     @property
     def generation(self) -> int:
         """1 for the first state, one more for each that replaced it."""
-        return self._current.generation
+        return self._current.generation if self._current else 0
 
     def refresh(self) -> bool:
-        """Open the workspace again if it was rebuilt; whether it was. Call it from one thread, every second or so.
+        """Open the workspace again if it was rebuilt; whether it was. Call it every second or so.
 
         A state that is being written, or cannot be searched yet, is left alone: the old one goes on answering.
         """
-        layout = self._current.workspace
-        state = state_of(layout)
-        settled, self._seen = state == self._seen, state
-        if state == self._state or not settled or layout.indexing.exists() or layout.incoming.exists():
-            return False
+        with self._refreshing:
+            layout = Project(self.folder)
+            state = state_of(layout)
+            settled, self._seen = state == self._seen, state
+            if state == self._state or not settled or layout.indexing.exists() or layout.incoming.exists():
+                return False
+            return self._open(state)
+
+    def _take_over(self) -> None:
+        """Open what the background has just finished: nothing writes to it at this moment."""
+        with self._refreshing:
+            state = state_of(Project(self.folder))
+            if self._current is None or state != self._state:
+                self._open(state)
+
+    def _open(self, state: State) -> bool:
+        """Whether the workspace can be opened; if so, it answers from now on."""
         try:
-            opened = Opened(Project(self.folder), self._current.generation + 1)
+            opened = Opened(Project(self.folder), self.generation + 1)
         except LemmataError as error:
             self.reload_problem = str(error)
             self._state = state  # tried; the next change is tried again
             return False
         with self._lock:
             old, self._current = self._current, opened
-            unused = not old.users
+            unused = old is not None and not old.users
         self._state, self.reload_problem = state, ""
         self._judgments.level = JudgmentLog(opened.workspace).level  # a setting
-        if unused:
+        self.ready.set()
+        if old is not None and unused:
             old.close()
         return True
 
@@ -185,7 +235,7 @@ class Service:
             marks = self._noted(query, [hit.id for hit in page], offset, log=log)
             notes = [
                 missing_number(opened.retriever.corpus, words) or (NOTHING if matches_badly(hits) else ""),
-                opened.note if kind == "auto" and not encoder else "",
+                self._note(opened) if kind == "auto" and not encoder else "",
             ]
             return {
                 "query": query,
@@ -366,11 +416,12 @@ class Service:
             corpus = opened.retriever.corpus
             info = opened.info
             skips = corpus.skips()
-            own = filter(None, (self.reload_problem, self.log_problem))
-            problems = list(dict.fromkeys([*own, *opened.problems, *info["problems"]]))
+            problems = [*filter(None, (self.reload_problem, self.log_problem)), *opened.problems, *info["problems"]]
+            if self.background:  # what is missing while it works is being made
+                problems = [*self.background.problems, *([] if self.background.is_working else problems)]
             return {
                 "status": "degraded" if problems or opened.note else "ok",
-                "name": opened.workspace.root.resolve().name,
+                "name": shown_name(opened.workspace.root),
                 "generation": opened.generation,
                 "passages": len(corpus),
                 "documents": info["documents"],
@@ -384,9 +435,20 @@ class Service:
                 "graph": {"nodes": info["nodes"], "edges": info["edges"]},
                 "model": opened.project.config.get("llm", {}).get("model", ""),
                 "log": self._judgments.level,
-                "note": opened.note,
-                "problems": problems,
+                "note": self._note(opened),
+                "problems": list(dict.fromkeys(problems)),
             }
+
+    def progress(self) -> dict[str, Any]:
+        """What is ready and what is being made, where a folder is served."""
+        nothing = {"state": "ready", "line": "", "steps": [], "problems": []}
+        record = self.background.record() if self.background else nothing
+        return {**record, "served": self.background is not None, "generation": self.generation}
+
+    def _note(self, opened: Opened) -> str:
+        """Why words alone are searched; empty where they are not."""
+        line = self._line
+        return f"searched by words only so far: {line}" if opened.note and line else opened.note
 
 
 def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list[str]]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 // The shell: which view an address shows, the history, the keyboard, the theme, and copying formulas as LaTeX.
 
-import { workspace } from "./api.js";
+import { forgetWorkspace, get, workspace } from "./api.js";
 import { announce, problem } from "./dom.js";
 import * as search from "./search.js";
 
@@ -149,11 +149,36 @@ document.addEventListener("copy", (event) => {
   event.preventDefault();
 });
 
+// ---------------------------------------------------------------- what the server is still making
+
+const progress = document.getElementById("progress");
+let generation = null; // of the state that the page knows; 0 while there is none
+
+async function followProgress() {
+  const state = await get("/v1/progress").catch(() => null);
+  if (state) {
+    progress.textContent = state.line || state.problems.join(" ");
+    progress.hidden = !progress.textContent;
+    if (state.generation !== generation && generation !== null) {
+      forgetWorkspace();
+      const isStart = location.pathname === "/" && !location.search;
+      if (generation === 0 || isStart) show({ focus: false }); // hits that are being read stay as they are
+    }
+    if (state.generation !== generation && state.generation) name();
+    generation = state.generation;
+  }
+  if (!state || state.served) setTimeout(followProgress, state?.state === "working" ? 1000 : 5000);
+}
+
 // ----------------------------------------------------------------
 
+function name() {
+  workspace().then(
+    (state) => (document.getElementById("workspace").textContent = state.name),
+    () => {},
+  );
+}
+
 history.scrollRestoration = "manual";
-workspace().then(
-  (state) => (document.getElementById("workspace").textContent = state.name),
-  () => {},
-);
+followProgress();
 show({ focus: false });

@@ -1,0 +1,273 @@
+"""Work behind a running server: its folders become words, vectors, a graph and a map, each by its own command.
+
+A command runs in a process of its own, which gives its memory back and, once there is something to search, leaves the
+cores to the server. Each resumes what a kill left and finds finished work up to date: a new start needs no notes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lemmata.core.artefacts import dense_index, is_usable
+from lemmata.core.errors import LemmataError, WorkspaceBusy
+from lemmata.core.files import lock_file
+from lemmata.core.workspace import Workspace, vectors_of
+from lemmata.encode.load import AUTO, encoder_id
+from lemmata.ingest.watch import changes
+from lemmata.search.index import packaged_encoder
+
+_MANY = 2000  # new passages above which quick vectors bridge the time until the others are made
+_NICE = 10
+_SECONDS_TO_STOP = 5.0
+_log = logging.getLogger("lemmata.server")
+
+
+@dataclass(slots=True)
+class Step:
+    """What one or two commands make, and how far they are."""
+
+    name: str
+    state: str = "next"  # now, ready, failed
+    begin: float = 0.0
+    seconds: float = 0.0
+    what: str = ""  # is being done
+    done: int = 0
+    total: int | None = None
+    first: tuple[float, int] = (0.0, 0)  # when that began, and how much was done already
+
+    def note(self, what: str, done: int, total: int | None) -> None:
+        """Take over what the command says about its progress."""
+        if what.partition(",")[0] != self.what.partition(",")[0]:
+            self.first = time.monotonic(), done
+        self.what, self.done, self.total = what, done, total
+
+    @property
+    def rate(self) -> float | None:
+        """Per second; None where nothing moved yet."""
+        begin, before = self.first
+        seconds = time.monotonic() - begin
+        return (self.done - before) / seconds if self.done > before and seconds > 0 else None
+
+    def record(self) -> dict[str, Any]:
+        seconds = time.monotonic() - self.begin if self.state == "now" else self.seconds
+        moving = {"what": self.what, "done": self.done, "total": self.total, "rate": self.rate}
+        still = {"what": "", "done": 0, "total": None, "rate": None}
+        return {
+            "name": self.name,
+            "state": self.state,
+            "seconds": round(seconds, 1),
+            **(moving if self.state == "now" else still),
+        }
+
+    def __str__(self) -> str:
+        what = self.what.partition(",")[0]  # behind a comma stands how long it was expected to take
+        share = f" {self.done:,} of {self.total:,}" if self.total else ""
+        rate = f" ({self.rate:,.0f}/s)" if self.total and self.rate and self.rate >= 1 else ""
+        return f"{self.name}, {what}{share}{rate}" if what else self.name
+
+
+class _Stopped(Exception):  # noqa: N818 - says what happened
+    """The server ends."""
+
+
+class Background:
+    """Makes and updates the workspace of some folders in a thread; `record` says how far it is."""
+
+    STEPS: ClassVar = ("files", "words", "quick vectors", "vectors", "graph", "map")
+
+    def __init__(self, workspace: Workspace, folders: Sequence[Path], say: Callable[[str], None]) -> None:
+        self.workspace, self._say = workspace, say
+        self._folders = [str(folder.absolute()) for folder in folders]
+        self._steps = [Step(name) for name in self.STEPS]
+        self._process: subprocess.Popen[str] | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="background", daemon=True)
+        self._begin = time.monotonic()
+        self.problems: list[str] = []
+        self.is_working = True
+        self.step_done: Callable[[], object] = lambda: None  # for the server, which takes over what is there now
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the present command; what it finished is kept."""
+        self._stopping.set()
+        if process := self._process:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_SECONDS_TO_STOP)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self._thread.is_alive():
+            self._thread.join(_SECONDS_TO_STOP)
+
+    # ------------------------------------------------------------ how far it is
+
+    def record(self) -> dict[str, Any]:
+        """State, steps and problems, and a line for people."""
+        state = "working" if self.is_working else "failed" if self.problems else "ready"
+        steps = [step.record() for step in self._steps]
+        return {"state": state, "line": self.line, "steps": steps, "problems": list(self.problems)}
+
+    @property
+    def line(self) -> str:
+        """What is ready, what is being made and what follows; empty where all is done."""
+        by_state: dict[str, list[Step]] = {"ready": [], "now": [], "next": []}
+        for step in self._steps:
+            by_state.get(step.state, []).append(step)
+        ready, following = (", ".join(step.name for step in by_state[state]) for state in ("ready", "next"))
+        now = str(by_state["now"][0]) if by_state["now"] else ""
+        named = (("Ready", ready), ("Now", now), ("Then", following))
+        return " ".join(f"{title}: {text}." for title, text in named if text) if self.is_working else ""
+
+    # ------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        noticed = changes(self._folders, self._stopping)  # from now on, also while they are read
+        with contextlib.suppress(_Stopped):
+            self._bring_up_to_date()
+            for _ in noticed:
+                self._begin = time.monotonic()
+                self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        try:
+            self._round()
+        except (OSError, ValueError) as error:
+            _log.exception("the background work failed")
+            self.problems.append(f"the background work failed: {error}")
+        finally:
+            self.is_working = False
+
+    def _round(self) -> None:
+        """Bring everything up to date, the quickest first."""
+        with self._alone():
+            self.problems, self.is_working = [], True
+            self._steps = [Step(name) for name in self.STEPS]
+            if self._work("files", ("ingest", *self._folders)) is None:
+                return
+            words = self._work("words", ("index", "--no-dense"))
+            if words is None:
+                return
+            encoder, quick = self._encoders(words["tokenised"])
+            if quick:
+                self._work("quick vectors", ("index", "--encoder", quick))
+                self._work("graph", ("graph", "build"), ("index", "--encoder", quick))
+                self._work("vectors", ("index", "--encoder", encoder), ("index", "--remove", quick))
+            else:
+                self._work("vectors", ("index", "--encoder", encoder))
+                self._work("graph", ("graph", "build"), ("index", "--encoder", encoder))
+            self._work("map", ("map",))
+            self.is_working = False
+            self._say(f"all is ready after {time.monotonic() - self._begin:.1f} s")
+
+    def _encoders(self, new: int) -> tuple[str, str]:
+        """The encoder of the workspace, and the quick one where that takes long; of the steps, those that follow."""
+        workspace = Workspace(self.workspace.root)
+        encoder = workspace.config.get("index", {}).get("encoder", AUTO)
+        encoder = packaged_encoder(workspace) if encoder == AUTO else encoder
+        quick = packaged_encoder(workspace, static=True)
+        vectors = vectors_of(workspace, encoder_id(encoder, workspace.models_folder))
+        is_soon = is_usable(workspace, dense_index(vectors)) or (vectors.manifest.exists() and new <= _MANY)
+        if is_soon or quick == encoder:
+            quick = ""
+        order = ("quick vectors", "graph", "vectors", "map") if quick else ("vectors", "graph", "map")
+        self._steps = [*self._steps[:2], *map(Step, order)]
+        return encoder, quick
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until no other server of this workspace works on it."""
+        while not self._stopping.is_set():
+            try:
+                lock = lock_file(self.workspace.root / ".background")
+            except WorkspaceBusy:
+                self._stopping.wait(1)
+                continue
+            with contextlib.closing(lock):
+                yield
+            return
+        raise _Stopped
+
+    def _work(self, name: str, *commands: Sequence[str]) -> dict[str, Any] | None:
+        """The report of the last of these commands; None where one failed."""
+        step = next(step for step in self._steps if step.name == name)
+        step.state, step.begin = "now", time.monotonic()
+        report: dict[str, Any] | None = None
+        try:
+            for command in commands:
+                report = self._call(step, command)
+            step.state = "ready"
+        except LemmataError as error:
+            step.state, report = "failed", None
+            self.problems.append(f"{name}: {error}")
+            self._say(self.problems[-1])
+        step.seconds = time.monotonic() - step.begin
+        if report is not None:
+            self._say(f"{name}: ready after {time.monotonic() - self._begin:.1f} s")
+            self.step_done()
+        return report
+
+    def _call(self, step: Step, command: Sequence[str]) -> dict[str, Any]:
+        """The report of a command; what it says about its progress goes to the step."""
+        verb = command[:2] if command[0] == "graph" else command[:1]
+        shared = ("-w", str(self.workspace.root.absolute()), "--json")
+        words = [sys.executable, "-P", "-m", "lemmata", "--log", "json", *verb, *shared, *command[len(verb) :]]
+        cause = ""
+        if self._stopping.is_set():
+            raise _Stopped
+        with tempfile.TemporaryFile() as output:
+            with subprocess.Popen(  # noqa: S603 - our own command
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,  # Ctrl-C is for the server, which ends it
+            ) as process:
+                self._process = process
+                if step.name not in ("files", "words"):  # nobody can search before
+                    with contextlib.suppress(ProcessLookupError):
+                        os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+                assert process.stderr is not None
+                for line in process.stderr:
+                    cause = _read_message(step, line) or cause
+            self._process = None
+            output.seek(0)
+            text = output.read()
+        if self._stopping.is_set():
+            raise _Stopped
+        if process.returncode and not text:
+            raise LemmataError(cause or f"'lemmata {' '.join(command)}' ended with {process.returncode}")
+        if process.returncode and cause:  # some files could not be read; the others were
+            self.problems.append(cause)
+        return dict(json.loads(text))
+
+
+def _read_message(step: Step, line: str) -> str:
+    """Note the progress that a line of the log tells; returns what went wrong, where it tells that."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return line.strip()  # a library's, or the last line of a traceback
+    if message["level"] == "error":
+        return str(message["message"])
+    if "done" in message:
+        step.note(message["message"], message["done"], message.get("total"))
+    return ""

@@ -1,0 +1,68 @@
+"""Folders that were never made a workspace: where theirs lies, and who serves it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lemmata.core.errors import InputError, WorkspaceBusy
+from lemmata.core.files import is_writable, lock_file, write_atomically
+from lemmata.core.workspace import Workspace
+
+HIDDEN = ".lemmata"  # in the folder itself; readers and Git leave it alone
+_SECONDS = 5.0  # until a server that has just started has told its address
+
+
+class AlreadyServed(Exception):  # noqa: N818 - says what happened
+    """Another server has the workspace; its address is the argument, empty where it is not known."""
+
+
+def workspace_of(folders: Sequence[Path], chosen: Path | None = None) -> Workspace:
+    """The workspace of some folders, made where there is none; InputError for a path that does not exist.
+
+    Of one folder it lies in it; of several, or of one that cannot be written to, in the user's data folder.
+    """
+    if missing := [str(folder) for folder in folders if not folder.exists()]:
+        raise InputError(f"{', '.join(missing)}: there is no such file or folder")
+    if chosen is not None:
+        return Workspace.init(chosen).check()
+    places = sorted(os.path.realpath(folder) for folder in folders)
+    if len(places) == 1 and Path(places[0]).is_dir() and is_writable(Path(places[0])):
+        root = folders[0] / HIDDEN
+    else:
+        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        key = hashlib.sha256("\0".join(places).encode(errors="surrogatepass")).hexdigest()[:8]
+        root = data / "lemmata" / f"{Path(places[0]).name}-{key}"
+    workspace = Workspace.init(root).check()
+    if root.name == HIDDEN and not (root / ".gitignore").exists():
+        write_atomically(root / ".gitignore", b"*\n")
+    return workspace
+
+
+def shown_name(root: Path) -> str:
+    """What the page calls a workspace: a hidden one is called as its folder is."""
+    root = root.resolve()
+    return root.parent.name if root.name == HIDDEN else root.name
+
+
+@contextlib.contextmanager
+def serving_alone(workspace: Workspace) -> Iterator[Path]:
+    """The file for the address of the only server of a workspace; AlreadyServed where there is one."""
+    address = workspace.root / ".address"
+    try:
+        lock = lock_file(workspace.root / ".server")
+    except WorkspaceBusy:
+        end = time.monotonic() + _SECONDS
+        while not address.is_file() and time.monotonic() < end:
+            time.sleep(0.1)
+        raise AlreadyServed(address.read_text() if address.is_file() else "") from None
+    with contextlib.closing(lock):
+        address.unlink(missing_ok=True)  # of a server that was killed
+        try:
+            yield address
+        finally:
+            address.unlink(missing_ok=True)

@@ -1,0 +1,341 @@
+"""`lemmata serve FOLDER` and `lemmata mcp FOLDER`: real processes, kills at every stage, a second server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.make import NAMES, make_workspace, write, write_papers
+
+from lemmata.cli.output import invocation
+from lemmata.cli.serve import background_of
+from lemmata.core.errors import InputError
+from lemmata.core.workspace import Workspace, read_manifest, vector_sets
+from lemmata.maintain.verify import verify
+from lemmata.server.background import Background, Step
+from lemmata.server.folder import HIDDEN, shown_name, workspace_of
+from lemmata.server.service import NotReady, Service
+
+LEMMATA = [sys.executable, "-m", "lemmata"]
+_PATIENCE = 600  # seconds; a machine with other work may take long
+
+
+def papers(folder: Path) -> Path:
+    """A folder of papers whose workspace will have vectors of words: quicker than those of a model."""
+    write_papers(folder, *NAMES)
+    write(folder, {f"{HIDDEN}/lemmata.toml": '[index]\nencoder = "hashing"\n'})
+    return folder
+
+
+class Served:
+    """A server of a folder in a process of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        command = [*LEMMATA, "serve", str(folder), "--port", "0", *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.said: list[str] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.match(r"http://\S+", line):
+                self.address = found[0]
+                return
+        raise AssertionError(self.said)
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def wait(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first progress that fulfils a condition."""
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            progress = self.ask("/v1/progress")[1]
+            if condition(progress):
+                return progress
+            time.sleep(0.02)
+        raise AssertionError(progress)
+
+    def search(self, query: str) -> tuple[int, dict[str, Any]]:
+        return self.ask("/search", {"query": query, "k": 3})
+
+    def children(self) -> list[int]:
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return [int(child) for task in tasks for child in task.read_text().split()]
+
+    def kill(self) -> None:
+        """As a power failure ends it: with the command that it is running."""
+        for process in (self.process.pid, *self.children()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._end()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        assert self._end() in (0, -signal.SIGTERM)
+
+    def _end(self) -> int:
+        assert self.process.stderr is not None
+        self.said += self.process.stderr.readlines()
+        self.process.stderr.close()
+        return self.process.wait()
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Served]:
+    served = Served(folder, *options)
+    try:
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.kill()
+
+
+def is_done(progress: dict[str, Any]) -> bool:
+    return bool(progress["state"] != "working")
+
+
+def steps(progress: dict[str, Any], state: str) -> list[str]:
+    return [step["name"] for step in progress["steps"] if step["state"] == state]
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """The recipe and the hashes of everything that was made in a folder."""
+    root = folder / HIDDEN
+    made = {path.parent.relative_to(root).as_posix(): read_manifest(path) for path in root.rglob("manifest.json")}
+    made["corpus"] = {**(made["corpus"] or {}), "files": "…"}  # a database: its bytes depend on the order of writes
+    return made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that has made all of a folder; `said` is what it said on the way."""
+    folder = papers(tmp_path_factory.mktemp("undisturbed") / "trees")
+    with serving(folder) as served:
+        served.wait(is_done)
+        yield served
+
+
+def folder_of(served: Served) -> Path:
+    assert isinstance(served.process.args, list)
+    return Path(served.process.args[4])
+
+
+def test_one_command_makes_a_folder_searchable_and_all_that_follows(undisturbed: Served) -> None:
+    status, answer = undisturbed.search("bound for the girth of a tree")
+    assert status == 200
+    assert answer["hits"][0]["document"] == "girth"
+    assert answer["note"] == ""
+    progress = undisturbed.ask("/v1/progress")[1]
+    assert progress["state"] == "ready"
+    assert progress["line"] == ""
+    assert steps(progress, "ready") == ["files", "words", "quick vectors", "graph", "vectors", "map"]
+    health = undisturbed.ask("/health")[1]
+    assert (health["status"], health["name"], health["problems"]) == ("ok", "trees", [])
+    assert undisturbed.ask("/concepts")[0] == undisturbed.ask("/map")[0] == 200
+    assert undisturbed.ask("/bridge", {"source": "concept:girth", "target": "concept:width"})[0] == 200
+
+
+def test_quick_vectors_go_when_the_others_are_there(undisturbed: Served) -> None:
+    workspace = Workspace(folder_of(undisturbed) / HIDDEN)
+    assert [vectors.encoder for vectors in vector_sets(workspace)] == ["hashing"]
+    assert not verify(workspace).problems
+
+
+def test_the_workspace_lies_in_the_folder_where_git_and_readers_do_not_see_it(undisturbed: Served) -> None:
+    folder = folder_of(undisturbed)
+    assert (folder / HIDDEN / ".gitignore").read_text() == "*\n"
+    assert undisturbed.ask("/health")[1]["documents"] == len(NAMES)
+    assert str(folder / HIDDEN) in "".join(undisturbed.said)
+
+
+def test_a_second_server_of_the_same_folder_names_the_first(undisturbed: Served) -> None:
+    command = [*LEMMATA, "serve", str(folder_of(undisturbed)), "--port", "0"]
+    second = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=_PATIENCE)
+    assert second.returncode == 0
+    assert undisturbed.address in second.stderr
+
+
+def test_killed_at_every_stage_it_ends_as_undisturbed(undisturbed: Served, tmp_path: Path) -> None:
+    folder = papers(tmp_path / "trees")
+    for stage in ("files", "words", "quick vectors", "graph", "vectors", "map"):
+        with serving(folder) as served:
+            served.wait(lambda progress: stage in steps(progress, "now"))  # noqa: B023 - called at once
+            served.kill()
+    with serving(folder) as served:
+        progress = served.wait(is_done)
+        assert progress["state"] == "ready", progress
+        assert served.search("bound for the girth of a tree")[1]["hits"][0]["document"] == "girth"
+        served.stop()
+    assert contents(folder) == contents(folder_of(undisturbed))
+
+
+def test_the_page_opens_and_says_how_far_it_is_before_there_is_anything_to_search(tmp_path: Path) -> None:
+    folder = papers(tmp_path / "trees")
+    with serving(folder) as served, urllib.request.urlopen(served.address) as page:
+        assert b"<main" in page.read()
+        progress = served.wait(lambda progress: "now" in [step["state"] for step in progress["steps"]])
+        assert progress["generation"] == 0
+        assert progress["line"]
+        status, answer = served.search("girth")
+        assert status in (503, 200)
+        if status == 503:
+            assert answer["error"]["code"] == "starting"
+        served.wait(lambda progress: progress["generation"] > 0)
+        assert served.search("girth")[1]["hits"][0]["document"] == "girth"
+        children = served.children()
+        served.stop()
+        assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served(undisturbed: Served) -> None:
+    folder = folder_of(undisturbed)
+    generation = undisturbed.ask("/v1/progress")[1]["generation"]
+    write_papers(folder, "leafage")
+    try:
+        undisturbed.wait(lambda progress: progress["generation"] > generation and is_done(progress))
+        assert undisturbed.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
+        assert undisturbed.ask("/health")[1]["problems"] == []
+    finally:
+        (folder / "leafage.tex").unlink()
+    undisturbed.wait(lambda progress: is_done(progress) and undisturbed.ask("/health")[1]["documents"] == len(NAMES))
+
+
+def test_files_that_came_while_nobody_served_are_there_after_the_next_start(tmp_path: Path) -> None:
+    folder = papers(tmp_path / "trees")
+    with serving(folder) as served:
+        served.wait(is_done)
+        served.stop()
+    write_papers(folder, "colour")
+    (folder / "girth.tex").unlink()
+    with serving(folder) as served:
+        assert served.ask("/v1/progress")[1]["generation"] == 1  # what was there answers at once
+        progress = served.wait(is_done)
+        assert steps(progress, "ready") == ["files", "words", "vectors", "graph", "map"]
+        assert served.search("bound for the colour")[1]["hits"][0]["document"] == "colour"
+        assert served.ask("/health")[1]["documents"] == len(NAMES)
+
+
+def test_a_killed_command_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    folder = papers(tmp_path / "trees")
+    with serving(folder) as served:
+        served.wait(lambda progress: "graph" in steps(progress, "now") and bool(served.children()))
+        for child in served.children():
+            os.kill(child, signal.SIGKILL)
+        progress = served.wait(is_done)
+        assert progress["state"] == "failed"
+        assert steps(progress, "failed") == ["graph"]
+        assert any("graph" in problem for problem in progress["problems"])
+        assert "map" in steps(progress, "ready")
+        assert served.ask("/health")[1]["status"] == "degraded"
+
+
+def test_a_folder_without_anything_to_read_says_so(tmp_path: Path) -> None:
+    folder = write(tmp_path / "empty", {"photo.bin": b"\0\1\2"})
+    with serving(folder) as served:
+        progress = served.wait(is_done)
+        assert progress["state"] == "failed"
+        status, answer = served.search("anything")
+        assert (status, answer["error"]["code"]) == (503, "starting")
+        assert served.ask("/health")[0] == 503
+        write_papers(folder, "girth")
+        served.wait(lambda progress: progress["state"] == "ready")
+        assert served.search("girth")[1]["hits"][0]["document"] == "girth"
+
+
+def test_an_agent_gets_hits_of_a_folder_with_its_first_call(tmp_path: Path) -> None:
+    mcp = pytest.importorskip("mcp")
+    folder = papers(tmp_path / "trees")
+    environment = {name: os.environ[name] for name in ("PYTHONPATH", "PATH") if name in os.environ}
+    parameters = mcp.StdioServerParameters(
+        command=sys.executable, args=["-m", "lemmata", "mcp", str(folder)], env=environment
+    )
+
+    async def search() -> Any:
+        async with mcp.Client(parameters, read_timeout_seconds=_PATIENCE) as client:
+            while (answer := await client.call_tool("search", {"query": "bound for the girth"})).is_error:
+                assert "searched yet" in answer.content[0].text
+            return answer.structured_content
+
+    assert asyncio.run(search())["hits"][0]["document"] == "girth"
+
+
+# ---------------------------------------------------------------- without processes
+
+
+def test_a_workspace_of_several_folders_lies_in_the_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    one, other = (write(tmp_path / name, {"a.md": "text"}) for name in ("one", "other"))
+    workspace = workspace_of([one, other])
+    assert workspace.root.parent == tmp_path / "data" / "lemmata"
+    assert workspace_of([other, one]).root == workspace.root
+    assert workspace_of([one]).root == one / HIDDEN
+    assert workspace_of([one / "a.md"]).root.parent == tmp_path / "data" / "lemmata"
+    assert workspace_of([one], tmp_path / "chosen").root == tmp_path / "chosen"
+    assert not (one / HIDDEN / "corpus").exists()
+
+
+def test_a_missing_folder_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        workspace_of([tmp_path, tmp_path / "nowhere"])
+    assert not (tmp_path / HIDDEN).exists()
+
+
+def test_a_workspace_is_served_as_it_is(tmp_path: Path) -> None:
+    project = make_workspace(tmp_path, [{"id": "a", "text": "A tree has leaves."}], index="lexical")
+    before = invocation.folder
+    try:
+        assert background_of([project.root]) is None
+        assert invocation.folder == project.root
+    finally:
+        invocation.folder = before
+    service = Service(project.root)
+    progress = service.progress()
+    assert (progress["state"], progress["served"], progress["generation"]) == ("ready", False, 1)
+    service.close()
+
+
+def test_the_name_of_a_hidden_workspace_is_that_of_its_folder(tmp_path: Path) -> None:
+    assert shown_name(tmp_path / "trees" / HIDDEN) == "trees"
+    assert shown_name(tmp_path / "trees") == "trees"
+
+
+def test_a_service_without_anything_to_search_says_what_is_being_made(tmp_path: Path) -> None:
+    background = Background(workspace_of([tmp_path]), [tmp_path], lambda _: None)
+    service = Service(background.workspace.root, background)
+    with pytest.raises(NotReady, match="Then: files"):
+        service.search("anything")
+    assert service.generation == 0
+    service.close()
+
+
+def test_a_step_tells_how_far_it_is_and_how_fast() -> None:
+    step = Step("vectors", state="now")
+    assert str(step) == "vectors"
+    step.note("encoding, about 3 minutes", 100, 1000)
+    step.first = time.monotonic() - 10, 0
+    assert re.fullmatch(r"vectors, encoding 100 of 1,000 \((9|10)/s\)", str(step))
+    assert step.record()["total"] == 1000
+    step.note("neighbours", 0, None)
+    assert str(step) == "vectors, neighbours"
+    assert step.rate is None
