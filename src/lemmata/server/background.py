@@ -30,7 +30,7 @@ from lemmata.ingest.watch import changes
 from lemmata.search.index import packaged_encoder
 
 _MANY = 2000  # new passages above which quick vectors bridge the time until the others are made
-_NICE = 10
+_NICE = 5
 _SECONDS_TO_STOP = 5.0
 _log = logging.getLogger("lemmata.server")
 

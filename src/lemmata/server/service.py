@@ -21,6 +21,7 @@ import numpy as np
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError, suggest
 from lemmata.core.records import Described, as_json
 from lemmata.core.types import Floats, Hit
+from lemmata.core.workspace import Workspace
 from lemmata.encode.onnx import normalised
 from lemmata.evaluate.judgments import JudgmentLog, Mark
 from lemmata.llm.endpoint import Budget
@@ -160,7 +161,7 @@ class Service:
         A state that is being written, or cannot be searched yet, is left alone: the old one goes on answering.
         """
         with self._refreshing:
-            layout = Project(self.folder)
+            layout = Workspace(self.folder)
             state = state_of(layout)
             settled, self._seen = state == self._seen, state
             if state == self._state or not settled or layout.indexing.exists() or layout.incoming.exists():
@@ -170,7 +171,7 @@ class Service:
     def _take_over(self) -> None:
         """Open what the background has just finished: nothing writes to it at this moment."""
         with self._refreshing:
-            state = state_of(Project(self.folder))
+            state = state_of(Workspace(self.folder))
             if self._current is None or state != self._state:
                 self._open(state)
 
