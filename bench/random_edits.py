@@ -48,15 +48,16 @@ def paper(draw: random.Random) -> str:
     )
 
 
-def edit(draw: random.Random, folder: Path, files: list[Path], names: int = 2) -> str:
+def edit(draw: random.Random, folder: Path, files: list[Path], names: int = 2, least: int = 5) -> str:
     """Add, change, rename, delete, split or merge documents, at random; says what was done.
 
-    `files` are those below the folder, and are kept up to date; a new one gets one of so many `names` of its kind.
+    `files` are those below the folder, and are kept up to date; a new one gets one of so many `names` of its kind. With
+    less than the `least` number of files, one is added.
     """
     number = draw.randrange(names)
     new = folder / f"{draw.choice(FOLDERS)}{draw.choice(NAMES)}{f'-{number}' if number else ''}.tex"
     new.parent.mkdir(parents=True, exist_ok=True)
-    what = draw.choice(("add", "change", "rename", "delete", "split", "merge")) if len(files) > 4 else "add"
+    what = draw.choice(("add", "change", "rename", "delete", "split", "merge")) if len(files) >= least else "add"
     if new in files and what in ("add", "rename", "split"):
         what = "change"
     one, other = draw.sample(files, 2) if len(files) > 1 else (new, new)

@@ -163,7 +163,7 @@ def edit_at_random(folder: Path, count: int, edits: int, every: int) -> dict[str
     files: list[Path] = []
     names = 1 + count // 12
     while len(files) < count:
-        edit(draw, sources, files, names)
+        edit(draw, sources, files, names, least=count)
     result: dict[str, Any] = {"documents": count, "edits": Counter(), "differences": {}}
     spent: dict[str, list[float]] = {"ingest": [], "words": []}
 
