@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import lemmata, make_workspace
-from tests.test_server import refused, serving
+from tests.served import refused, serving
 
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
 from lemmata.core.workspace import Workspace

@@ -27,6 +27,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from tests.llm_server import Server as ChatServer
 from tests.make import lemmata, make_workspace, write
+from tests.served import refused, serving
 
 from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.records import as_json
@@ -38,7 +39,7 @@ from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
 from lemmata.server.opened import state_of
 from lemmata.server.references import latex_text
-from lemmata.server.run import listen, make_server
+from lemmata.server.run import listen
 from lemmata.server.security import Access, check_binding
 from lemmata.server.service import Service
 
@@ -59,32 +60,6 @@ NOTES = {
     "3,The pump runs,K2-P1,2024-05-02\n4,The column is wet,K2,2024-05-02\n",
 }
 SPONGE = quote("a#sponge", safe="")
-
-
-@contextlib.contextmanager
-def serving(
-    folder: Path,
-    *,
-    service: Service | None = None,
-    access: Access | None = None,
-    limits: Limits | None = None,
-    watch: float = 0.0,
-) -> Iterator[httpx.Client]:
-    """A client of a server in a thread of this process."""
-    server = make_server(service or Service(folder), access or Access("127.0.0.1"), limits or Limits(), watch=watch)
-    listening = listen("127.0.0.1", 0)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        with httpx.Client(base_url=address, timeout=60) as client:
-            while not server.started:
-                time.sleep(0.01)
-                assert thread.is_alive()
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -113,16 +88,6 @@ def valid(response: httpx.Response, path: str) -> Any:
 
 def search(client: httpx.Client, query: str, **more: Any) -> Any:
     return valid(client.post("/search", json={"query": query, **more}), "/search")
-
-
-def refused(response: httpx.Response, status: int, code: str) -> dict[str, str]:
-    """The error of an answer, which always says what is wrong and what to do."""
-    assert response.status_code == status, response.text
-    error: dict[str, str] = response.json()["error"]
-    assert error["code"] == code
-    assert error["message"]
-    assert error["cure"]
-    return error
 
 
 # ---------------------------------------------------------------- answers

@@ -17,7 +17,8 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 import pytest
-from tests.test_server import NOTES, SlowService, project, refused, search, serving  # noqa: F401 - a fixture
+from tests.served import refused, serving
+from tests.test_server import NOTES, SlowService, project, search  # noqa: F401 - a fixture
 
 from lemmata.core.types import Floats
 from lemmata.project import Project

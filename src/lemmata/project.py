@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lemmata.adapt import adapt, undo_adapt
 from lemmata.core.types import Progress
 from lemmata.core.workspace import Workspace, read_manifests, silent
 from lemmata.corpus.corpus import Corpus, skips, sources
@@ -135,6 +136,8 @@ class Project(Workspace):
     train_metric = learn_metric
     prepare = prepare_job
     run = run
+    adapt = adapt
+    undo_adapt = undo_adapt
 
     def models(self) -> dict[str, dict[str, Any]]:
         """Every trained model with its manifest."""

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from lemmata.cli import (
+    adapt,
     ask,
     content,
     demo,
@@ -103,6 +104,7 @@ COMMANDS: Commands = (
     inspect.inspect,
     evaluate.export_encoder,
     train.run,
+    adapt.adapt,
     serve.serve,
     ask.mcp,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lemmata.cli.output import invocation, say
+from lemmata.core.errors import LemmataError
 
 if TYPE_CHECKING:
     from lemmata.server.background import Background
@@ -36,6 +38,9 @@ def serve(
         list[str] | None, typer.Option(help="Origin whose pages may ask; repeatable.", metavar="ORIGIN")
     ] = None,
     threads: Annotated[int, typer.Option(help="Requests worked on at the same time.", min=1, max=64)] = 4,
+    adapt: Annotated[
+        str, typer.Option(help="nightly: run 'lemmata adapt' every night at low priority.", metavar="WHEN")
+    ] = "",
 ) -> None:
     """Serve the web page and the REST API.
 
@@ -44,20 +49,25 @@ def serve(
     background = background_of(folders)
     from lemmata.server.app import Limits
     from lemmata.server.folder import AlreadyServed
+    from lemmata.server.nightly import adapt_command, adapting_nightly
     from lemmata.server.run import PORT, run, run_folder
     from lemmata.server.security import Access, check_binding
 
+    if adapt not in ("", "nightly"):
+        raise LemmataError(f"--adapt {adapt}: the only schedule is nightly")
     token = token or os.environ.get("LEMMATA_TOKEN", "")
     check_binding(host, token)
     access = Access(host, token=token, names=name or (), origins=cors or ())
     limits = Limits(threads=threads)
-    if background is None:
-        run(invocation.folder, access, limits, host=host, port=PORT if port is None else port)
-        return
-    try:
-        run_folder(background, access, limits, host=host, port=port)
-    except AlreadyServed as other:
-        say(f"it is served already{f': {other}' if str(other) else ''}")
+    folder = invocation.folder if background is None else background.workspace.root
+    with adapting_nightly(adapt_command(folder)) if adapt else contextlib.nullcontext():
+        if background is None:
+            run(folder, access, limits, host=host, port=PORT if port is None else port)
+            return
+        try:
+            run_folder(background, access, limits, host=host, port=port)
+        except AlreadyServed as other:
+            say(f"it is served already{f': {other}' if str(other) else ''}")
 
 
 def background_of(folders: list[Path] | None) -> Background | None:

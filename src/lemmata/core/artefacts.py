@@ -181,6 +181,7 @@ def notes(workspace: Workspace) -> list[tuple[Path, str]]:
         *((path, "lemmata evaluate --tune") for path in fitted),
         (workspace.indexing, "lemmata index"),
         (workspace.confidence, "lemmata index"),
+        (workspace.adapted, "lemmata adapt"),
         (workspace.milvus, "lemmata index -o milvus=URI"),
         (workspace.graph_records_note, "lemmata graph build"),
         *((path, "lemmata run") for path in stages),

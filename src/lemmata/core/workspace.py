@@ -70,6 +70,7 @@ class Workspace:
     dense_folder = _Below("index/dense")  # folders of encoders, each with vectors, neighbour index and fusion
     default_encoder_file = _Below("index/default_encoder.json")
     indexing = _Below("index/indexing.json")  # how far new vectors are; a run that was killed leaves it
+    adapted = _Below("index/adapted.json")  # what `lemmata adapt` did last, and what search used before
     milvus = _Below("index/milvus.json")  # where in Milvus the vectors are
     lexical_folder = _Below("index/lexical")
     lexical_summaries = _Below("index/lexical/summaries")
@@ -88,6 +89,7 @@ class Workspace:
     encodings = _Below("cache/encodings.sqlite")
     answers = _Below("cache/answers.sqlite")
     evidence = _Below("cache/evidence.sqlite")  # what each passage says about concepts by itself
+    glossary = _Below("synonyms.txt")  # of the user's
     judgment_log = _Below("judgments.sqlite")  # queries and marks of people; not in FOLDERS, so it is never pushed
     fetched = _Below("cache/sources")  # copies of sources that were ingested from object stores
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -54,7 +54,26 @@ def tune(
         search.prepare([(kind, encoder)])
         if reranked:
             return _fit_reranker(search, retriever, measure)
+        report = _fit_fusion(search, encoder, measure)
+    store_fit(workspace, encoder, report)
+    return {name: value for name, value in report.items() if name != "asked"}
+
+
+def fit(workspace: Workspace, task: Task, encoder: str, *, measure: str) -> dict[str, Any]:
+    """The weights of `auto` with an encoder, fitted to a task; search does not use them until `store_fit` is called."""
+    with asking(workspace, task) as search:
+        search.prepare([("auto", encoder)])
         return _fit_fusion(search, encoder, measure)
+
+
+def store_fit(workspace: Workspace, encoder: str, report: Mapping[str, Any] | None) -> None:
+    """Let `auto` with an encoder use the weights of a fit, or without one those of the default."""
+    vectors = _vectors_of(workspace, encoder)
+    assert vectors is not None  # a fit searches them
+    if report is None:
+        vectors.fusion.unlink(missing_ok=True)
+    else:
+        write_manifest(vectors.fusion, report)
 
 
 def _fit_fusion(search: TaskSearch, encoder: str, measure: str) -> dict[str, Any]:
@@ -64,19 +83,18 @@ def _fit_fusion(search: TaskSearch, encoder: str, measure: str) -> dict[str, Any
     vectors = _vectors_of(workspace, encoder)
     assert vectors is not None  # the dense ranking came from them
     default = default_fusion(static=is_static_encoder(vectors.encoder, workspace.models_folder))
-    fit = fit_fusion(values, default, graph=graph, learned=search.retriever.dense(encoder).metric is not None)
-    named = {"auto": fit.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
-    report = {
+    fitted = fit_fusion(values, default, graph=graph, learned=search.retriever.dense(encoder).metric is not None)
+    named = {"auto": fitted.fusion, "default": default, "equal": EQUAL, "dense": DENSE, "lexical": LEXICAL}
+    return {
         "verb": "tune",
-        "fusion": asdict(fit.fusion),
+        "fusion": asdict(fitted.fusion),
         "measure": measure,
         "queries": len(task.queries),
         "task": task.name,
         "values": {name: round(float(values(fusion).mean()), 4) for name, fusion in named.items()},
-        "tried": [{**asdict(each), measure: round(float(value.mean()), 4)} for each, value in fit.tried.items()],
+        "tried": [{**asdict(each), measure: round(float(value.mean()), 4)} for each, value in fitted.tried.items()],
+        "asked": _keys_of(task),
     }
-    write_manifest(vectors.fusion, {**report, "asked": _keys_of(task)})
-    return report
 
 
 def fusion_values(search: TaskSearch, measure: str, *, encoder: str = "") -> tuple[Callable[[Fusion], Floats64], bool]:

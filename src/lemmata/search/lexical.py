@@ -31,6 +31,7 @@ import math
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -42,6 +43,7 @@ import numpy.typing as npt
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, read_array, read_json, release_pages, write_atomically, writing
 from lemmata.core.types import Floats, Integers, Mask, Ranking, no_hits
+from lemmata.search.spelling import SHORTEST, Spelling
 from lemmata.search.tokens import Tokenizer
 from lemmata.vectors.exact import best, check_allowed
 
@@ -50,6 +52,7 @@ K3 = 8.0  # how much the repetition of a word in a query counts; 0: not at all
 _INDEX = "index.json"
 _ORDER = "order.npy"  # the row of each passage, -1 for a removed one; missing where all stand in order
 _PARTS = "parts.txt"  # parts of compounds, one a line; missing in English
+_WORDS = "words.txt"  # of a segment: the words among its tokens, one a line, in the order of the keys
 _CURE = "run 'lemmata index' again"
 _CHUNK = 1 << 16  # passages counted in memory at once
 _MERGED_POSTINGS = 1 << 22  # postings moved in memory at once
@@ -190,6 +193,24 @@ class LexicalIndex:
         most = sum(float(term.weight) for term in terms) + (tokens - len(terms)) * rarest
         return most / math.sqrt(tokens) if tokens else 1.0
 
+    @cached_property
+    def spelling(self) -> Spelling:
+        """The words of the passages, for those that nearly write one of them."""
+        counts: dict[str, int] = {}
+        for name, segment in zip(self._names, self._segments, strict=True):
+            words = _read_words(self._folder / name)
+            for word, count in zip(words, np.diff(segment.starts).tolist(), strict=False):
+                if word:
+                    counts[word] = counts.get(word, 0) + count
+        return Spelling(list(counts), list(counts.values()))
+
+    def holding(self, token: str, most: int) -> list[int]:
+        """The first rows that hold a token in their text."""
+        ranges = [_find(segment, np.array([_key(token)], np.uint64)) for segment in self._segments]
+        passages = [first + int(row) for first, rows, _ in self._postings(ranges, 0) for row in rows[: most + 8]]
+        rows = passages if self._order is None else self._order[passages].tolist()
+        return [row for row in rows if row >= 0][:most]
+
     def _rank(self, terms: Sequence[_Term], k: int, excluded: Mask | None) -> Ranking:
         """Rows, ascending, and scores of passages that hold the k best."""
         postings = sum(term.postings for term in terms)
@@ -316,6 +337,7 @@ class LexicalIndex:
             raise WorkspaceError(f"{self._folder} has another format: {_CURE}")
         if not hasattr(self, "tokenizer"):  # which an index keeps when it grows
             self.tokenizer = Tokenizer(language, () if language == "en" else _read_parts(self._folder / _PARTS))
+        self.__dict__.pop("spelling", None)
         self._k1, self._b = float(content["k1"]), float(content["b"])
         self._names: list[str] = content["segments"]
         self._segments = [_read_segment(self._folder / name) for name in self._names]
@@ -415,7 +437,7 @@ def _write_segments(
     remaining = zip(texts, chain(headings, repeat("")), strict=False)
     while chunk := _count(islice(remaining, _CHUNK), tokenizer):
         parts.append(folder / f"segment-{first + len(parts)}")
-        _write_segment(chunk, parts[-1])
+        _write_segment(*chunk, parts[-1])
     if len(parts) > 1:
         merged = folder / f"segment-{first + len(parts)}"
         _merge(parts, merged)
@@ -425,8 +447,8 @@ def _write_segments(
     return [part.name for part in parts]
 
 
-def _count(passages: Iterator[tuple[str, str]], tokenize: Tokenizer) -> _Segment | None:
-    """The postings of some texts with headings; None without texts."""
+def _count(passages: Iterator[tuple[str, str]], tokenize: Tokenizer) -> tuple[_Segment, list[str]] | None:
+    """The postings of some texts with headings, and the words among the tokens; None without texts."""
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # a new token gets the next number
     numbers: list[npt.NDArray[np.int32]] = []
@@ -454,20 +476,32 @@ def _count(passages: Iterator[tuple[str, str]], tokenize: Tokenizer) -> _Segment
     below = np.where(postings[found] == wanted, np.minimum(frequencies[found], _MOST_IN_TEXT), 0)
     frequencies[headed] = below | np.minimum(frequencies[headed], _MOST_IN_HEADING) << _BITS_IN_TEXT
     starts = np.searchsorted(postings, np.arange(len(keys) + 1) * len(numbers))
-    return _Segment(
+    words = [""] * len(keys)
+    for token, number in vocabulary.items():
+        if len(token) >= SHORTEST and token.isalpha():
+            words[places[number]] = token
+    segment = _Segment(
         keys,
         starts.astype(np.int64),
         (postings % len(numbers)).astype(np.int32),
         frequencies.astype(np.uint16),
         np.array(lengths, np.int32),
     )
+    return segment, words
 
 
-def _write_segment(segment: _Segment, folder: Path) -> None:
+def _write_segment(segment: _Segment, words: Sequence[str], folder: Path) -> None:
     with writing(folder) as temporary:
         temporary.mkdir()
         for name, array in segment._asdict().items():
             np.save(temporary / f"{name}.npy", array)
+        (temporary / _WORDS).write_text("\n".join(words), "utf-8")
+
+
+def _read_words(folder: Path) -> list[str]:
+    """The word of each key, empty for other tokens; none in an index of an earlier lemmata."""
+    path = folder / _WORDS
+    return path.read_text("utf-8").split("\n") if path.exists() else []
 
 
 def _read_segment(folder: Path) -> _Segment:
@@ -507,6 +541,11 @@ def _merge(folders: Sequence[Path], merged: Path) -> None:
         np.save(temporary / "keys.npy", keys)
         np.save(temporary / "starts.npy", starts)
         np.save(temporary / "lengths.npy", np.concatenate([segment.lengths for segment in segments]))
+        words = [""] * len(keys)
+        for folder, positions in zip(folders, places, strict=True):
+            for place, word in zip(positions.tolist(), _read_words(folder), strict=False):
+                words[place] = words[place] or word
+        (temporary / _WORDS).write_text("\n".join(words), "utf-8")
         rows = create_array(temporary / "rows.npy", np.dtype(np.int32), total)
         frequencies = create_array(temporary / "frequencies.npy", np.dtype(np.uint16), total)
         free = starts[:-1].copy()  # where the next posting of each token goes

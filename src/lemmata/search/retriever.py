@@ -32,6 +32,8 @@ from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
 from lemmata.search.query import Query, parse_query
 from lemmata.search.ranking import diversify, fold_parts, rerank, without_itself
+from lemmata.search.spelling import corrected
+from lemmata.search.synonyms import Glossary, also_meant
 from lemmata.vectors.store import StoredVectors, no_vectors, unfinished
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ HEADING_WEIGHT = 1.5
 RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _DIVERSIFIED = 100  # first hits that `diversity` orders anew
 _MOST_READ = 20_000  # passages that are read for phrases and excluded words
+_PERHAPS_INTRODUCED = 30  # passages in which an abbreviation is looked for
+_REMEMBERED = 256  # queries
 _PERHAPS_NAMED = 100  # first passages by words whose titles are compared with a query
 
 
@@ -68,6 +72,7 @@ class Retriever:
         self._allowance = allowance
         self._dense: dict[str, EncoderIndex] = {}
         self._cross: dict[str, CrossEncoder] = {}
+        self._also: dict[str, list[str]] = {}  # by query
         if not len(self.corpus):
             raise WorkspaceError(f"the corpus in {workspace.root} is empty: ingest something first")
 
@@ -161,6 +166,42 @@ class Retriever:
         if (self.lexical.search([text[:LONGEST_QUERY]], 1)[0] >= 0).any():
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
+
+    def did_you_mean(self, text: str) -> str:
+        """A query with words of the corpus in the place of those that no passage has; empty where it has all."""
+        if len(text) > LONGEST_NAME:
+            return ""
+        lexical = self.lexical
+        return corrected(
+            text, lambda: lexical.spelling, lexical.tokenizer, lexical.holding, lambda row: self.corpus[row].text
+        )
+
+    @cached_property
+    def _glossary(self) -> Glossary:
+        return Glossary(self.workspace.glossary)
+
+    def also_searched(self, text: str) -> list[str]:
+        """What is searched for besides a query: other words of the glossary, long and short forms of abbreviations."""
+        if len(text) > LONGEST_NAME:
+            return []
+        if text not in self._also:
+            rows_with = self.lexical.holding
+
+            def read(rows: Sequence[int]) -> list[str]:
+                return [passage.text for passage in self.corpus.passages(list(rows))]
+
+            def first_texts() -> list[str]:
+                rows = self.lexical.search([text], _PERHAPS_INTRODUCED, heading_weight=HEADING_WEIGHT)[0][0]
+                return read(rows[rows >= 0].tolist())
+
+            def texts_with(word: str) -> list[str]:
+                tokens = self.lexical.tokenizer(word)
+                return read(rows_with(tokens[0], _PERHAPS_INTRODUCED)) if tokens else []
+
+            while len(self._also) >= _REMEMBERED:
+                self._also.pop(next(iter(self._also), ""), None)
+            self._also[text] = also_meant(text, self._glossary, texts_with, first_texts)
+        return self._also[text]
 
     def _check_links(self) -> None:
         """Refuse diffusion where nothing can flow."""
@@ -337,10 +378,12 @@ class Retriever:
         citing = citing_rows(self.corpus, text, self._is_word, allowed)
         named = [*dict.fromkeys([*(named_rows(self.corpus, text, allowed) or self._titled(text, allowed)), *citing])]
 
+        meant = " ".join([text, *self.also_searched(text)])
+
         def rank(depth: int) -> Ranking:
             if not text and allowed is not None:
                 return self._in_order(allowed, depth)
-            ranking = self.search_rows([text], depth, retriever, allowed)
+            ranking = self.search_rows([meant], depth, retriever, allowed)
             return put_first(named, *ranking) if named else ranking
 
         hits = self._hits(rank, k, diversity, index, query)

@@ -86,7 +86,9 @@ class Tools:
         """Find passages of the corpus for a question, a claim or some words; the best first."""
         found = self._service.search(query, k, offset=offset, filter=filter)
         return _hits(
-            found["hits"], found["next_offset"], {name: found[name] for name in ("query", "confidence", "note")}
+            found["hits"],
+            found["next_offset"],
+            {name: found[name] for name in ("query", "confidence", "note", "did_you_mean", "also")},
         )
 
     def similar(
@@ -219,6 +221,10 @@ def _hits(hits: list[dict[str, Any]], next_offset: int | None, about: dict[str, 
     shown: list[dict[str, Any]] = []
     if about.get("note"):
         text.say(about["note"])
+    if about.get("did_you_mean"):
+        text.say(f"did you mean {_name(about['did_you_mean'])}?")
+    if about.get("also"):
+        text.say(f"also searched for {', '.join(map(_name, about['also']))}")
     for hit in hits:
         part = cut(hit["text"], _HIT_TEXT) or hit["text"][:_HIT_TEXT]
         shown.append({**hit, "text": part, "cut": len(part) < len(hit["text"])})

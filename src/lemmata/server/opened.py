@@ -31,7 +31,7 @@ from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import open_summaries
 from lemmata.server.cache import cached
 
-_WATCHED = ("lemmata.toml", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
+_WATCHED = ("lemmata.toml", "synonyms.txt", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")
 _WATCHED_NAMES = {"manifest.json", "fusion.json"}
 _CACHED_DOCUMENTS = 1 << 24  # characters

@@ -128,6 +128,8 @@ class SearchAnswer(Answer):
     nodes: NotRequired[dict[str, Shown]]  # The nodes on paths, by id.
     facets: NotRequired[Facets]
     note: str  # That nothing matches well or has the number asked for, or why words alone were searched; else empty.
+    did_you_mean: str  # The query without misspelt words, where no passage has a word of it; else empty.
+    also: list[str]  # Searched for besides the query: synonyms, and forms of abbreviations.
     took_ms: Annotated[float, Described(least=0)]
     next_offset: NextOffset
 

@@ -65,6 +65,11 @@ export function show(main, { parameters, go }) {
     const line = isUnanswered(answer) ? "" : `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
     const legend = answer.hits.some((hit) => hit.path?.length) && h("span", { class: "legendline" }, "Numbers in a path are distances: 0 is the same, less is nearer.");
     view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
+    if (answer.also?.length) view.line.append(h("span", { class: "cure" }, ` Also searched for: ${answer.also.join(", ")}.`));
+    if (answer.did_you_mean) {
+      const meant = h("button", { class: "plain small meant", type: "button", onclick: () => ((view.box.value = answer.did_you_mean), update({ q: answer.did_you_mean })) }, answer.did_you_mean);
+      view.line.append(" Did you mean ", meant, "?");
+    }
     announce(answer.hits.length ? line || answer.note : "nothing found");
     if (!answer.hits.length) {
       const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, "Clear the filters");

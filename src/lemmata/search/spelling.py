@@ -1,0 +1,143 @@
+"""Did you mean: words of a query that no passage has, and the words of the corpus that are nearest to them.
+
+The words are the terms of the lexical index, so jargon is known and nothing else is. A look at which letters two words
+share leaves few of them, whose distance is then computed for all at once: a millisecond for a hundred thousand words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lemmata.core.types import Integers
+from lemmata.core.words import fold
+
+SHORTEST = 4  # letters of a word that is corrected, and of those that correct it
+_LONGEST = 24
+_LONG = 5  # letters from which on two errors are possible; stems hide one of them
+_MOST = 5  # nearest words that are looked at
+_TEXTS = 2  # with each of them, to see how it is written
+_AROUND = 2000  # passages of a word that are looked at
+_WORD = re.compile(r"(?<![\\\w$])[^\W\d_]{4,24}(?![\w^_])")
+_FORMULA = re.compile(r"\$[^$]*\$")
+
+
+class Spelling:
+    """Terms of a corpus with the number of passages that hold each."""
+
+    def __init__(self, terms: Sequence[str], counts: Sequence[int]) -> None:
+        self._terms = [term for term in terms if SHORTEST <= len(term) <= _LONGEST]
+        self._counts = np.array([n for term, n in zip(terms, counts, strict=True) if SHORTEST <= len(term) <= _LONGEST])
+        self._letters = _letters(self._terms)
+        self._lengths = (self._letters > 0).sum(axis=1)
+        self._masks = _masks(self._letters)
+
+    def near(self, word: str) -> list[tuple[int, str]]:
+        """The terms with one error, or with two in a long word after its first letter; the most frequent first."""
+        if not self._terms or not SHORTEST <= len(word) <= _LONGEST:
+            return []
+        most = 1 if len(word) < _LONG else 2
+        letters = _letters([word])
+        own = _masks(letters)[0]
+        close = np.abs(self._lengths - len(word)) <= most
+        close &= (_count_bits(self._masks & ~own) <= most) & (_count_bits(own & ~self._masks) <= most)
+        places = np.flatnonzero(close)
+        distances = _distances(word, self._letters[places], self._lengths[places])
+        distances[self._letters[places, 0] != letters[0, 0]] += 1
+        order = np.lexsort((-self._counts[places], distances))[:_MOST]
+        return [(int(distances[n]), self._terms[places[n]]) for n in order.tolist() if distances[n] <= most]
+
+
+def _letters(words: Sequence[str]) -> npt.NDArray[np.uint32]:
+    """The letters of words (n, longest) as numbers; 0 behind the last."""
+    array = np.array(words or [""], f"U{_LONGEST}")
+    return array.view(np.uint32).reshape(len(array), _LONGEST)[: len(words)]
+
+
+def _masks(letters: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    """A bit for each letter that a word holds."""
+    bits = np.where(letters > 0, np.uint64(1) << (letters % 64).astype(np.uint64), np.uint64(0))
+    return np.asarray(np.bitwise_or.reduce(bits, axis=1), np.uint64)
+
+
+_BITS = np.array([number.bit_count() for number in range(256)], np.uint8)
+
+
+def _count_bits(masks: npt.NDArray[np.uint64]) -> Integers:
+    return np.asarray(_BITS[masks.view(np.uint8).reshape(len(masks), 8)].sum(axis=1))
+
+
+def _distances(word: str, letters: npt.NDArray[np.uint32], lengths: Integers) -> Integers:
+    """How many letters are missing, extra, wrong or swapped with their neighbour (Damerau 1964)."""
+    own = _letters([word])[0][: len(word)]
+    width = int(lengths.max(initial=0))
+    before = np.zeros((len(letters), width + 1), np.int64)
+    row = np.tile(np.arange(width + 1), (len(letters), 1))
+    for i, letter in enumerate(own, 1):
+        before, above = row, before
+        row = np.empty_like(before)
+        row[:, 0] = i
+        for j in range(1, width + 1):
+            wrong = before[:, j - 1] + (letters[:, j - 1] != letter)
+            row[:, j] = np.minimum(np.minimum(row[:, j - 1], before[:, j]) + 1, wrong)
+            if i > 1 and j > 1:
+                swapped = (letters[:, j - 1] == own[i - 2]) & (letters[:, j - 2] == letter)
+                row[:, j] = np.where(swapped, np.minimum(row[:, j], above[:, j - 2] + 1), row[:, j])
+    return np.asarray(row[np.arange(len(letters)), lengths])
+
+
+def corrected(
+    query: str,
+    spelling: Callable[[], Spelling],
+    tokenize: Callable[[str], list[str]],
+    rows_with: Callable[[str, int], Sequence[int]],
+    text_of: Callable[[int], str],
+) -> str:
+    """The query with words of the corpus in the place of unknown ones; empty where nothing is to be corrected.
+
+    `rows_with` gives passages that hold a token, so many at most, `text_of` the text of one. Of words that are as near
+    as each other, the one is taken that stands most often beside the other words of the query.
+    """
+    formulas = [match.span() for match in _FORMULA.finditer(query)]
+    around: set[int] = set()
+    unknown: list[tuple[re.Match[str], str]] = []
+    for match in _WORD.finditer(query):
+        tokens = tokenize(match[0])
+        rows = [rows_with(token, _AROUND) for token in tokens]
+        if any(rows):
+            around.update(*rows)
+        elif tokens and not any(begin <= match.start() < end for begin, end in formulas):
+            unknown.append((match, tokens[0]))
+    parts, end = [], 0
+    for match, token in unknown:
+        choices: list[tuple[int, int, int, str]] = []
+        for _, term in spelling().near(token):
+            holding = rows_with(term, _AROUND)
+            distance, word = _written(match[0], term, [text_of(row) for row in holding[:_TEXTS]], tokenize)
+            choices.append((distance, -len(around.intersection(holding)), len(choices), word))
+        if choices and (word := min(choices)[-1]):
+            parts += [query[end : match.start()], word]
+            end = match.end()
+    return "".join((*parts, query[end:])) if parts else ""
+
+
+def _written(typed: str, term: str, texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> tuple[int, str]:
+    """A term as the texts write it, nearest to what was typed, and how far it is from that; empty without any."""
+    words = Counter(word for text in texts for word in _WORD.findall(text))
+    forms = [word for word in words if term in tokenize(word)]
+    if not forms:
+        return _LONGEST, ""
+    letters = _letters([fold(word)[:_LONGEST] for word in forms])
+    distances = _distances(fold(typed)[:_LONGEST], letters, (letters > 0).sum(axis=1)).tolist()
+    best = min(range(len(forms)), key=lambda place: (distances[place], -words[forms[place]], forms[place]))
+    return distances[best], forms[best] if typed.istitle() else _as_typed(forms[best], words)
+
+
+def _as_typed(word: str, words: Counter[str]) -> str:
+    """Without the capital of the beginning of a sentence where the texts also write it small."""
+    small = word[0].lower() + word[1:]
+    return small if words[small] else word
