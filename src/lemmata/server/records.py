@@ -103,6 +103,7 @@ class ServedHit(HitRecord):
     name: NotRequired[Name]
     name_html: NotRequired[NameHtml]
     document_title_html: NotRequired[TitleHtml]
+    section_html: NotRequired[TitleHtml]
 
 
 class Facet(TypedDict):
@@ -182,6 +183,7 @@ class PassageAnswer(Answer):
     proof: str
     proof_html: str
     section: str
+    section_html: TitleHtml
     file: str
     line: Line
     last_line: Line

@@ -480,6 +480,7 @@ def _hit_records(
             record["title_html"] = title_html(record["title"])
             record |= name_of(record["title"] or (title if record["kind"] == "abstract" else ""), record["text"])
             record["document_title_html"] = title_html(title)
+            record["section_html"] = title_html(record["section"])
     return records
 
 

@@ -137,6 +137,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "proof": shown.proof,
         "proof_html": to_html(shown.proof, links=_references(shown, "proof")),
         "section": shown.section,
+        "section_html": title_html(shown.section),
         "file": shown.file,
         "line": shown.first_line or None,
         "last_line": shown.last_line or None,

@@ -14,7 +14,7 @@ export async function show(main, { id, go }) {
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
-    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
+    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section_html ? fromServer("span", null, passage.section_html) : passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
     h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number)), heading(passage)),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),

@@ -63,7 +63,7 @@ export function show(main, { parameters, go }) {
     for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
     drawFacets(view.facets, answer.facets, state, update);
     const line = isUnanswered(answer) ? "" : `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
-    const legend = answer.hits.some((hit) => hit.path?.length) && h("span", { class: "legendline" }, "Numbers in a path are distances: 0 is the same, less is nearer.");
+    const legend = answer.hits.some((hit) => hit.path?.length > 1) && h("span", { class: "legendline" }, "Numbers in a path are distances: 0 is the same, less is nearer.");
     view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
     if (answer.also?.length) view.line.append(h("span", { class: "cure" }, ` Also searched for: ${answer.also.join(", ")}.`));
     if (answer.did_you_mean) {
@@ -314,7 +314,7 @@ function card(hit, answer) {
   const isLog = hit.kind === "log";
   const from = [
     !isLog && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
-    hit.section && h("span", null, hit.section),
+    hit.section && (hit.section_html ? fromServer("span", null, hit.section_html) : h("span", null, hit.section)),
     hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
     ...(hit.location || []).slice(0, 2).map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))),
   ].filter(Boolean);
@@ -324,7 +324,7 @@ function card(hit, answer) {
     h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    h("div", { class: "below" }, hit.path?.length ? pathStrip(hit.path, answer.nodes || {}, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.cites ? h("span", null, `cites ${hit.cites}`) : null, hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null, marking(hit, answer))),
+    h("div", { class: "below" }, hit.path?.length > 1 ? pathStrip(hit.path, answer.nodes || {}, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.cites ? h("span", null, `cites ${hit.cites}`) : null, hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null, marking(hit, answer))),
   );
 }
 
