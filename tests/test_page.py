@@ -165,7 +165,12 @@ def test_a_search_shows_cards_with_marks_formulas_a_path_and_its_time(window: Wi
     expect(card.locator("mark", has_text="tableaux").first).to_be_visible()
     assert card.locator("math").count() > 1
     expect(page.locator(".path").first).to_contain_text("resembles")
-    assert all(steps > 1 for steps in page.locator(".path").evaluate_all("all => all.map((path) => path.querySelectorAll('.edge').length)"))
+    assert all(
+        steps > 1
+        for steps in page.locator(".path").evaluate_all(
+            "all => all.map((path) => path.querySelectorAll('.edge').length)"
+        )
+    )
     assert re.search(r"hits in \d+ ms", page.locator(".line").inner_text())
     assert "hits in" in page.locator("#status").inner_text()
 

@@ -246,11 +246,11 @@ function layout(main, state) {
     Object.entries(RETRIEVERS).map(([value, [name]]) => h("option", { value, selected: value === state.retriever }, name)),
   );
   const paths = h("input", { type: "checkbox", id: "paths", checked: state.paths });
-  const explained = h("span", { id: "explained", class: "explained" });
+  const explained = h("span", { id: "explained" });
   const form = h(
     "form", { role: "search", class: "search" },
     h("div", { class: "box" }, box, h("kbd", { class: "hint", "aria-hidden": "true" }, "/"), h("button", { class: "strong", type: "submit" }, "Search")),
-    h("div", { class: "how" }, h("label", { for: "retriever" }, "by"), retriever, explained, h("label", { class: "check" }, paths, "paths")),
+    h("div", { class: "how" }, h("label", { for: "retriever" }, "by"), retriever, h("details", { class: "explained" }, h("summary", { "aria-label": "How hits are found", title: "How hits are found" }, "ⓘ"), explained), h("label", { class: "check" }, paths, "paths")),
   );
   const facets = h("aside", { class: "facets", "aria-label": "Filters" });
   const line = h("p", { class: "line" });
