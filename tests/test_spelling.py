@@ -45,6 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ("the pricnipal axis", "the principal axis"),
         ("Umwalzpumpe undciht", "Umwalzpumpe undicht"),
         ("Durfee square", ""),
+        ('"square of Durfee" of a partition', "square of Durfee of a partition"),
         ("xylophone quartz", ""),
         (r"$\sqare$ and \sqare", ""),
         ("a b of", ""),
@@ -55,7 +56,7 @@ def test_a_word_that_no_passage_has_is_corrected_by_those_of_the_corpus(
     project: Project, typed: str, meant: str
 ) -> None:
     with project.retriever() as retriever:
-        assert retriever.did_you_mean(typed) == meant
+        assert retriever.did_you_mean(typed, retriever.search(typed)) == meant
 
 
 WORDS = st.text("abcä", min_size=1, max_size=8)

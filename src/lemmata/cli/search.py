@@ -222,7 +222,7 @@ def search(
         is_told = matches_badly(hits) or (hits and hits[0].cites)
         if hits and not is_told and (hint := searcher.hint(text)):
             typer.echo(hint, err=True)
-        if meant := searcher.did_you_mean(text):
+        if meant := searcher.did_you_mean(text, hits):
             typer.echo(f"did you mean: {meant}", err=True)
         if also := searcher.also_searched(searcher.read_query(text).text):
             typer.echo(f"also searched for: {', '.join(also)}", err=True)

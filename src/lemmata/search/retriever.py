@@ -167,8 +167,13 @@ class Retriever:
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
 
-    def did_you_mean(self, text: str) -> str:
-        """A query with words of the corpus in the place of those that no passage has; empty where it has all."""
+    def did_you_mean(self, text: str, hits: Sequence[Hit]) -> str:
+        """A query with words of the corpus in the place of those that no passage has; empty where it has all.
+
+        Where a query found nothing because of its quotes, it is meant without them.
+        """
+        if not hits and self.read_query(text).phrases:
+            return " ".join(text.replace('"', " ").split())
         if len(text) > LONGEST_NAME:
             return ""
         lexical = self.lexical

@@ -247,7 +247,7 @@ class Service:
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or kind == "geodesic" else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
                 "note": "; ".join(note for note in notes if note),
-                "did_you_mean": opened.retriever.did_you_mean(query),
+                "did_you_mean": opened.retriever.did_you_mean(query, hits),
                 "also": opened.retriever.also_searched(words),
                 "took_ms": round(1000 * (time.perf_counter() - started), 3),
                 "next_offset": offset + k if more else None,
