@@ -100,6 +100,24 @@ def test_concepts_that_come_later_move_no_other_and_follow_their_namesakes() -> 
     assert joined == {**many, "concept:both": "test"}
 
 
+def test_a_corpus_that_grows_together_keeps_its_split() -> None:
+    """Two of three documents become near-duplicates: too few for a first split, enough for one that is there."""
+    texts = [f"{word}x {word}y {word}z {word}u {word}v" for word in "abc"]
+    texts.append(texts[0])
+    outlines = [
+        Outline(
+            [f"d{n % 3}#{n}" for n in (0, 1, 2, 4)[:size]],
+            ["d0", "d1", "d2", "d1"][:size],
+            sketches=sketch(texts[:size]),
+        )
+        for size in (3, 4)
+    ]
+    options = SplitOptions(validation=0.3, test=0.3)
+    before = split_corpus(outlines[0], options, None)
+    after = split_corpus(outlines[1], options, before)
+    assert after.part[:3].tolist() == before.part.tolist()
+
+
 @st.composite
 def growing(draw: st.DrawFn) -> list[Outline]:
     """A corpus and what it grows to, step by step: new papers, some copied from earlier ones, and new passages."""

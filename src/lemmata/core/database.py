@@ -107,7 +107,7 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
         if stored == tables == 0:
             if not create:
                 raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
-            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
+            _create(connection, schema, version)
         elif stored != version:
             install = "install the newer lemmata that wrote it, or " if stored > version else ""
             other = f"{path} was made by another version of lemmata (it has format {stored}, this one reads {version})"
@@ -118,6 +118,17 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
         connection.close()
         raise
     return connection
+
+
+def _create(connection: Connection, schema: str, version: int) -> None:
+    """Make the tables, unless somebody else makes them at the same time."""
+    try:
+        connection.executescript(f"BEGIN IMMEDIATE; {schema} PRAGMA user_version = {version}; COMMIT;")
+    except WorkspaceError:
+        if connection.in_transaction:
+            connection.rollback()
+        if connection.execute("PRAGMA user_version").fetchone()[0] != version:
+            raise
 
 
 def _address(path: Path) -> str:

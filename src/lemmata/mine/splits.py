@@ -403,7 +403,7 @@ def _overlapping(corpus: Outline, document: Integers) -> Iterator[tuple[Integers
 def _by_document(names: Sequence[str], group: Integers, kept: Parts, options: SplitOptions, notes: list[str]) -> Parts:
     """The part of each document."""
     parts, units = 1 + (options.validation > 0) + (options.test > 0), len(np.unique(group))
-    if units < parts:
+    if units < parts and len(np.unique(kept[kept >= 0])) < parts:  # a corpus that grew keeps what it has
         raise ConfigError(
             f"a split by document into {parts} parts needs {parts} documents that are no near-duplicates; there are"
             f" {units}: use the method time or stratified"

@@ -273,7 +273,9 @@ class _Collector:
             candidate = candidate._replace(weight=candidate.weight + _ABOUT * is_about)
             # a book that defines in prose only; prose is read after all statements, so that uses before it are unknown
             in_prose = passage.kind in _PROSE_KINDS and len(self.documents) < 2 and not self.definitions
-            self.add(candidate, passage.id, evidence.german, is_about or in_prose)
+            begins = candidate.sentence.casefold().startswith((f"a {candidate.name}", f"an {candidate.name}"))
+            is_subject = passage.kind == "definition" and begins
+            self.add(candidate, passage.id, evidence.german, is_about or in_prose or is_subject)
         if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, *evidence.note, evidence.german)
         if passage.section:
@@ -345,7 +347,7 @@ class _Collector:
     def _drop_special_senses(self) -> None:
         """Drop the definitions of words that the corpus uses anyway, before or without them: of `map` that of $G$-sets.
 
-        A text whose heading is the word is about the word itself.
+        A text whose heading is the word is about the word itself, and so is a definition that begins with it.
         """
         self._close_document()
         for key, entry in self.entries.items():
