@@ -53,3 +53,14 @@ def test_what_docs_name_of_the_benchmarks_is_there() -> None:
         scripts = [f"{name}.py" for name in re.findall(r"-m bench\.(\w+)", text)]
         for name in scripts + re.findall(r"(?<!:)bench/([\w-]+\.\w+)", text):
             assert (ROOT / "bench" / name).exists(), f"{page.name}: {name}"
+
+
+def test_every_promise_of_security_has_its_test() -> None:
+    promised = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "security.md").read_text(encoding="utf-8")))
+    defined = {
+        name
+        for path in Path(__file__).parent.glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert len(promised) > 30
+    assert promised <= defined
