@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from tests.make import NAMES, lemmata, write_papers
 
-from lemmata.adapt import Candidate, adapt, choose, divide, undo_adapt
+from lemmata.adapt import Candidate, _marked, adapt, choose, divide, undo_adapt
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vectors_of, write_manifest
-from lemmata.evaluate.judgments import JudgmentLog
+from lemmata.evaluate.judgments import JudgmentLog, judgments
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
@@ -35,6 +35,9 @@ def test_only_what_is_clearly_better_is_chosen() -> None:
     by_chance = candidate("by chance", [1.0, 0.0, *[0.0, 0.5] * 9], [0.5] * 20)
     assert choose(today, [better, best, forgets]) == best
     assert choose(today, [forgets]) is None
+    few = today._replace(values={**today.values, "self-made": today.values["self-made"][:4]})
+    loses = best._replace(values={**best.values, "self-made": today.values["self-made"][:4] - 0.01})
+    assert choose(few, [loses]) is None  # few guards, but none that may be lost
     assert choose(today, [by_chance]) is None
     assert choose(today, []) is None
 
@@ -113,7 +116,15 @@ def test_undoing_brings_back_encoder_and_weights(project: Project) -> None:
     assert default_encoder(project) == "hashing"
     with Retriever(project) as retriever:
         assert retriever.dense().fusion.weight == 0.3
-    assert (read_manifest(project.adapted) or {})["undo"] is None
+    state = read_manifest(project.adapted) or {}
+    assert state["undo"] is None
+    mark(project, 1)
+    assert state["undone"]
+    project_marks = _marked(judgments(project))
+    assert project_marks != state["undone"]
+    with JudgmentLog(project) as log:
+        log.searched("another query without a mark", [])
+    assert _marked(judgments(project)) == project_marks  # only marks lift what was undone
 
 
 # ---------------------------------------------------------------- every night

@@ -106,6 +106,9 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
             notes.append(str(error))
             break
     best = choose(today, [each for each in candidates if (each.encoder, each.fusion) != (before, today.fusion)])
+    if best and state.get("undone") == _marked(logged):
+        notes.append(f"{best.name} would be adopted again, but was undone: it is not, until there is another mark")
+        best = None
     report = {
         "verb": "adapt",
         "measure": MEASURE,
@@ -121,9 +124,15 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
         undo = {"encoder": before, "fusion": read_manifest(vectors_of(workspace, before).fusion)}
         _search_with(workspace, best.encoder, best.fitted)
     after = default_encoder(workspace)
-    write_manifest(workspace.adapted, {"key": key, "encoder": after, "undo": undo, "report": report})
+    undone = state.get("undone") if best is None else None
+    write_manifest(workspace.adapted, {"key": key, "encoder": after, "undo": undo, "undone": undone, "report": report})
     _remove_others(workspace, {after, (undo or {}).get("encoder", "")})
     return report
+
+
+def _marked(logged: Sequence[LoggedQuery]) -> str:
+    """A hash of all marks."""
+    return fingerprint([[query.text, query.answers, query.wrong] for query in logged if query.answers or query.wrong])
 
 
 def undo_adapt(workspace: Workspace) -> dict[str, Any]:
@@ -133,8 +142,8 @@ def undo_adapt(workspace: Workspace) -> dict[str, Any]:
         raise LemmataError("nothing was adopted that could be undone")
     before = state["undo"]
     _search_with(workspace, before["encoder"], before["fusion"])
-    # the key stays: the same marks are not adopted again
-    write_manifest(workspace.adapted, {**state, "undo": None, "encoder": before["encoder"]})
+    undone = _marked(judgments(workspace))  # the same marks are not adopted again
+    write_manifest(workspace.adapted, {**state, "undo": None, "undone": undone, "encoder": before["encoder"]})
     _remove_others(workspace, {before["encoder"]})
     return {"verb": "adapt", "undone": state["encoder"], "encoder": before["encoder"]}
 
@@ -191,20 +200,22 @@ def choose(today: Candidate, candidates: Sequence[Candidate]) -> Candidate | Non
     """The best candidate that is better than what search uses; None where none is.
 
     Held-out marks decide, from FEWEST on: better is a mean gain of more than its standard error. On self-made queries
-    it may not lose as much. These alone decide nothing: encoders are trained on such queries, and gain on them whatever
-    people find (docs/RESULTS.md).
+    it may not lose as much, on few of them nothing. These alone decide nothing: encoders are trained on such queries,
+    and gain on them whatever people find (docs/RESULTS.md).
     """
 
     def gain(candidate: Candidate, task: str) -> tuple[float, float]:
         gains = candidate.values[task] - today.values[task]
         return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else np.inf
 
-    enough = [name for name, values in today.values.items() if len(values) >= FEWEST]
+    if len(today.values.get("marks", ())) < FEWEST:
+        return None
     better: dict[int, float] = {}
     for place, candidate in enumerate(candidates):
-        gains = [gain(candidate, name) for name in enough]
-        if "marks" in enough and gains[0][0] > gains[0][1] and all(mean >= -error for mean, error in gains[1:]):
-            better[place] = gains[0][0]
+        mean, error = gain(candidate, "marks")
+        guards = [(*gain(candidate, name), len(values)) for name, values in today.values.items() if name != "marks"]
+        if mean > error and all(lost >= (-noise if count >= FEWEST else 0) for lost, noise, count in guards):
+            better[place] = mean
     return candidates[max(better, key=better.__getitem__)] if better else None
 
 

@@ -163,7 +163,7 @@ class Retriever:
         text = self.read_query(text).text
         if not text or (missing := missing_number(self.corpus, text)):
             return missing if text else ""
-        if (self.lexical.search([text[:LONGEST_QUERY]], 1)[0] >= 0).any():
+        if self._is_word(text[:LONGEST_QUERY]):
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
 
@@ -174,11 +174,16 @@ class Retriever:
         """
         if not hits and self.read_query(text).phrases:
             return " ".join(text.replace('"', " ").split())
-        if len(text) > LONGEST_NAME:
+        if len(text) > LONGEST_NAME or self.read_query(text) != Query(text):  # names and values are no words to correct
             return ""
         lexical = self.lexical
         return corrected(
-            text, lambda: lexical.spelling, lexical.tokenizer, lexical.holding, lambda row: self.corpus[row].text
+            text,
+            lambda: lexical.spelling,
+            lexical.tokenizer,
+            lexical.holding,
+            lambda row: self.corpus[row].text,
+            self._is_word,
         )
 
     @cached_property
@@ -469,8 +474,8 @@ class Retriever:
         return measure_scale(scores[: len(own)], scores[len(own) :], dense=bool(encoder))
 
     def _is_word(self, word: str) -> bool:
-        """Whether a passage holds a word."""
-        return int(self.lexical.search([word], 1)[0][0, 0]) >= 0
+        """Whether a passage, or a heading above it, holds a word."""
+        return int(self.lexical.search([word], 1, heading_weight=HEADING_WEIGHT)[0][0, 0]) >= 0
 
     def _with_paths(
         self,

@@ -18,7 +18,7 @@ from lemmata.core.words import fold
 
 SHORTEST = 4  # letters of a word that is corrected, and of those that correct it
 _LONGEST = 24
-_LONG = 5  # letters from which on two errors are possible; stems hide one of them
+_LONG = 8  # letters from which on two errors are possible
 _MOST = 5  # nearest words that are looked at
 _TEXTS = 2  # with each of them, to see how it is written
 _AROUND = 2000  # passages of a word that are looked at
@@ -40,7 +40,7 @@ class Spelling:
         """The terms with one error, or with two in a long word after its first letter; the most frequent first."""
         if not self._terms or not SHORTEST <= len(word) <= _LONGEST:
             return []
-        most = 1 if len(word) < _LONG else 2
+        most = 2  # stems hide what is wrong at the end
         letters = _letters([word])
         own = _masks(letters)[0]
         close = np.abs(self._lengths - len(word)) <= most
@@ -96,11 +96,13 @@ def corrected(
     tokenize: Callable[[str], list[str]],
     rows_with: Callable[[str, int], Sequence[int]],
     text_of: Callable[[int], str],
+    is_known: Callable[[str], bool],
 ) -> str:
     """The query with words of the corpus in the place of unknown ones; empty where nothing is to be corrected.
 
-    `rows_with` gives passages that hold a token, so many at most, `text_of` the text of one. Of words that are as near
-    as each other, the one is taken that stands most often beside the other words of the query.
+    `rows_with` gives passages that hold a token, so many at most, `text_of` the text of one; `is_known` knows headings,
+    too. Of words that are as near as each other, the one is taken that stands most often beside the other words of the
+    query.
     """
     formulas = [match.span() for match in _FORMULA.finditer(query)]
     around: set[int] = set()
@@ -108,7 +110,7 @@ def corrected(
     for match in _WORD.finditer(query):
         tokens = tokenize(match[0])
         rows = [rows_with(token, _AROUND) for token in tokens]
-        if any(rows):
+        if any(rows) or is_known(match[0]):
             around.update(*rows)
         elif tokens and not any(begin <= match.start() < end for begin, end in formulas):
             unknown.append((match, tokens[0]))
@@ -119,7 +121,8 @@ def corrected(
             holding = rows_with(term, _AROUND)
             distance, word = _written(match[0], term, [text_of(row) for row in holding[:_TEXTS]], tokenize)
             choices.append((distance, -len(around.intersection(holding)), len(choices), word))
-        if choices and (word := min(choices)[-1]):
+        most = 1 if len(match[0]) < _LONG else 2
+        if choices and (word := min(choices)[-1]) and min(choices)[0] <= most:
             parts += [query[end : match.start()], word]
             end = match.end()
     return "".join((*parts, query[end:])) if parts else ""
