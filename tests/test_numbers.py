@@ -25,6 +25,11 @@ from lemmata.search.exact import missing_number
 
 # Each source with the numbers of its labels; the last test compares them with those of LaTeX itself.
 CASES = {
+    "an environment with a digit in its name": (
+        r"""\documentclass{article}\newtheorem{rule1}{Rule}
+\begin{document}\begin{rule1}\label{a}x\end{rule1}\begin{rule1}\label{b}x\end{rule1}\end{document}""",
+        {"a": "1", "b": "2"},
+    ),
     "theorems that share a counter, within sections": (
         r"""\documentclass{article}\usepackage{amsmath,amsthm}
 \newtheorem{thm}{Theorem}[section]\newtheorem{lem}[thm]{Lemma}\newtheorem{defn}{Definition}\newtheorem*{rem}{Remark}

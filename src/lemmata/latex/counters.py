@@ -40,12 +40,12 @@ _STYLES: dict[str, Callable[[int], str]] = {
     "fnsymbol": lambda value: ("", *"∗†‡§¶‖")[value] if 0 <= value < 7 else "",
 }
 _PRINTED = re.compile(
-    r"\\@?(arabic|alph|Alph|roman|Roman|fnsymbol|value|number)\s*(?:\{\s*([a-zA-Z@]+)\s*\}|\\c@([a-zA-Z@]+))"
-    r"|\\(the(?!\\)[a-zA-Z@]+)|\\number\s*\\value\s*\{([a-zA-Z@]+)\}|\\the\s*\\(?:value\s*\{([a-zA-Z@]+)\}|c@([a-zA-Z@]+))"
+    r"\\@?(arabic|alph|Alph|roman|Roman|fnsymbol|value|number)\s*(?:\{\s*([a-zA-Z@][\w@*-]*)\s*\}|\\c@([a-zA-Z@]+))"
+    r"|\\(the(?!\\)[a-zA-Z@]+)|\\number\s*\\value\s*\{([\w@]+)\}|\\the\s*\\(?:value\s*\{([\w@]+)\}|c@([a-zA-Z@]+))"
 )
 # What the classes with chapters say: no chapter in front of a number before the first one.
 _IN_CHAPTER = re.compile(r"\\ifnum\s*\\(?:c@|value\s*\{)(\w+)\}?\s*>\s*(?:\\z@|0)\s*(.*?)\\fi", re.S)
-_EXPRESSION = re.compile(r"\s*([+-]?)\s*(?:(\d{1,9})|\\(?:value\s*\{\s*([a-zA-Z@]+)\s*\}|c@([a-zA-Z@]+)))")
+_EXPRESSION = re.compile(r"\s*([+-]?)\s*(?:(\d{1,9})|\\(?:value\s*\{\s*([\w@]+)\s*\}|c@([a-zA-Z@]+)))")
 
 
 class Counters:
