@@ -424,6 +424,16 @@ def test_two_files_with_a_class_beside_a_main_file_without_one_are_no_format() -
     assert format_file_of("main.tex", including) == "a.tex"
 
 
+def test_a_file_that_a_macro_includes_by_a_path_it_builds_is_no_note(tmp_path: Path) -> None:
+    bring = "\\newcommand{\\bring}[1]{\\input{ch_#1/TeX/ch_#1}}"
+    main = f"\\documentclass{{book}}{bring}\\begin{{document}}\\bring{{one}}\\end{{document}}"
+    files = {"book/main.tex": main, "book/ch_one/TeX/ch_one.tex": "Sponges are wet.", "book/left.tex": "Left over."}
+    write(tmp_path, {**files, "note.md": "# A note\n\nOf sponges.\n"})
+    found = find_units(tmp_path, IngestOptions())
+    assert sorted(unit.path for unit in found.units) == ["book/main.tex", "note.md"]
+    assert [skip.file for skip in found.skips] == ["book/left.tex"]
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_subfiles_that_a_macro_includes_by_a_path_it_builds_are_no_books_of_their_own(
     tmp_path: Path, packed: bool

@@ -391,8 +391,10 @@ def _read_by(mains: Sequence[str], base: Path) -> set[str]:
     """The files that are read with the main files, without these."""
     names: set[str] = set()
     for main in mains[:_MOST_FLATTENED]:
+        folder, name = posixpath.split(main)  # LaTeX runs where the main file lies
         with suppress(FileNotFoundError):
-            names.update(flatten(partial(_text_of, base), main).files[1:])
+            read = flatten(partial(_text_of, base / folder), name).files[1:]
+            names.update(posixpath.normpath(posixpath.join(folder, path)) for path in read)
     return names
 
 
@@ -473,8 +475,12 @@ def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, ski
     included -= {*cycles}
     roots += cycles
     files = {name: source.file for name, source in sources.items()}
-    if any(files[name].is_part for name in roots):  # a macro with a path that it builds may include them
-        included |= _read_by([name for name in roots if sources[name].is_main and not files[name].is_part], base)
+    starts = [name for name in roots if sources[name].is_main and not files[name].is_part]
+    below = {posixpath.dirname(name) for name in starts}
+    if any(
+        name not in starts and _is_inside(name, below) for name in roots
+    ):  # a macro may include them by a path that it builds
+        included |= _read_by(starts, base)
         roots = [name for name in roots if name not in included]
     formats = {name: format_file_of(name, files) for name in roots if files[name].starts and not files[name].has_class}
     mains = {name for name in roots if sources[name].is_main} - set(formats.values())
