@@ -79,8 +79,12 @@ def test_the_process_industry_runs_with_the_settings_of_the_page(tmp_path: Path)
     quick = (
         f'[embed]\nepochs = 2\ndimension = 16\n[finetune.similar]\nbase = "{base}"\n{QUICK}[finetune.tuned]\n{QUICK}'
     )
-    settings = settings_of("process-industry", ("[split]", '[mine]\ngate = "none"\n\n[split]'), ('"plant/', '"../plant/'),
-                           ('tasks = ["plant"]', 'base = "hashing"\ntasks = ["../plant"]'))  # fmt: skip
+    settings = settings_of(
+        "process-industry",
+        ("[split]", '[mine]\ngate = "none"\n\n[split]'),
+        ('"plant/', '"../plant/'),
+        ('tasks = ["plant"]', 'base = "hashing"\ntasks = ["../plant"]'),
+    )
     plant.generate(tmp_path / "plant", logs=160)
     folder = workspace(tmp_path / "w", settings + quick)
     [report], stages = run_all(folder)
