@@ -250,7 +250,7 @@ function layout(main, state) {
   const form = h(
     "form", { role: "search", class: "search" },
     h("div", { class: "box" }, box, h("kbd", { class: "hint", "aria-hidden": "true" }, "/"), h("button", { class: "strong", type: "submit" }, "Search")),
-    h("div", { class: "how" }, h("label", { for: "retriever" }, "by"), retriever, h("details", { class: "explained" }, h("summary", { "aria-label": "How hits are found", title: "How hits are found" }, "ⓘ"), explained), h("label", { class: "check" }, paths, "paths")),
+    h("div", { class: "how" }, h("label", { for: "retriever" }, "by"), retriever, h("details", { class: "explained" }, h("summary", { "aria-label": "How hits are found", title: "How hits are found" }, "i"), explained), h("label", { class: "check" }, paths, "paths")),
   );
   const facets = h("aside", { class: "facets", "aria-label": "Filters" });
   const line = h("p", { class: "line" });
