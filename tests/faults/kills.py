@@ -193,15 +193,14 @@ def _rows(path: Path) -> Iterator[str]:
     """All rows of a database; numbers only say in which order rows came."""
     with sqlite3.connect(path) as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        for name in sorted({*names} - NOTES):
+        for name in sorted(names):
             columns = [row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[1] not in ORDER]
             query = f"SELECT {', '.join(columns) or '1'} FROM {name}"
             yield from sorted(f"{name} {row}" for row in connection.execute(query))
     connection.close()
 
 
-NOTES = {"changed"}  # what the next change has to look at again; a resumed run may note more than it needs to
-ORDER = ("number", "unit", "passage", "entry", "read_at")  # columns
+ORDER = ("number", "unit", "passage", "read_at")  # columns
 
 
 def _untold(value: Any) -> Any:

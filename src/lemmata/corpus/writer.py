@@ -39,9 +39,15 @@ _INSERT = {
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "link": "INSERT INTO links(unit, document, source, relation, label) VALUES (?, ?, ?, ?, ?)",
 }
-# what others may refer to: labels, documents by their keys and places, passages; and the documents of its passages
-_CHANGED = """
-INSERT INTO changed SELECT 'unit', '', ?1
+# what others may refer to: labels, documents by their keys and places, passages; and the documents of its passages. The
+# notes on a source, which are written anew each time, are a unit that nothing depends on.
+_CHANGED = f"""
+INSERT INTO changed SELECT 'unit', '', ?1 WHERE {
+    " OR ".join(
+        f"EXISTS (SELECT 1 FROM {table} WHERE unit = ?1)"
+        for table in ("documents", "passages", "links", "bibliography")
+    )
+}
 UNION ALL SELECT 'label', document, name FROM labels WHERE unit = ?1
 UNION ALL SELECT 'key', document, key FROM keys WHERE unit = ?1
 UNION ALL SELECT 'place', d.id, json_array(u.file, u.document, u.prefix)

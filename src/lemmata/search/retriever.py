@@ -172,9 +172,10 @@ class Retriever:
 
         Where a query found nothing because of its quotes, it is meant without them.
         """
-        if not hits and self.read_query(text).phrases:
+        query = self.read_query(text)
+        if not hits and query.phrases:
             return " ".join(text.replace('"', " ").split())
-        if len(text) > LONGEST_NAME or self.read_query(text) != Query(text):  # names and values are no words to correct
+        if len(text) > LONGEST_NAME or query != Query(text):  # names and values are no words to correct
             return ""
         lexical = self.lexical
         return corrected(

@@ -18,6 +18,7 @@ from lemmata.core.words import fold
 
 SHORTEST = 4  # letters of a word that is corrected, and of those that correct it
 _LONGEST = 24
+_MOST_ERRORS = 2  # of a term; stems hide what is wrong at the end of a word
 _LONG = 8  # letters from which on two errors are possible
 _MOST = 5  # nearest words that are looked at
 _TEXTS = 2  # with each of them, to see how it is written
@@ -37,19 +38,18 @@ class Spelling:
         self._masks = _masks(self._letters)
 
     def near(self, word: str) -> list[tuple[int, str]]:
-        """The terms with one error, or with two in a long word after its first letter; the most frequent first."""
+        """The terms with one error, or with two after the first letter; the nearest, then the most frequent first."""
         if not self._terms or not SHORTEST <= len(word) <= _LONGEST:
             return []
-        most = 2  # stems hide what is wrong at the end
         letters = _letters([word])
         own = _masks(letters)[0]
-        close = np.abs(self._lengths - len(word)) <= most
-        close &= (_count_bits(self._masks & ~own) <= most) & (_count_bits(own & ~self._masks) <= most)
+        close = np.abs(self._lengths - len(word)) <= _MOST_ERRORS
+        close &= (_count_bits(self._masks & ~own) <= _MOST_ERRORS) & (_count_bits(own & ~self._masks) <= _MOST_ERRORS)
         places = np.flatnonzero(close)
         distances = _distances(word, self._letters[places], self._lengths[places])
         distances[self._letters[places, 0] != letters[0, 0]] += 1
         order = np.lexsort((-self._counts[places], distances))[:_MOST]
-        return [(int(distances[n]), self._terms[places[n]]) for n in order.tolist() if distances[n] <= most]
+        return [(int(distances[n]), self._terms[places[n]]) for n in order.tolist() if distances[n] <= _MOST_ERRORS]
 
 
 def _letters(words: Sequence[str]) -> npt.NDArray[np.uint32]:
@@ -121,7 +121,7 @@ def corrected(
             holding = rows_with(term, _AROUND)
             distance, word = _written(match[0], term, [text_of(row) for row in holding[:_TEXTS]], tokenize)
             choices.append((distance, -len(around.intersection(holding)), len(choices), word))
-        most = 1 if len(match[0]) < _LONG else 2
+        most = 1 if len(match[0]) < _LONG else _MOST_ERRORS
         if choices and (word := min(choices)[-1]) and min(choices)[0] <= most:
             parts += [query[end : match.start()], word]
             end = match.end()
