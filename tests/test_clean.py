@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lemmata.latex.clean import Target, clean, join, plain
+from lemmata.latex.clean import clean, plain
+from lemmata.latex.cleaned import Target, join
 
 
 def dollars(text: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from lemmata.core.types import EQUATIONS, INSERTED, LABELLED, NUMBER
 from lemmata.corpus.schema import to_json
 from lemmata.corpus.writer import CorpusWriter
-from lemmata.latex.clean import kind_is_written
+from lemmata.latex.reference_names import kind_is_written
 
 
 def name_references_outside(writer: CorpusWriter, passages: Collection[str] | None = None) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from lemmata.core.types import HEADING, INSERTED, Link, Passage, Skip
-from lemmata.latex.clean import Cleaned, Target, clean, plain
+from lemmata.latex.clean import clean, plain
+from lemmata.latex.cleaned import Cleaned, Target
 from lemmata.latex.commands import without_notes
 from lemmata.latex.expand import Definitions, expand
 from lemmata.latex.kinds import LONGEST_OPENING, Kind, kind_of, printed_before_number

@@ -24,7 +24,7 @@ from lemmata.ingest.references import bibliographies_beside, bibliographies_by_f
 from lemmata.ingest.text import read_pdf
 from lemmata.latex.arguments import read_values
 from lemmata.latex.calls import calls_as_environments, read_calls_of_statements
-from lemmata.latex.clean import Cleaned, join
+from lemmata.latex.cleaned import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES, arguments_of, read_calls, without_notes
 from lemmata.latex.expand import (
     WORD,

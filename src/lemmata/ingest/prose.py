@@ -13,7 +13,7 @@ from lemmata.core.types import Link, Passage
 from lemmata.core.words import CONNECTING_WORDS
 from lemmata.corpus.contents import CHAPTER
 from lemmata.ingest.paper_state import PaperState
-from lemmata.latex.clean import Cleaned, join
+from lemmata.latex.cleaned import Cleaned, join
 from lemmata.latex.commands import MOST_FAILURES
 from lemmata.latex.lists import Lists
 from lemmata.latex.marked import read_marks

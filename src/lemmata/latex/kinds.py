@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lemmata.core.words import fold
-from lemmata.latex.clean import MATH, plain
+from lemmata.latex.clean import plain
+from lemmata.latex.command_table import MATH
 from lemmata.latex.commands import BEGIN, referred_labels
 from lemmata.latex.expand import Opening
 from lemmata.latex.source import DRAWINGS, SHORT, VERBATIM, read_argument, read_optional

@@ -7,7 +7,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
 
-from lemmata.latex.clean import MATH, Target
+from lemmata.latex.cleaned import Target
+from lemmata.latex.command_table import MATH
 from lemmata.latex.commands import referred_labels
 from lemmata.latex.expand import WORD, Definitions, read_call
 from lemmata.latex.numbers import FLOATS
