@@ -1,12 +1,12 @@
 """What the parts of MetricGAT are worth: every table of the paper's ablations, several seeds each, on one GPU.
 
     python -m bench.ablations FILE.npz --vectors FILE.npy --json OUT [--seeds 3] [--epochs 6] [--workers 5]
-        [--budget SECONDS] [--only NAME,NAME] [--set FIELD=JSON …] [--keep FOLDER] [--around ROW]
+        [--budget SECONDS] [--only NAME,NAME] [--set FIELD=JSON …] [--keep FOLDER]
 
-FILE is of `python -m bench.metric export`. All networks with the first seed come first, then those with the second, …;
+FILE is of `python -m bench.metric`. All networks with the first seed come first, then those with the second, …;
 after `--budget` seconds none is begun, and the table says how many seeds each row has. R@20 is of the direct distance,
 queries alone with their vectors; the epoch is chosen on validation. `--keep` writes what a search needs of KEPT (the
-first seed): `python -m bench.algorithm1` searches in it. `--around` adds the metrics of the neighbours of a passage.
+first seed): `python -m bench.algorithm1` searches in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from bench.metric import MEASURES, PARTS, Run
 
-from lemmata.core.types import Floats, Integers
+from lemmata.core.types import Floats
 from lemmata.evaluate.measures import evaluate
 from lemmata.evaluate.significance import randomisation
 
@@ -50,7 +50,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 LONG = ("as printed, 50 epochs", "ours, 50 epochs")  # one seed
 KEPT = {BASE: "ours", "as printed": "printed"}
 NEAR = 500  # passages nearest to a test query that are kept: more than √N seeds
-AROUND = 40  # neighbours that are drawn
 
 
 class Job(NamedTuple):
@@ -72,7 +71,6 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=JSON")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--around", type=int, default=-1)
     options = parser.parse_args()
     begin = time.time()
     names = options.only.split(",") if options.only else list(ABLATIONS)
@@ -146,12 +144,12 @@ def _run(job: Job) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     }
     curve = [round(record["R@20"], 4) for record in trained.history]
     if options.keep and job.seed == 0 and job.name in KEPT:
-        keep(run, trained, direct.test, options, options.keep / f"{options.file.stem}-{KEPT[job.name]}.npz")
+        keep(run, trained, direct.test, options.keep / f"{options.file.stem}-{KEPT[job.name]}.npz")
     result = {"name": job.name, "seed": job.seed, "seconds": round(trained.seconds, 1), "R@20": curve}
     return result | {"best_epoch": int(np.argmax(curve))}, found
 
 
-def keep(run: Run, trained: Any, direct: Any, options: argparse.Namespace, file: Path) -> None:
+def keep(run: Run, trained: Any, direct: Any, file: Path) -> None:
     """Write embeddings (as int8), lengths of links, and what is nearest to the test queries."""
     torch, nodes = run.torch, trained.nodes
     held_out = np.unique(np.concatenate([task.rows for task in run.tasks]))
@@ -174,7 +172,6 @@ def keep(run: Run, trained: Any, direct: Any, options: argparse.Namespace, file:
         queries=run.tasks[1].rows,
         near=rows.cpu().numpy().astype(np.int32),
         distances=distances.cpu().numpy().astype(np.float32),
-        **_neighbourhood(run, trained, options.around),
     )
 
 
@@ -182,26 +179,6 @@ def _as_bytes(values: Any) -> tuple[Any, Floats]:
     array = values.cpu().numpy()
     scale = np.maximum(np.abs(array).max(axis=1, keepdims=True) / 127, 1e-12).astype(np.float32)
     return np.round(array / scale).astype(np.int8), scale
-
-
-def _neighbourhood(run: Run, trained: Any, row: int) -> dict[str, Any]:
-    """The neighbours of a passage on the two principal axes of their embeddings, with the shadow of each metric:
-    Pᵀ G⁻¹ P, the ellipse of what is one step away."""
-    if row < 0:
-        return {}
-    torch = run.torch
-    linked = run.links[(run.links == row).any(axis=1)]
-    rows: Integers = np.unique(np.append(linked.ravel(), row))
-    rows = np.unique(np.append(rows[np.random.default_rng(0).permutation(len(rows))[:AROUND]], row))
-    with torch.no_grad():
-        chosen = trained.nodes.take(torch.tensor(rows, device=run.device))
-        h, factors = chosen.h.cpu().numpy(), trained.model.factors(chosen.hidden).cpu().numpy()
-    axes = np.linalg.svd(h - h.mean(axis=0), full_matrices=False)[2][:2].T
-    identity = np.eye(h.shape[1])
-    epsilon = trained.model.options.epsilon
-    shapes = [axes.T @ np.linalg.solve(factor @ factor.T + epsilon * identity, axes) for factor in factors]
-    norms = np.linalg.norm(factors[:, None] - factors[None], axis=(2, 3)) / np.linalg.norm(factors, axis=(1, 2))
-    return {"around": rows, "xy": (h - h.mean(axis=0)) @ axes, "shapes": np.array(shapes), "differences": norms}
 
 
 if __name__ == "__main__":

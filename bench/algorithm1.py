@@ -2,7 +2,7 @@
 
     python -m bench.algorithm1 FILE.npz [KEPT.npz …] [--json OUT] [--limit 400] [--only NAME;NAME]
 
-FILE is of `python -m bench.metric export` or of `python -m bench.large_graph`, KEPT of `python -m bench.ablations
+FILE is of `python -m bench.metric`, KEPT of `python -m bench.ablations
 FILE.npz … --keep FOLDER`; without KEPT lengths are those of the vectors in FILE. A query (`--limit` are drawn from the
 test part) is given its nearest passages, so times are those of the search after them, CPU milliseconds of one query.
 Coherence is the smallest cosine of two neighbours on the path to a hit, the mean over the first 20 hits.
