@@ -28,12 +28,16 @@ class PaperOptions:
     """How the text of a paper is split into passages."""
 
     CHOICES: ClassVar = {"chunks": ("rest", "all", "none")}
-    SMALLEST: ClassVar = {"chunk_size": 1, "chunk_overlap": 0}
+    SMALLEST: ClassVar = {"chunk_size": 1}
 
     chunks: str = "rest"  # of the prose outside statements and proofs; or "all" of the text, or "none"
     chunk_size: int = 1500  # characters
-    chunk_overlap: int = 200  # characters that two neighbouring chunks share
     preamble: str = ""  # path of a LaTeX file with definitions that every paper uses
+
+    @property
+    def chunk_overlap(self) -> int:
+        """Characters that two neighbouring chunks share, 200 of 1,500."""
+        return self.chunk_size * 2 // 15
 
 
 @dataclass(slots=True)

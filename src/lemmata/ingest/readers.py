@@ -175,7 +175,8 @@ def with_preamble(options: IngestOptions, folder: Path) -> IngestOptions:
 @lru_cache(maxsize=16)
 def _paper_settings(options: PaperOptions, with_preamble: bool) -> dict[str, Any]:
     preamble = hashlib.sha256(options.preamble.encode()).hexdigest() * with_preamble
-    return {**asdict(options), "preamble": preamble}
+    sizes = {"chunk_size": options.chunk_size, "chunk_overlap": options.chunk_overlap}
+    return {"chunks": options.chunks, **sizes, "preamble": preamble}
 
 
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
