@@ -112,7 +112,17 @@ def test_a_hostile_passage_is_packed_as_data_inside_its_marks() -> None:
 
 def test_tokens_that_control_chat_templates_are_broken_up() -> None:
     safe = harmless(HOSTILE)
-    for token in ("<|im_end|>", "<|im_start|>", "[INST]", "[/INST]", "<s>", "</s>", "<<SYS>>", "<end_of_turn>"):
+    for token in (
+        "<|im_end|>",
+        "<|im_start|>",
+        "[INST]",
+        "[/INST]",
+        "<s>",
+        "</s>",
+        "<<SYS>>",
+        "<end_of_turn>",
+        "</pass",
+    ):
         assert token not in safe, token
     assert harmless("if $|x|<|y|$ and $a<b$, then") == "if $|x|< |y|$ and $a<b$, then"
 

@@ -190,6 +190,21 @@ def test_a_bridge_names_relations_and_their_evidence(notes: Project) -> None:
     assert [path.length for path in back.paths] == pytest.approx([path.length for path in found.paths], abs=1e-5)
 
 
+def test_passages_of_a_bridge_lie_between_its_ends_those_in_the_middle_first(notes: Project) -> None:
+    found = notes.bridge("a#sponge", "a#zebra", k=3)
+    assert not {"a#sponge", "a#zebra"} & {passage.id for passage in found.passages}
+    for passage in found.passages:
+        score = 0.0
+        for number in passage.paths:
+            lengths = {step.target: step.length for step in found.paths[number - 1].steps}
+            before = sum([*lengths.values()][: [*lengths].index(passage.id) + 1])
+            whole = sum(lengths.values())
+            score += 2 * min(before, whole - before) / whole / (1 + found.paths[number - 1].length)
+        assert passage.score == pytest.approx(score, abs=1e-5)
+    path = next(path for path in found.paths if [step.target for step in path.steps] == ["a#middle", "a#zebra"])
+    assert path.steps[0].length != pytest.approx(path.steps[1].length)
+
+
 def test_texts_begin_at_their_nearest_passages(notes: Project) -> None:
     found = notes.bridge("a wet sponge", "zebras graze", k=3)
     for path in found.paths:

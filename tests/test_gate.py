@@ -62,6 +62,14 @@ def test_a_positive_has_to_score_more_than_unrelated_pairs_and_a_negative_less_t
     assert kind["unrelated"] == 1.0
 
 
+def test_a_negative_has_to_score_less_than_its_positive_by_more_than_the_margin() -> None:
+    part = made_of(["log pump seal leak", "log pump seal x", "log pump y z", "log v w u"])
+    negatives = [Negative(row, "test") for row in (1, 2, 3)]  # 1, 2 and 3 words less
+    record = Triplet(Pair("log pump seal leak", 0, "queries"), tuple(negatives))
+    report = GateReport("words", thresholds={"queries": Threshold(0.0, 2.0, 0.0)})
+    assert list(gated([record], shared_words, part, report, silent)) == [record._replace(negatives=(negatives[2],))]
+
+
 def test_what_passed_once_passes_again_by_the_same_thresholds() -> None:
     part = made_of(TEXTS)
     records: list[Pair | Triplet] = [Pair(text, row, "structure", "title") for row, text in enumerate(TEXTS[:40])]

@@ -6,6 +6,7 @@ import html
 import re
 import time
 from html.parser import HTMLParser
+from xml.etree.ElementTree import Element, SubElement
 
 import pytest
 from hypothesis import given
@@ -110,6 +111,24 @@ def test_odd_formulas_take_no_time(formula: str) -> None:
     begin = time.process_time()
     read(to_html(f"${formula}$"))
     assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize("formula", [r"\text{<b>x</b>}", "a<b>c", r"\mathrm{&lt;b&gt;}"])
+def test_markup_in_a_formula_stays_text(formula: str) -> None:
+    made = formula_html(formula)
+    assert made.startswith("<math")
+    assert "<b" not in made
+    assert "b" not in read(made).elements
+
+
+def test_whatever_the_converter_makes_only_safe_values_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = Element("math")
+    SubElement(tree, "mspace", {"width": '1" onclick="x', "height": "2em", "onclick": "x", "href": "x"}).text = "<b>"
+    SubElement(tree, "script").text = "alert(1)"
+    monkeypatch.setattr("latex2mathml.converter.Converter.convert_to_element", lambda *_: tree)
+    made = read(formula_html("a formula of this test alone"))
+    assert made.elements == ["math", "mspace"]
+    assert made.attributes[2:] == [("height", "2em")]
 
 
 def test_a_formula_becomes_mathml() -> None:

@@ -113,6 +113,25 @@ def test_a_geodesic_is_no_longer_than_any_path(case: Case, data: st.DataObject) 
     assert geodesic[path[-1]] <= along + 1e-6
 
 
+def test_a_length_is_by_the_metric_of_the_end_that_is_left() -> None:
+    h, factors = np.array([[0], [1]], np.float32), np.array([[[1]], [[3]]], np.float32)
+    forward, backward = lengths_of(complete_graph(2), (h, factors, 0.0))
+    assert (forward.tolist(), backward.tolist()) == ([1.0], [3.0])
+
+
+def test_no_anchor_is_its_own_negative_nor_is_what_it_is_linked_to() -> None:
+    torch = pytest.importorskip("torch")
+    from lemmata.train.metric_network import _Links, _similar
+
+    vectors, links, _, _ = small_world()
+    pairs = torch.tensor(links[np.lexsort((links[:, 1], links[:, 0]))])
+    anchors = torch.unique(pairs[:, 0])
+    negatives = _similar(torch.tensor(vectors), anchors, torch.arange(len(vectors)), _Links(pairs, len(vectors)))
+    target_of = dict(links.tolist())
+    for anchor, rows in zip(anchors.tolist(), negatives.tolist(), strict=True):
+        assert not {anchor, target_of[anchor]} & set(rows)
+
+
 def test_lengths_are_the_same_whether_edges_come_in_one_block_or_in_many(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)
     case = generator.standard_normal((20, 4)).astype(np.float32), generator.standard_normal((20, 4, 2)), 0.5

@@ -93,6 +93,17 @@ def test_a_query_that_is_a_passage_does_not_use_its_own_references(notes: Projec
             assert np.isfinite(scores[0][0])
 
 
+def test_no_path_leads_through_the_query_or_its_document(notes: Project) -> None:
+    with notes.retriever() as retriever:
+        paths, row_of = retriever.dense().geodesics, retriever.corpus.row
+        itself, far = row_of("a#pump"), row_of("a#far")
+        for nearest in (["a#pump", "a#fill-0"], ["a#fill-0"]):
+            near = np.array([[row_of(name) for name in nearest]]), np.full((1, len(nearest)), 0.9, np.float32)
+            (free,), (held_out,) = (paths.paths([near], [far], row) for row in (-1, itself))
+            assert {"a", "a#pump"} & {step.target for step in free}
+            assert not {"a", "a#pump"} & {step.target for step in held_out}
+
+
 def test_diffusion_finds_what_the_nearest_passage_refers_to(notes: Project) -> None:
     with notes.retriever() as retriever:
         dense = [hit.id for hit in retriever.search("wet sponge", 9, retriever="dense")]

@@ -509,10 +509,30 @@ def test_every_error_has_a_code_and_a_cure(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     "retriever",
-    ["dense:/etc", "dense:http://127.0.0.1:9/v1#m", "auto:some/model", "auto+rerank:../x", "auto+rerank9999"],
+    [
+        "dense:lemmata-nano",
+        "dense:/etc",
+        "dense:http://127.0.0.1:9/v1#m",
+        "auto:some/model",
+        "auto+rerank:../x",
+        "auto+rerank9999",
+    ],
 )
 def test_no_name_makes_the_server_load_something(client: httpx.Client, retriever: str) -> None:
     refused(client.post("/search", json={"query": "a", "retriever": retriever}), 400, "refused")
+    model = retriever.partition(":")[2] or "lemmata-nano"
+    refused(client.post("/v1/embeddings", json={"input": "a", "model": model}), 404, "not_found")
+
+
+def test_an_error_of_the_server_tells_nothing_to_the_client(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_self: Service, **_values: Any) -> Any:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(Service, "outline", fail)
+    with serving(project.root) as opened:
+        answer = opened.get("/outline")
+    refused(answer, 500, "internal")
+    assert "secret" not in answer.text
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 23])
@@ -634,6 +654,8 @@ def test_a_page_of_another_origin_may_not_ask(client: httpx.Client, project: Pro
         preflight = {"origin": friend, "access-control-request-method": "POST"}
         allowed = opened.options("/search", headers=preflight)  # a browser sends it without the token
         assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, friend)
+        for given_origin in ({}, {"origin": str(opened.base_url).rstrip("/")}):
+            refused(opened.options("/search", headers=given_origin), 401, "unauthorized")
         foreign = {"origin": "https://evil.example", **given}
         refused(opened.post("/search", json=body, headers=foreign), 403, "foreign_origin")
         assert "access-control-allow-origin" not in opened.get("/health", headers=given).headers
@@ -677,6 +699,7 @@ def test_an_address_that_others_reach_needs_a_token() -> None:
         "/page/",
         "/page/.",
         "/page/../__init__.py",
+        "/page/../../evaluate/charts.css",  # of a kind that is served
     ],
 )
 def test_no_path_leads_out_of_the_page(client: httpx.Client, path: str) -> None:

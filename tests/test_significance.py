@@ -33,6 +33,13 @@ def test_the_interval_of_one_value_has_no_width_and_of_none_is_refused() -> None
         bootstrap(np.array([]), generator=fresh())
 
 
+@pytest.mark.parametrize("place", [0, 9])
+def test_every_query_may_be_drawn(place: int) -> None:
+    values = np.zeros(10)
+    values[place] = 1
+    assert bootstrap(values, generator=fresh())[1] > 0.2
+
+
 def test_the_same_generator_gives_the_same_numbers() -> None:
     values = fresh().random(50)
     assert bootstrap(values, generator=fresh()) == bootstrap(values, generator=fresh())

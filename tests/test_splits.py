@@ -252,6 +252,37 @@ def test_the_same_paper_twice_stays_on_one_side() -> None:
         assert "documents kept together with another that holds half of their passages: 1" in split.notes
 
 
+def test_a_passage_is_unseen_where_nothing_of_its_document_and_of_those_joined_with_it_is_trained_on() -> None:
+    texts = [f"statement {n} says a{n} b{n} c{n} d{n}" for n in range(60)]
+    texts[40::2] = texts[:40:4]  # d10 to d19: two statements each, one of which d0 to d9 have
+    corpus = replace(papers(*[4] * 10, *[2] * 10), sketches=sketch(texts))
+    alone = 0
+    for seed in range(10):
+        split = split_corpus(corpus, SplitOptions(method="stratified", seed=seed, test=0.4))
+        for pair in range(10):
+            first, second = slice(4 * pair, 4 * pair + 4), slice(40 + 2 * pair, 42 + 2 * pair)
+            is_trained = [(split.part[rows] == 0).any() for rows in (first, second)]
+            alone += is_trained == [True, False]
+            unseen = {*split.unseen[first].tolist(), *split.unseen[second].tolist()}
+            assert unseen == {not any(is_trained)}
+    assert alone
+
+
+def test_what_comes_into_a_document_that_was_trained_on_is_trained_on() -> None:
+    options = SplitOptions(method="stratified", test=0.3)
+    corpus = papers(*[10] * 10)
+    before = split_corpus(corpus, options)
+    trained = {name for name, part in zip(corpus.documents, before.part.tolist(), strict=True) if part == 0}
+    grown = Outline(
+        [*corpus.ids, *(f"d{n}#new" for n in range(10))],
+        [*corpus.documents, *(f"d{n}" for n in range(10))],
+        kinds=["lemma"] * 100 + ["chunk"] * 10,
+    )
+    split = split_corpus(grown, options, before)
+    assert {f"d{n}" for n in range(10) if split.part[100 + n] == 0} == trained
+    assert (before.part > 0).any()
+
+
 def test_one_passage_in_two_documents_does_not_tie_them_but_is_not_trained_on() -> None:
     texts = [f"statement {n} says a{n} b{n} c{n} d{n}" for n in range(40)]
     texts[39] = texts[0].upper()  # d9 repeats one statement of d0
@@ -356,10 +387,11 @@ def test_prose_is_held_out_only_with_its_whole_document() -> None:
     assert (split.rows("test") & ~prose & ~split.unseen).any()
 
 
-def test_passages_that_share_lines_with_a_held_out_one_are_in_no_part() -> None:
+@pytest.mark.parametrize("reach", [2, 5])
+def test_passages_that_share_lines_with_a_held_out_one_are_in_no_part(reach: int) -> None:
     corpus = papers(*[10] * 5)
     lines = np.array([[10 * n + 1, 10 * n + 9] for n in range(50)])
-    lines[::10, 1] += 5  # the first of each paper reaches into the second
+    lines[::10, 1] += reach  # the first of each paper reaches into the second
     split = split_corpus(replace(corpus, files=["f"] * 50, lines=lines), SplitOptions(method="stratified", test=0.4))
     assert (split.part == LEFT_OUT).any()
     for one in range(0, 50, 10):

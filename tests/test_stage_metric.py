@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.training import workspace
 from lemmata.core.artefacts import learned_metric
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import read_manifest, silent, vector_set, write_manifest
+from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import split_key
 from lemmata.evaluate.tasks import Task
 from lemmata.graph.stored_metric import LearnedMetric, metric_sources, open_metric
@@ -129,6 +131,41 @@ def test_a_metric_is_kept_only_if_it_was_trained_and_finds_more_than_every_searc
     assert (untrained["best_epoch"], untrained["kept"]) == (0, False)
     as_dense = judged(gain, [set(rows.tolist()) for rows in found_by_text])
     assert (as_dense["rival"], as_dense["kept"]) == ("dense", False)
+
+
+def test_a_metric_sees_no_links_of_held_out_passages_and_one_half_of_validation_alone_decides(
+    learned: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    corpus = learned.corpus
+    split = open_split(learned, corpus.digest)
+    corpus.close()
+    copy = Project(shutil.copytree(learned.root, tmp_path / "w"))
+
+    class CalledError(Exception):
+        pass
+
+    def train(_matrix: Any, links: Any, _options: Any, validation: Any, **_more: Any) -> Any:
+        assert split.rows("train")[links[:, 0]].all()
+        assert split.rows("validation")[validation[0]].all()
+        raise CalledError(validation[0])
+
+    monkeypatch.setattr("lemmata.train.metric_network.train_metric", train)
+    with pytest.raises(CalledError) as stopped:
+        copy.train_metric(settings={**asdict(SMALL), "epochs": 2})
+    monkeypatch.undo()
+    data = stage._open(copy, "hashing")
+    options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, negatives={"random": 32}, epochs=1)
+    trained = train_metric(data.matrix, stage._links(data, data.citing & data.seen), options, data.task.part(0))
+    # the half that stopped the training would find everything, the other half has answers that nothing finds
+    stopping = set(stopped.value.args[0].tolist())
+    found = ExactIndex(data.matrix).search(data.matrix[data.task.rows], 4, data.candidates)[0]
+    answers = [
+        set(rows.tolist()) - {row} if row in stopping else {row}
+        for rows, row in zip(found, data.task.rows.tolist(), strict=True)
+    ]
+    report = stage._judge(data._replace(task=data.task._replace(answers=answers)), trained, silent)[0]
+    assert report["queries"] == len(data.task.rows) - len(stopping)
+    assert [report[f"by_{name}"] for name in ("dense", "diffusion", "text", "metric")] == [0.0] * 4
 
 
 def test_a_bridge_may_be_measured_by_the_metric(learned: Project, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.make import InterruptedEncoder, copied, lemmata
 
 from lemmata.core.errors import InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Integers, Mask
+from lemmata.core.workspace import read_manifest, vector_sets, write_manifest
 from lemmata.corpus.leakage import repeats
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.evaluate.tasks import task_from
@@ -28,6 +29,7 @@ from lemmata.search.filter import Filter
 from lemmata.search.summaries.score import SummaryIndex
 from lemmata.search.summaries.store import open_summaries
 from lemmata.search.summaries.texts import encode_summaries
+from lemmata.server.service import Service
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex
 from lemmata.vectors.fill import SHARD
@@ -128,6 +130,15 @@ def test_neighbour_graphs_of_both_matrices_find_nearly_the_same(tmp_path: Path) 
         assert sum(shared) >= 0.98 * expected.size
         same = found == expected
         np.testing.assert_allclose(found_scores[same], scores[same], rtol=1e-5)
+
+
+def test_a_passage_that_is_third_by_itself_and_by_its_summary_may_be_the_best() -> None:
+    passages = np.array([[0.9], [0.9], [0], [0], [0.89], [0], [0]], np.float32)
+    summaries, rows = np.array([[1], [1], [0.99], [0]], np.float32), np.array([2, 3, 4, 5])
+    index = SummaryIndex(Hinting(passages), passages, Hinting(summaries), summaries, rows)
+    found, scores = index.search(np.ones((1, 1), np.float32), 1)
+    assert found.tolist() == [[4]]
+    assert scores[0, 0] == pytest.approx(0.94)
 
 
 def test_summaries_of_unknown_passages_are_refused() -> None:
@@ -440,6 +451,25 @@ def test_an_encoder_without_the_summaries_is_refused_with_the_command(indexed: P
         assert retriever.search(LIQUID, 1, retriever="dense")[0].id == "pump"
         with pytest.raises(WorkspaceError, match=r"lemmata-nano .*'lemmata index --encoder"):
             retriever.search(LIQUID, 1, retriever="dense:lemmata-nano")
+
+
+def test_summaries_and_vectors_of_another_model_are_refused_and_made_again(indexed: Project) -> None:
+    (vectors,) = vector_sets(indexed)
+    manifest = read_manifest(vectors.summaries / "manifest.json") or {}
+    write_manifest(vectors.summaries / "manifest.json", {**manifest, "made_by": "another"})
+    with indexed.retriever() as retriever, pytest.raises(WorkspaceError, match="another"):
+        retriever.search(LIQUID, 1, retriever="dense")
+    assert indexed.index()["summaries"]["encoded"] == 3
+    assert first(indexed, LIQUID) == "pump"
+
+
+def test_a_summary_is_shown_as_text(project: Project, tmp_path: Path) -> None:
+    told = write_lines(tmp_path / "told.jsonl", [{"id": "pump", "text": "liquid <b onclick=x>below</b> it"}])
+    project.index(settings={"encoder": "hashing", "summaries": str(told)})
+    service = Service(project.root)
+    (summary,) = service.passage("pump")["summaries"]
+    service.close()
+    assert summary["html"] == "liquid &lt;b onclick=x&gt;below&lt;/b&gt; it"
 
 
 LEMMAS = {

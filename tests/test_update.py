@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.small_bert import small_bert
-from tests.training import QUICK, change, run_all, run_until, write_times
+from tests.training import QUICK, change, run_all, run_until, workspace, write_times
 
 from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.corpus.split import id_keys, open_split
@@ -19,7 +19,7 @@ from lemmata.evaluate.tasks import Task
 from lemmata.project import Project
 from lemmata.train.prepare import new_queries
 from lemmata.train.train import weights_sha256
-from lemmata.train.update import TrainingState, gain_lost, read_state, write_state
+from lemmata.train.update import TrainingState, gain_lost, read_state, tasks_to_compare, write_state
 
 RECIPE = """
 [split]
@@ -195,6 +195,31 @@ def test_the_gain_lost_is_the_difference_of_two_paired_differences() -> None:
     assert "9 queries about new passages" in gain_lost("MRR@10", few, known).sentence("tuned", "base")
     nothing = {"model": np.zeros(0), "base": np.zeros(0)}
     assert gain_lost("MRR@10", nothing, known).lost == 0.0
+
+
+def test_a_gain_that_chance_may_have_lost_is_not_clear() -> None:
+    zeros = np.zeros(100)
+    known = {"model": np.array([1.18, -0.82] * 50), "base": zeros}  # 1.8 standard errors above 0
+    verdict = gain_lost("MRR@10", {"model": zeros, "base": zeros}, known)
+    assert verdict.lost == pytest.approx(0.18)
+    assert verdict.low < 0
+    assert not verdict.is_clear
+    one = {"model": np.array([0.0] * 19 + [1.0]), "base": np.zeros(20)}
+    assert gain_lost("MRR@10", {"model": zeros, "base": zeros}, one).high > 0  # the last query is drawn, too
+
+
+def test_no_query_of_the_test_part_and_no_known_one_about_new_passages_decides(tmp_path: Path) -> None:
+    project = workspace(tmp_path)
+    corpus = project.corpus
+    ids, split = list(corpus.ids()), open_split(project, corpus.digest)
+    corpus.close()
+    parts, new = dict(zip(ids, split.part.tolist(), strict=True)), set(ids[::2])
+    fresh, known = tasks_to_compare(project, ["references"], np.unique(id_keys(ids[::2])))
+    about_new, about_known = ({query for task in tasks for query in task.queries} for tasks in (fresh, known))
+    assert {parts[query] for query in about_new} == {0, 1}
+    assert {parts[query] for query in about_known} == {1}
+    assert about_new <= new
+    assert not about_known & new
 
 
 def test_a_query_is_new_by_its_own_passage_or_by_all_its_answers() -> None:

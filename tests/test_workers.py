@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,20 @@ def test_a_killed_worker_loses_only_its_own_item() -> None:
     assert results == {n: n for n in range(30) if n != 7}
 
 
+def counted(path: str) -> int:
+    with open(path, "a") as file:  # noqa: PTH123
+        file.write("x")
+    if path.endswith("5"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return len(path)
+
+
+def test_after_a_kill_all_items_that_were_under_way_are_tried_alone(tmp_path: Path) -> None:
+    results = list(parallel_map(counted, [str(tmp_path / str(n)) for n in range(8)], workers=2))
+    assert [isinstance(result, WorkerDied) for _, result in results] == [n == 5 for n in range(8)]
+    assert (tmp_path / "5").read_text() == "xx"  # once among others, once alone
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_exception_of_the_function_is_raised(workers: int) -> None:
     with pytest.raises(InputError, match=r"numbers\.txt:1"):
@@ -62,8 +77,10 @@ def test_items_are_taken_lazily() -> None:
 
 
 def test_the_time_limit_holds_only_inside_the_block() -> None:
+    before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(TimeoutError), time_limit(0.05):
         time.sleep(60)
+    assert signal.getsignal(signal.SIGALRM) is before
     with time_limit(60):
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
