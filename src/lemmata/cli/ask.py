@@ -151,11 +151,12 @@ def _print_passages(passages: list[dict[str, Any]]) -> None:
     from rich.padding import Padding
 
     from lemmata.latex.readable import readable
-    from lemmata.server.records import short_text
+    from lemmata.server.records import numbered, short_text
 
     console = open_console()
     for passage in passages:
         place = ":".join(str(part) for part in (passage["file"], passage["line"]) if part)
         source = " · ".join(filter(None, (place, passage["section"])))
-        line((f"[{passage['number']}] {passage['kind']} ", "bold"), (passage["id"], "cyan"), (f"  {source}", "dim"))
+        name = numbered({**passage, "number": passage["printed_number"]})
+        line((f"[{passage['number']}] {name} ", "bold"), (passage["id"], "cyan"), (f"  {source}", "dim"))
         console.print(Padding(styled(readable(short_text(passage["text"], 300))), (0, 0, 1, 4)))

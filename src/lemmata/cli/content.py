@@ -38,6 +38,8 @@ def _print_listing(what: str, records: list[dict[str, Any]], more: int) -> None:
         records = [
             {**record, "definition": short_text(record["definition"], _LONGEST_DEFINITION)} for record in records
         ]
+    if what == "passages":
+        records = [{**each, "number": f"{each['printed']} {each['number']}".strip()} for each in records]
     numeric = [name for name in columns if all(isinstance(record[name], int) for record in records)]
     heads = [f">{name}" if name in numeric else name for name in columns]
     open_console().print(table(heads, [[_cell(record[name]) for name in columns] for record in records]))
@@ -103,6 +105,8 @@ def _print_passage(passage: dict[str, Any]) -> None:
 
 
 def _print_document(document: dict[str, Any]) -> None:
+    from lemmata.server.records import numbered
+
     line((document["id"], "bold cyan"), f"  {document['kind']}")
     for part in (document["title"], ", ".join(document["authors"])):
         if part:
@@ -119,7 +123,7 @@ def _print_document(document: dict[str, Any]) -> None:
         line(f"{counted(len(document['passages']), 'passage')}: lemmata list passages --document {document['id']}")
     for passage in () if is_long else document.get("passages", ()):
         title = f"  {passage['title']}" if passage["title"] else ""
-        line("  ", (passage["kind"], "green"), f" {passage['id']}{title}")
+        line("  ", (numbered(passage), "green"), f" {passage['id']}{title}")
     if document.get("bibliography"):
         line(f"\n{len(document['bibliography']):,} entries of its bibliography{'' if is_long else ':'}")
     for entry in () if is_long else document.get("bibliography", ()):

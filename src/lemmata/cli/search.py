@@ -322,7 +322,7 @@ def _print_table(searcher: Retriever, hits: list[Hit], query: str, dates: dict[s
         if passage is None:
             continue
         title = f"  {passage.title}" if passage.title else ""
-        cell = styled((f"{passage.kind} {passage.number}".strip(), "green"), (title, "bold"), (f"  {hit.id}\n", "cyan"))
+        cell = styled((passage.numbered, "green"), (title, "bold"), (f"  {hit.id}\n", "cyan"))
         place = f"{passage.file}:{passage.first_line}" if passage.first_line else passage.file
         date = (passage.date or dates[passage.document] or "")[:10]
         source = " · ".join(filter(None, (place, passage.section, date, ", ".join(passage.locations))))

@@ -110,10 +110,19 @@ class Passage:
         return str(self.metadata.get(NUMBER, ""))
 
     @property
+    def printed(self) -> str:
+        """The name that its document prints before the number, where that is not the kind: "Guided Practice"."""
+        return str(self.metadata.get(PRINTED, ""))
+
+    @property
+    def numbered(self) -> str:
+        """Kind or printed name, and number: "theorem 4.2"."""
+        return f"{self.printed or self.kind} {self.number}".strip()
+
+    @property
     def headline(self) -> str:
-        """Kind or printed name, number and title: "theorem 4.2 (Yoneda)"."""
-        name = str(self.metadata.get(PRINTED) or self.kind)
-        return " ".join(filter(None, (name, self.number, f"({self.title})" if self.title else "")))
+        """As `numbered`, with the title: "theorem 4.2 (Yoneda)"."""
+        return f"{self.numbered} ({self.title})" if self.title else self.numbered
 
     @property
     def content(self) -> str:

@@ -22,6 +22,7 @@ from lemmata.core.types import (
     HEADING,
     NUMBER,
     PART,
+    PRINTED,
     REFERRING,
     Document,
     Integers,
@@ -537,7 +538,8 @@ class Corpus(Sequence[Passage]):
             (f"p.kind != '{PART}'", *(f"{column} = ?" for column, value in conditions.items() if value))
         )
         records = self._records(
-            f"SELECT p.unit, p.id, p.kind, COALESCE(json_extract(p.metadata, '$.{NUMBER}'), '') AS number, p.title,"
+            f"SELECT p.unit, p.id, p.kind, COALESCE(json_extract(p.metadata, '$.{NUMBER}'), '') AS number,"
+            f" COALESCE(json_extract(p.metadata, '$.{PRINTED}'), '') AS printed, p.title,"
             " p.document, p.section, COALESCE(p.date, d.date) AS date, p.file,"
             f" p.first_line AS line FROM {ROWS_WITH_DOCUMENTS} WHERE {where} ORDER BY row",
             [value for value in conditions.values() if value],

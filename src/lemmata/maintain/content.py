@@ -125,6 +125,7 @@ def _describe_passage(workspace: Workspace, corpus: Corpus, passage: Passage) ->
         "type": "passage",
         **as_json(passage),
         "number": passage.number,
+        "printed": passage.printed,
         "headline": passage.headline,
         "document_title": corpus.document(passage.document).title,
         **_links(workspace, corpus, passage.id),

@@ -74,6 +74,7 @@ class Source(NamedTuple):
             "id": self.hit.id,
             "kind": passage.kind,
             "printed_number": passage.number,
+            "printed": passage.printed,
             "title": passage.title,
             "document": passage.document,
             "section": passage.section,

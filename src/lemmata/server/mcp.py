@@ -255,7 +255,7 @@ def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
     text.quote("\n".join(filter(None, (record["title"], record["section"], page))))
     if next_offset is not None:
         text.say(f"more: the same call with offset={next_offset}")
-    kept = ("id", "kind", "number", "title", "section", "file", "line", "last_line", "date", "location", "document")
+    kept = "id kind number printed title section file line last_line date location document".split()
     structured = {name: record[name] for name in kept} | {"text": page, "offset": offset, "next_offset": next_offset}
     for name in ("uses", "used_by", "earlier", "later"):
         neighbours = record[name][:_MOST_NEIGHBOURS]

@@ -37,6 +37,7 @@ Confidence = Annotated[float, Described("That it has to do with the query; null 
 TitleHtml = Annotated[str, Described("The title as safe HTML where it has formulas; else empty.")]
 Name = Annotated[str, Described("The title or the first words, formulas as characters where they can be.")]
 NameHtml = Annotated[str, Described("The name as safe HTML with MathML.")]
+Printed = Annotated[str, Described("What its document prints before the number, where that is not the kind.")]
 
 
 class Answer(TypedDict):
@@ -53,6 +54,7 @@ class Page(Answer):
 class Shown(TypedDict):
     kind: str
     number: str  # As its document prints it; empty where it has none.
+    printed: Printed
     title: str
     title_html: TitleHtml
     name: Name
@@ -79,6 +81,7 @@ class HitRecord(TypedDict):
     score: float  # Higher is better; the scale depends on the retriever.
     kind: str
     number: str  # As the document prints it: 4.2; empty where it has none.
+    printed: Printed
     document: str
     title: str
     text: str
@@ -174,6 +177,7 @@ class PassageAnswer(Answer):
     id: str
     kind: str
     number: str  # As its document prints it; empty where it has none.
+    printed: Printed
     title: str
     title_html: TitleHtml
     name: Name
@@ -395,6 +399,7 @@ def hit_records(
             "score": hit.score,
             "kind": passage.kind,
             "number": passage.number,
+            "printed": passage.printed,
             "document": passage.document,
             "title": passage.title,
             "text": passage.text,
@@ -414,8 +419,8 @@ def hit_records(
 
 
 def numbered(record: Mapping[str, Any]) -> str:
-    """The kind of a record with its printed number: theorem 4.2."""
-    return f"{record['kind']} {record.get('number', '')}".strip()
+    """The kind or printed name of a record with its number: theorem 4.2."""
+    return f"{record.get('printed') or record['kind']} {record.get('number', '')}".strip()
 
 
 def short_text(text: str, length: int = _SHORT) -> str:

@@ -32,12 +32,13 @@ class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
 
 
-def _shown(kind: str, title: str, text: str, number: str = "") -> dict[str, Any]:
+def _shown(kind: str, title: str, text: str, number: str = "", printed: str = "") -> dict[str, Any]:
     """What is shown of a node: its title and the start of its text, both also as safe HTML."""
     excerpt = short_text(text)
     return {
         "kind": kind,
         "number": number,
+        "printed": printed,
         "title": title,
         "title_html": title_html(title),
         **name_of(title, text),
@@ -129,6 +130,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "id": shown.id,
         "kind": shown.kind,
         "number": shown.number,
+        "printed": shown.printed,
         "title": shown.title,
         "title_html": title_html(shown.title),
         **name_of(shown.title or (document.title if shown.kind == "abstract" else ""), shown.text),
@@ -184,7 +186,7 @@ def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict
     records = []
     for identity, relation in pairs:
         if neighbour := passages.get(identity):
-            shown = _shown(neighbour.kind, neighbour.title, neighbour.text, neighbour.number)
+            shown = _shown(neighbour.kind, neighbour.title, neighbour.text, neighbour.number, neighbour.printed)
             date = neighbour.date or opened.date_of(neighbour.document)
         elif document := opened.known_document(identity):
             shown, date = _shown(document.kind, document.title, ""), document.date
@@ -312,7 +314,7 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
     described = {}
     for identity in ids:
         if passage := passages.get(identity):
-            described[identity] = _shown(passage.kind, passage.title, passage.text, passage.number)
+            described[identity] = _shown(passage.kind, passage.title, passage.text, passage.number, passage.printed)
         elif mentioned := known.get(identity):
             described[identity] = _shown("concept", mentioned.name, mentioned.description)
         elif document := opened.known_document(identity):
@@ -420,7 +422,7 @@ def _passages_of(opened: Opened, identity: str, offset: int, k: int) -> dict[str
         "passages": [
             {
                 "id": shown.id,
-                **_shown(shown.kind, shown.title, shown.text, shown.number),
+                **_shown(shown.kind, shown.title, shown.text, shown.number, shown.printed),
                 "section": shown.section,
                 "date": shown.date or document.date,
                 "location": list(shown.locations),
@@ -512,7 +514,7 @@ def map_passages(
             "row": row,
             "id": shown.id,
             "document": shown.document,
-            **_shown(shown.kind, shown.title, shown.text, shown.number),
+            **_shown(shown.kind, shown.title, shown.text, shown.number, shown.printed),
         }
         for row, shown in zip(numbers, corpus.passages(numbers), strict=True)
     ]

@@ -118,7 +118,7 @@ function mark(number, state, flag) {
 function row(passage) {
   return h(
     "li", { class: `hit ${family(passage.kind)}`, id: `passage-${passage.number}` },
-    h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind, passage.printed_number)), named(passage))),
+    h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind, passage.printed_number, passage.printed)), named(passage))),
     h("p", { class: "from" }, [passage.document_title || passage.document, passage.section].filter(Boolean).join(" · ")),
     h("div", { class: "math excerpt" }, excerpt({ html: passage.html, excerpt: passage.text })),
   );

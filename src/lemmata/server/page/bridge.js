@@ -103,7 +103,7 @@ function nodeName(id, nodes) {
   const node = nodes[id];
   if (!node) return h("q", { class: "node query" }, id);
   const text = heading({ ...node, id });
-  return h("a", { href: address(id, node.kind), class: `node ${family(node.kind)}` }, h("span", { class: "kind" }, node.kind === "concept" ? "" : kindWord(node.kind, node.number)), text);
+  return h("a", { href: address(id, node.kind), class: `node ${family(node.kind)}` }, h("span", { class: "kind" }, node.kind === "concept" ? "" : kindWord(node.kind, node.number, node.printed)), text);
 }
 
 function tell(path, place, nodes) {
@@ -130,7 +130,7 @@ function passages({ passages: records, nodes }) {
   if (!records?.length) return null;
   const rows = records.slice(0, 8).map((record) => {
     const node = nodes[record.id] || {};
-    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind, node.number)), named({ ...node, id: record.id })), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
+    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind, node.number, node.printed)), named({ ...node, id: record.id })), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
   });
   return h("section", { class: "between" }, h("h2", null, "Passages in between"), h("ul", { class: "neighbours" }, rows));
 }

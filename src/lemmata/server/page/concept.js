@@ -16,7 +16,7 @@ export async function show(main, { id }) {
     h("h1", null, concept.name),
     concept.aliases.length > 0 && h("p", { class: "small" }, "also called ", concept.aliases.join(", ")),
     concept.html && fromServer("div", { class: "math text" }, concept.html),
-    definition && h("p", { class: "from" }, "Defined in ", link(definition.id, definition.kind, kindWord(definition.kind, definition.number), " ", heading(definition))),
+    definition && h("p", { class: "from" }, "Defined in ", link(definition.id, definition.kind, kindWord(definition.kind, definition.number, definition.printed), " ", heading(definition))),
     h("p", { class: "copies" }, h("a", { class: "plain button", href: `/?q=${encodeURIComponent(concept.name)}` }, "Search for it"), h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(concept.id)}` }, "Bridge from here")),
     relations(concept),
   );
@@ -29,7 +29,7 @@ export async function show(main, { id }) {
 function row(record) {
   return h(
     "li", { class: family(record.kind) },
-    h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind, record.number)), named(record)),
+    h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed)), named(record)),
     record.relation === "defines" && h("span", { class: "relation" }, "defines it"),
     h("div", { class: "gist" }, excerpt(record)),
   );

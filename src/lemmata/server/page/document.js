@@ -67,7 +67,7 @@ function row(passage) {
   const where = passage.line ? `line ${passage.line}` : moment(passage.date);
   return h(
     "li", { class: family(passage.kind) },
-    h("div", null, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind, passage.number)), named(passage)), h("div", { class: "gist" }, excerpt(passage))),
+    h("div", null, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), named(passage)), h("div", { class: "gist" }, excerpt(passage))),
     h("span", { class: "small mono" }, where),
   );
 }

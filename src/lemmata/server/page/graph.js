@@ -137,7 +137,7 @@ function edge(x1, y1, x2, y2, step, beside) {
 
 function box(id, node, x, y) {
   const name = node ? node.name || shortName(id) : id;
-  const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind, node.number).toLowerCase()) : "text";
+  const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind, node.number, node.printed).toLowerCase()) : "text";
   const inside = [
     svg("title", null, `${kind}: ${node?.title || id}\n${node?.excerpt || ""}`),
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),

@@ -15,7 +15,7 @@ export async function show(main, { id, go }) {
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
     h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section_html ? fromServer("span", null, passage.section_html) : passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
-    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number)), heading(passage)),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), heading(passage)),
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,
@@ -126,7 +126,7 @@ function list(records) {
   const rows = records.map((record, place) =>
     h(
       "li", { class: family(record.kind), hidden: place >= SHOWN },
-      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind, record.number)), named(record)),
+      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed)), named(record)),
       record.relation && h("span", { class: "relation" }, relationWords(record.relation)),
       h("div", { class: "gist" }, excerpt({ html: record.html, excerpt: record.excerpt || record.text })),
     ),

@@ -321,7 +321,7 @@ function card(hit, answer) {
   const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");
   return h(
     "li", { class: `hit ${family(hit.kind)}`, dataset: { id: hit.id } },
-    h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number)), heading(hit))),
+    h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number, hit.printed)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
     h("div", { class: "below" }, hit.path?.length > 1 ? pathStrip(hit.path, answer.nodes || {}, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.cites ? h("span", null, `cites ${hit.cites}`) : null, hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null, marking(hit, answer))),
@@ -362,7 +362,7 @@ function pathStrip(path, nodes, hit) {
     const node = nodes[id];
     if (!node) return h("span", { class: "node query" }, id === "query" ? "query" : shortName(id));
     const label = heading({ ...node, id });
-    return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind, node.number)}: ${node.name || shortName(id)}` }, label);
+    return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind, node.number, node.printed)}: ${node.name || shortName(id)}` }, label);
   };
   const steps = path.map((step) => [
     h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "distance of this step: 0 is the same, less is nearer" }, step.length.toFixed(2))),

@@ -59,8 +59,8 @@ export function weights({ formula }) {
 
 const KINDS = { chunk: "Text" };
 
-export function kindWord(kind, printed) {
-  if (printed) return `${kindWord(kind)} ${printed}`;
+export function kindWord(kind, number, printed) {
+  if (number) return `${printed || kindWord(kind)} ${number}`;
   if (KINDS[kind]) return KINDS[kind];
   return kind ? kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll("-", " ") : "Passage";
 }
