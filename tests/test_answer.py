@@ -462,7 +462,7 @@ def test_the_command_prints_the_answer_its_doubts_and_what_it_cites(server: Serv
     done = run(workspace, "how many handles has a blue widget", "-o", f"llm.url={server.url}", "--model", "tiny")
     assert done.stdout.startswith("Blue widgets have an even number of handles [1]. Dogs bark.\n")
     assert "doubtful  Dogs bark.  (cites no passage)" in done.stdout
-    assert "[1] theorem widgets#even" in done.stdout
+    assert "[1] theorem 1 widgets#even" in done.stdout
     assert "1 of 2 sentences supported" in done.stdout
 
 
@@ -479,7 +479,7 @@ def test_the_command_gives_one_json_document(server: Server, workspace: Path) ->
 
 def test_the_command_prints_the_passages_where_no_model_is_configured(workspace: Path) -> None:
     done = run(workspace, "how many handles has a blue widget")
-    assert "[1] theorem widgets#even  widgets.tex:" in done.stdout
+    assert "[1] theorem 1 widgets#even  widgets.tex:" in done.stdout
     assert "no language model is configured" in done.stderr
     assert "or with --model and -o llm.url=URL" in done.stderr
     assert json.loads(run(workspace, "handles", "--json").stdout)["error"]["code"] == "no_model"

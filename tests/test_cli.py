@@ -359,7 +359,7 @@ def test_a_location_is_shown_with_its_history_in_threads_of_follow_ups(tmp_path:
         3,
         [{"id": "location:P", "title": "plant"}],
     )
-    printed = lemmata("show", "location:P", "-k", "3", "-w", tmp_path / "w")
+    printed = lemmata("show", "P", "-k", "3", "-w", tmp_path / "w")  # or location:P
     assert printed.index("Seal leaks.") < printed.index("↳ 2024-05-05  L4  P-1") < printed.index("Seal replaced.")
     assert "1 more" in printed
 

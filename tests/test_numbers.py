@@ -222,6 +222,13 @@ def test_what_a_query_names_comes_first(notes: Path, query: str, first: str) -> 
     assert hits[0]["id"] == first
 
 
+@pytest.mark.parametrize("kind", ["text", "prose", "chunk"])
+def test_text_is_another_name_of_chunks(notes: Path, kind: str) -> None:
+    hits = json.loads(lemmata("search", f"kind:{kind} parts", "-w", notes, "--json"))
+    listed = json.loads(lemmata("list", "passages", "--kind", kind, "-w", notes, "--json"))
+    assert [each["id"] for each in (*hits, *listed)] == ["partitions@1", "partitions@1"]
+
+
 def test_numbers_are_shown(notes: Path) -> None:
     assert "theorem 1.1" in lemmata("search", "distinct parts", "-w", notes)
     assert "theorem 1.1 (Euler)" in lemmata("show", "partitions#thm:euler", "-w", notes)
@@ -330,6 +337,7 @@ def test_a_number_that_nothing_has_is_said_to_be_missing(notes: Path) -> None:
     with contextlib.closing(Corpus(Project(notes))) as corpus:
         assert "Theorem 9.99" in missing_number(corpus, "Theorem 9.99?")
         assert "equation (77)" in missing_number(corpus, "equation (77)")
+        assert "Example 1.1" in missing_number(corpus, "Example 1.1")  # it is no theorem
         assert not any(missing_number(corpus, text) for text in ("theorem 1.1", "python 3.11", "why is it so", ""))
     with Project(notes).retriever() as retriever:
         assert "Theorem 9.99" in retriever.hint("Theorem 9.99")

@@ -153,6 +153,14 @@ def test_references_have_the_printed_numbers(source: str, text: str) -> None:
     assert lemma.text == text
 
 
+def test_a_tag_is_shown_as_a_formula_and_is_that_of_an_equation_inside_an_item() -> None:
+    items = r"\begin{claims}\item \[x\tag{$\ast$}\label{x}\] \item As \eqref{x} says.\end{claims}"
+    reading = read(NUMBERED % (r"\begin{lem}\label{l}" + items + r"\end{lem}"))
+    lemma = next(passage for passage in reading.passages if passage.id == "doc#l")
+    assert r"As ($\ast$) says." in lemma.text
+    assert lemma.metadata["equations"] == {"x": r"$\ast$"}
+
+
 def test_labels_of_the_authors_own_items_lead_to_what_holds_them() -> None:
     reading = read(NUMBERED % "")
     theorem, chunk = (passage for passage in reading.passages if passage.kind in ("theorem", "chunk"))

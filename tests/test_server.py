@@ -105,6 +105,7 @@ def test_search_gives_the_hits_of_the_command_line(client: httpx.Client, project
         "score": 0,
         "kind": "lemma",
         "number": "1",
+        "printed": "",
         "document": "a",
         "title": "Wet & <b>bold</b>",
         "text": "Every wet sponge absorbs $x^2 < y$ of a pump.",

@@ -129,6 +129,22 @@ def test_a_fence_that_is_never_closed_hides_no_heading() -> None:
     assert [p.section for p in read_text(text.encode(), "t", "t.md").passages] == ["A", "B"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "authors"),
+    [
+        ("author: Ann Vintner", ("Ann Vintner",)),
+        ("author: Ann Vintner, Bob Cooper and Carla Brewer", ("Ann Vintner", "Bob Cooper", "Carla Brewer")),
+        ('authors: ["Ann Vintner", Bob Cooper]', ("Ann Vintner", "Bob Cooper")),
+        ("authors:\n  - name: Ann Vintner\n    orcid: 1\n  - Bob Cooper", ("Ann Vintner", "Bob Cooper")),
+        ("title: Wine", ()),
+        ("author:", ()),
+    ],
+)
+def test_authors_stand_in_the_front_matter(lines: str, authors: tuple[str, ...]) -> None:
+    document = read_text(f"---\n{lines}\ntags: [red, white]\n---\nText.".encode(), "t", "t.md").documents[0]
+    assert (document.authors, document.metadata) == (authors, {"tags": "red, white"})
+
+
 def test_an_unclear_date_is_a_note_and_stays_in_the_metadata() -> None:
     reading = read_text(b"---\ndate: soon\n---\nText.", "t", "t.md")
     assert (reading.documents[0].date, reading.documents[0].metadata) == (None, {"date": "soon"})

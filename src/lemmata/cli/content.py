@@ -91,7 +91,7 @@ def _print_passage(passage: dict[str, Any]) -> None:
     line("  ".join(filter(None, (passage["date"], where, place))) + "\n", style="dim")
     line(passage["text"])
     if passage["proof"]:
-        line("\n", ("Proof.", "bold"), f" {passage['proof']}")
+        line("\n", (f"{passage['proof_name']}.", "bold"), f" {passage['proof']}")
     metadata = {name: value for name, value in passage["metadata"].items() if name not in BOOKKEEPING}
     if metadata:
         line()

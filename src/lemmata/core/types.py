@@ -6,7 +6,7 @@ where smaller is closer, the name is distance or length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -40,8 +40,11 @@ def printed_name(kind: str, number: str) -> str:
     return f"number:{kind} {number.strip('() ').casefold()}"
 
 
-# The kind of rows that hold the parts of a long statement: only the index reads them, and what finds one finds the
-# statement, which has the whole text.
+ANSWERED = frozenset(("exercise", "problem", "question", "example"))  # kinds whose proof is a solution
+
+
+# The kind of rows that hold the parts of a long statement, or of a solution: only the index reads them, and what finds
+# one finds the statement, which has the whole text.
 PART = "part"
 _PART = "~part-"
 
@@ -95,7 +98,7 @@ class Passage:
     title: str = ""  # the note of a statement, the title of a log
     section: str = ""
     raw: str = ""  # the source, where it differs from the text
-    proof: str = ""  # for readers, like the text
+    proof: str = ""  # for readers, like the text; the solution of an exercise
     file: str = ""  # below the ingested root; from a corpus, as much of the path as tells it from all others
     first_line: int = 0  # from 1; 0 where there are no lines
     last_line: int = 0  # inclusive
@@ -123,6 +126,11 @@ class Passage:
     def headline(self) -> str:
         """As `numbered`, with the title: "theorem 4.2 (Yoneda)"."""
         return f"{self.numbered} ({self.title})" if self.title else self.numbered
+
+    @property
+    def proof_name(self) -> str:
+        """What its proof is called."""
+        return "Solution" if self.kind in ANSWERED else "Proof"
 
     @property
     def content(self) -> str:
@@ -213,6 +221,16 @@ class Reading:
 # ---------------------------------------------------------------- the knowledge graph
 
 NOT_STATEMENTS = frozenset(("chunk", "abstract"))  # kinds of passages that are prose around the statements
+
+
+PROSE = frozenset(("text", "prose"))  # what people call a chunk
+
+
+def kind_meant(kind: str, known: Collection[str]) -> str:
+    """The kind that people mean by a name: text is a chunk, unless there is a kind of that name."""
+    return "chunk" if kind in PROSE and kind not in known else kind
+
+
 CONCEPT_KINDS = ("object", "theorem", "definition", "technique", "formula", "identity", "conjecture", "person")
 
 

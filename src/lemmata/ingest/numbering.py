@@ -12,6 +12,7 @@ from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.expand import Opening
 from lemmata.latex.kinds import kind_of
 from lemmata.latex.numbers import read_aux, read_numbers
+from lemmata.latex.statements import attach_solutions
 from lemmata.latex.targets import HEADINGS
 
 _NAMED = frozenset(("equation", "figure", "table", "algorithm", "listing"))  # what a label may number in a passage
@@ -23,6 +24,7 @@ def number_paper(
     """Give statements, headings and labels their printed numbers; an `.aux` file beside the main file is believed."""
     structure, folder = paper.structure, posixpath.dirname(main)
     numbers = read_numbers(paper.flat.text, paper.flat.body, paper.macros, openings, structure.labels)
+    attach_solutions(structure, numbers.referred, numbers.labelled)
     aux = posixpath.splitext(posixpath.basename(main))[0] + ".aux"
     compiled = read_aux(lambda path: read(posixpath.normpath(posixpath.join(folder, path))), aux)
     paper.numbers = numbers.labels | compiled

@@ -14,7 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lemmata.core.errors import InputError, MissingExtra
-from lemmata.core.types import HEADING, NUMBER, PART, PRINTED, REFERRING, Label, Passage, Reading, Skip, part_id
+from lemmata.core.types import (
+    ANSWERED,
+    HEADING,
+    NUMBER,
+    PART,
+    PRINTED,
+    REFERRING,
+    Label,
+    Passage,
+    Reading,
+    Skip,
+    part_id,
+)
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
 from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_labels
@@ -53,7 +65,7 @@ from lemmata.latex.marked import read_marks, wrap_term_macros
 from lemmata.latex.numbers import NUMBERED
 from lemmata.latex.sentences import chunks
 from lemmata.latex.source import SHORT, Flat, decode, read_argument, write_out_shorthands
-from lemmata.latex.statements import Statement, innermost, proved_labels, read_structure
+from lemmata.latex.statements import Statement, attach_footnotes, innermost, proved_labels, read_structure
 from lemmata.latex.targets import read_targets, referring_macros
 
 _LONGEST_STATEMENT = 8  # chunks; of a longer one the index also reads the parts
@@ -112,31 +124,37 @@ def _statements(paper: PaperState) -> list[Passage]:
 
 
 def _parts(statement: Passage, options: PaperOptions) -> list[Passage]:
-    """The parts of a long statement, for the index; none of a shorter one."""
-    text = statement.bare_text
-    if len(text) <= _LONGEST_STATEMENT * options.chunk_size:
-        return []
+    """The parts of a long statement, and of a solution, for the index."""
+    parts: list[str] = []
+    bare = statement.bare()
+    solution = bare.proof if statement.kind in ANSWERED else ""
+    for text, longest in ((bare.text, _LONGEST_STATEMENT * options.chunk_size), (solution, 0)):
+        if len(text) > longest:
+            parts += (text[b:e] for b, e in chunks(text, options.chunk_size, options.chunk_overlap))
     return [
         replace(
             statement,
             id=part_id(statement.id, number),
             kind=PART,
-            text=text[begin:end],
+            text=part,
             raw="",
             proof="",
             metadata={key: value for key, value in statement.metadata.items() if key == HEADING},
             links=(),
         )
-        for number, (begin, end) in enumerate(chunks(text, options.chunk_size, options.chunk_overlap), 1)
+        for number, part in enumerate(parts, 1)
     ]
 
 
 def _statement(paper: PaperState, statement: Statement, identity: str) -> Passage | None:
-    end = statement.close
-    inner_proofs = [begin for begin, _ in statement.proofs if statement.content <= begin < statement.close]
-    if inner_proofs:  # a proof inside the environment is not part of the statement
-        end = max(statement.content, paper.flat.text.rfind("\\begin", statement.content, inner_proofs[0]))
-    source = paper.expand(statement.content, end)
+    whole = paper.flat.text
+    spans, at = [], statement.content
+    for begin, end in sorted(statement.proofs):
+        if at <= begin < statement.close:  # a proof inside the environment is not part of the statement
+            spans.append((at, max(at, whole.rfind("\\begin", at, begin))))
+            at = min(statement.close, whole.find("}", end) + 1 or end)
+    spans.append((at, statement.close))
+    source = "".join(paper.expand(*span) for span in spans)
     text, links = paper.clean(source, "refers_to")
     if not text.text:
         paper.skip(statement.begin, f"{statement.kind} without text")
@@ -169,7 +187,7 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         links,
         title=" ".join(note.text.split()).rstrip(" ,;:"),
         section=paper.section(statement.section, statement.begin),
-        raw=paper.flat.text[statement.content : end].strip(),
+        raw="".join(whole[begin:end] for begin, end in spans).strip(),
         proof=join(proofs, "\n\n"),
         confidence=statement.confidence,
         metadata={
@@ -363,6 +381,7 @@ def open_paper(
     structure = read_structure(
         flat.text, flat.body, kinds, lambda part, at: expand(part, macros.at(at)) if "\\" in part else part
     )
+    attach_footnotes(flat.text, flat.body, structure)
     definitions = [(s.begin, s.end) for s in structure.statements if s.kind == "definition"]
     wrap_term_macros(macros, flat.text, definitions)
     paper = PaperState(document, flat, macros, structure, options or PaperOptions(), skips, list_styles, kinds)

@@ -15,18 +15,35 @@ from lemmata.latex.sentences import chunks, gather, join_tiny_sections, pieces
 from lemmata.latex.source import decode
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
+_KEY = re.compile(r"(\w+)[ \t]*:[ \t]*(.*)")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:)?[ \t]*(.*)")
 _LINK = re.compile(r"!?\[([^\[\]]*+)\]\(\s*<?([^)\s>\[]{1,2000}+)>?[^)\[]{0,500}+\)")
 _TINY = 60  # characters of a section; a shorter one is read with its neighbour
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 
 
-def _front_matter(text: str) -> tuple[dict[str, str], int]:
-    """Simple `key: value` lines at the top of a Markdown file, and the offset after them."""
+def _front_matter(text: str) -> tuple[dict[str, list[str]], int]:
+    """The values of `key: value` lines and of lists at the top of a Markdown file, and the offset after them."""
     match = _FRONT_MATTER.match(text)
     if match is None:
         return {}, 0
-    pairs = re.findall(r"(?m)^(\w+)[ \t]*:[ \t]*[\"']?(.*?)[\"']?[ \t]*$", match[1])
-    return {key.lower(): value for key, value in pairs if value}, match.end()
+    values: dict[str, list[str]] = {}
+    key = ""
+    for line in match[1].splitlines():
+        if pair := _KEY.match(line):
+            key, value = pair[1].lower(), pair[2].strip()
+            is_list = value.startswith("[") and value.endswith("]")
+            values[key] = value[1:-1].split(",") if is_list else [value]
+        elif key and (item := _ITEM.match(line)):
+            values[key].append(item[1])
+    unquoted = {key: [value.strip().strip("\"'") for value in each] for key, each in values.items()}
+    return {key: kept for key, each in unquoted.items() if (kept := [value for value in each if value])}, match.end()
+
+
+def _authors(values: list[str]) -> tuple[str, ...]:
+    """The names of a list, or of one line with several."""
+    names = re.split(r";|,|\band\b", values[0]) if len(values) == 1 else values
+    return tuple(filter(None, map(str.strip, names)))
 
 
 def _strip_markup(text: str) -> str:
@@ -110,7 +127,8 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
     A section of a few words is read with its neighbour, its heading in the text.
     """
     text = decode(data)
-    front, start = _front_matter(text)
+    listed, start = _front_matter(text)
+    front = {key: ", ".join(values) for key, values in listed.items()}
     sections = _sections(_blocks(text, start, file))
     headings = [section.path[-1] for section in sections if section.path]
     title = front.get("title") or next(iter(headings), "") or posixpath.basename(document)
@@ -147,12 +165,14 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
                 )
             )
     skips = [] if passages else [Skip(file, 0, "it contains no text")]
-    metadata = {key: value for key, value in front.items() if key not in ("title", "date")}
+    metadata = {key: value for key, value in front.items() if key not in ("title", "date", "author", "authors")}
     date = read_date(front.get("date", ""))
     if front.get("date") and date is None:
         metadata["date"] = front["date"]
         skips.append(Skip(file, 1, f"it is kept without its unclear date {front['date']!r}"))
-    record = Document(document, _strip_markup(title).strip(), "text", date=date, file=file, metadata=metadata)
+    authors = _authors([*listed.get("author", ()), *listed.get("authors", ())] or [""])
+    title = _strip_markup(title).strip()
+    record = Document(document, title, "text", authors, date, file=file, metadata=metadata)
     return Reading([record], passages, [Label(document, document, document)], skips=skips)
 
 

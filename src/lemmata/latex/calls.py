@@ -16,7 +16,14 @@ from lemmata.latex.arguments import Argument, read_values
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, MOST_FAILURES
 from lemmata.latex.expand import WORD, Definitions, Macro, Opening, expand
-from lemmata.latex.kinds import LONGEST_OPENING, STATEMENTS, Kind, kind_of_environment, kind_of_wrapper
+from lemmata.latex.kinds import (
+    COMPUTED_REFERENCE,
+    LONGEST_OPENING,
+    STATEMENTS,
+    Kind,
+    kind_of_environment,
+    kind_of_wrapper,
+)
 from lemmata.latex.source import SHORT, read_argument, skip
 
 _LONG = 100  # characters that no title has
@@ -27,6 +34,7 @@ _LONGEST_HEADING = 4  # words
 _MOST_CALLS = 100  # of a macro that are judged
 _MOST_MACROS = 100
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_STEPS = re.compile(r"\\(?:ref)?stepcounter\s*\{[^{}]*\}(?:\s*\\label\s*\{(?:[^{}]|\{[^{}]*\})*\})?")
 _LABELS = re.compile(r"(?:[ \t]*\n?[ \t]*\\label\s*\{[^{}\n]{0,200}\})+")
 _NEAR = 40  # characters before a brace that may be a command
 _COMMAND_END = re.compile(r"[a-zA-Z*\]}]\s*\Z")
@@ -54,13 +62,14 @@ def _calls(text: str, start: int, name: str, arguments: tuple[Argument, ...]) ->
             yield _Call(call.start(), call.end(), *last)
 
 
-def _opening(macro: Macro, stepping: Mapping[str, Macro]) -> str:
-    """What a macro prints before its last argument; empty unless it steps a counter there and ends in that text."""
+def _opening(name: str, macro: Macro, stepping: Mapping[str, Macro]) -> str:
+    """What a macro prints before its last argument; empty unless it steps a counter there, or is a solution."""
     before, parameter, after = macro.body.partition(f"#{len(macro.arguments)}")
     is_simple = parameter and not macro.template and macro.arguments[-1][0] == "m" and len(before) <= LONGEST_OPENING
     if not is_simple or any(kind not in ("m", "o") for kind, _ in macro.arguments) or "#" in after:
         return ""
-    if "stepcounter" in after or ("stepcounter" not in before and stepping.keys().isdisjoint(WORD.findall(before))):
+    is_stepping = "stepcounter" in before or not stepping.keys().isdisjoint(WORD.findall(before))
+    if not is_stepping and not (before.strip() and kind_of_environment(name) == "solution"):
         return ""
     return "" if _is_in_argument(before) else before.replace("\\stepcounter", "\\refstepcounter")
 
@@ -87,13 +96,14 @@ def read_calls_of_statements(
     """
     macros = definitions.everything()
     stepping = {name: macro for name, macro in macros.items() if "stepcounter" in macro.body}
-    callable_macros = {**stepping, **{name: Macro(*opening) for name, opening in environments.items()}}
+    solving = {name: macro for name, macro in macros.items() if kind_of_environment(name) == "solution"}
+    callable_macros = {**solving, **stepping, **{name: Macro(*opening) for name, opening in environments.items()}}
     if stepping:
         callable_macros |= {
             name: m for name, m in macros.items() if not stepping.keys().isdisjoint(WORD.findall(m.body))
         }
     openings = {
-        name: (_opening(macro, stepping), macro)
+        name: (_opening(name, macro, stepping), macro)
         for name, macro in callable_macros.items()
         if macro.arguments and name.isalpha() and text.find(f"\\{name}", body) >= 0
     }
@@ -107,9 +117,13 @@ def read_calls_of_statements(
         if not calls or 2 * sum(map(bool, is_text)) < len(calls):
             continue
         kind = kind_of_wrapper(name, expand(opening, macros), kinds)
-        kind = kind if kind in STATEMENTS else _announced(text, body, calls, definitions)
+        if kind != "solution":
+            kind = kind if kind in STATEMENTS else _announced(text, body, calls, definitions)
+        if not kind and COMPUTED_REFERENCE.search(opening):
+            kind = "solution"  # it opens with the number of an exercise
         if kind:
-            chosen[name] = Kind(kind, "call", opening=Opening(opening, macro.arguments[:-1]))
+            closing = "".join(_STEPS.findall(macro.body.rpartition(f"#{len(macro.arguments)}")[2]))
+            chosen[name] = Kind(kind, "call", opening=Opening(opening, macro.arguments[:-1]), closing=closing)
     return chosen
 
 
@@ -140,6 +154,6 @@ def calls_as_environments(text: str, body: int, chosen: Mapping[str, Kind]) -> l
             edits += (
                 (call.begin, call.name_end, f"\\begin{{{name}}}"),
                 (brace, brace + 1, "{}" if call.argument.lstrip().startswith("[") else ""),
-                (call.end - 1, end, f"{text[call.end : end]}\\end{{{name}}}"),
+                (call.end - 1, end, f"{text[call.end : end]}\\end{{{name}}}{kind.closing}"),
             )
     return edits

@@ -58,7 +58,8 @@ DROPPED = {
         thispagestyle title author date address curraddr email urladdr dedicatory keywords subjclass thanks
         affiliation institute affil input include addbibresource bibliographyunit usepackage documentclass
         phantom vphantom hphantom color pagecolor tag usetikzlibrary externaldocument graphicspath
-        theoremstyle newcounter stepcounter refstepcounter hyphenation pagenumbering linespread selectlanguage
+        theoremstyle newcounter stepcounter refstepcounter arabic alph Alph roman Roman fnsymbol
+        hyphenation pagenumbering linespread selectlanguage
         cline cmidrule PMlinkescapeword nobibliography shorttitle shortauthors authorrunning titlerunning
         received accepted published orcid journal pacs preprint keyword PACS MSC translator contrib
         pmcanonicalname pmcreated pmmodified pmtitle pmprivacy pmtype pmcomment pmrelated pmdefines pmkeywords

@@ -40,9 +40,11 @@ _USUAL = {
     "property": "property eigenschaft propriete",
     "convention": "convention",
     "proof": "proof pf prf Proof beweis demo preuve demonstration proofsketch sketch demostracion dimostrazione",
+    "solution": "solution sol soln answer losung loesung corrige solucion soluzione",
 }
 _KIND_OF_NAME = {name: kind for kind, names in _USUAL.items() for name in names.split()}
-STATEMENTS = frozenset(_USUAL) - {"proof"}
+PROVING = frozenset(("proof", "solution"))  # kinds of what belongs to a statement
+STATEMENTS = frozenset(_USUAL) - PROVING
 _AMBIGUOUS = frozenset(("ex", "eg", "rem"))  # abbreviations that also name commands or other kinds
 # Environments that only place what stands in them: a label in one is that of the statement around it.
 PLACING = frozenset(
@@ -81,6 +83,7 @@ class Kind:
     roles: tuple[str, ...] = ()  # of the braced arguments: title and label of a tcolorbox
     prefix: str = ""  # of the label that is such an argument, with its separator
     opening: Opening = _PLAIN  # of a wrapper or call
+    closing: str = ""  # counters that a call steps after its text
 
 
 _TITLE_AND_LABEL = ("title", "label")
@@ -90,7 +93,7 @@ _USUAL_KINDS = {
     **{name: Kind("", "drawing") for name in DRAWINGS},
 }
 _AROUND_PROOF = frozenset(
-    "of the a an and for idea outline main result des der du de la le l d del della dello di skizze idee".split()
+    "of to the a an and for idea outline main result des der du de la le l d del della dello di skizze idee".split()
 )
 
 
@@ -101,16 +104,17 @@ def kind_of(caption: str) -> str:
     """
     words = re.findall(r"[a-z]+", fold(caption))
     kinds = [_KIND_OF_NAME[word] for word in words if word in _KIND_OF_NAME]
-    if kinds and kinds[0] == "proof" and all(word in _KIND_OF_NAME or word in _AROUND_PROOF for word in words):
-        return "proof"
-    return next((kind for kind in reversed(kinds) if kind != "proof"), "-".join(words)[:40])
+    if kinds and kinds[0] in PROVING and all(word in _KIND_OF_NAME or word in _AROUND_PROOF for word in words):
+        return kinds[0]
+    return next((kind for kind in reversed(kinds) if kind not in PROVING), "-".join(words)[:40])
 
 
 def kind_of_environment(name: str) -> str:
     """The kind that the name of an environment abbreviates (`Thm`, `mylemma`, `defbox`); empty where it has none."""
     joined = fold(re.sub(r"[^a-zA-Z]", "", name))
     forms = (joined, re.sub(r"^(?:my|the|main|s(?=theorem))", "", joined), re.sub(r"(?:env|box|s|x)$", "", joined))
-    return next((_KIND_OF_NAME[form] for form in forms if form in _KIND_OF_NAME), "")
+    kind = next((_KIND_OF_NAME[form] for form in forms if form in _KIND_OF_NAME), "")
+    return kind if kind != "solution" or joined in _KIND_OF_NAME else ""  # "answers" are those to choose from
 
 
 _DECLARATION = re.compile(
@@ -170,6 +174,8 @@ def kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
 
 
 PRINTED_COUNTER = re.compile(r"\\(?:the[a-zA-Z]+|(?:[aA]rabic|[aA]lph|[rR]oman)\s*\{[^{}]*\})")
+# A reference to a label that counters make: `\ref{ex_\arabic{chapter}_\arabic{ex}}`.
+COMPUTED_REFERENCE = re.compile(r"\\(?:[cC]|auto)?ref\*?\s*\{([^{}\\]*\\(?:[^{}]|\{[^{}]*\})*)\}")
 _NAME_AND_NUMBER = re.compile(r"(?<!\w)([^\W\d_]{1,30}(?:[ -][^\W\d_]{1,30}){0,2}) ?0")
 
 
@@ -269,7 +275,7 @@ def _kinds_in_use(text: str, kinds: Mapping[str, Kind], defined: Collection[str]
     for name, uses in _uses(text, defined).items():
         usual = kinds[name].kind if name in kinds else kind_of_environment(name)
         roles = _roles(uses)
-        if name in kinds and (not roles or kinds[name].form != "plain" or usual == "proof"):
+        if name in kinds and (not roles or kinds[name].form != "plain" or usual in PROVING):
             continue
         if referred is None:
             referred = referred_labels(text)

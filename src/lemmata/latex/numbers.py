@@ -14,6 +14,7 @@ from typing import NamedTuple
 from lemmata.latex.clean import plain
 from lemmata.latex.counters import BOOKS, LEVELS, LONGEST_FORMAT, SECTIONS, Counters, letter
 from lemmata.latex.expand import Definitions, Macro, Opening, read_call
+from lemmata.latex.kinds import COMPUTED_REFERENCE
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip_blanks
 
 
@@ -22,6 +23,9 @@ class Numbers(NamedTuple):
 
     places: dict[int, str]  # of statements and headings, by the offset of their `\begin` or command
     labels: dict[str, str]
+    # What the openings of environments refer to and label, where counters make the labels, by the offset of `\begin`:
+    referred: dict[int, str]
+    labelled: dict[str, int]
 
 
 # ---------------------------------------------------------------- declarations
@@ -74,6 +78,7 @@ _PACKAGE = re.compile(r"\\(?:usepackage|RequirePackage)\s*(?:\[([^\]]*)\])?\s*\{
 _SHORT_LABEL = re.compile(r"[AaIi1]")
 _SHORT_STYLES = {"A": "Alph", "a": "alph", "I": "Roman", "i": "roman", "1": "arabic"}
 _ARGUMENT = re.compile(r"#([1-9])")
+_COMPUTED_LABEL = re.compile(r"\\label\s*\{([^{}\\]*\\(?:[^{}]|\{[^{}]*\})*)\}")
 _DISPLAY_END = re.compile(r"\\\]")
 _DEPTH = 200  # environments inside environments
 _LONGEST_DISPLAY = 50_000  # characters
@@ -102,7 +107,7 @@ class _Reader:
         self.document_class = books[0] if books else "book" if used else classes[-1] if classes else "article"
         self.counters = Counters(self.document_class)
         self.theorems: dict[str, str] = {}  # the counter of each environment; empty for one without numbers
-        self.numbers = Numbers({}, {})
+        self.numbers = Numbers({}, {}, {}, {})
         self.current = ""
         self.referred = 0  # how often `current` was set by a counter
         self.scopes: list[_Scope] = []
@@ -260,12 +265,21 @@ class _Reader:
             referred = self.referred
             self.scan(opening.text, depth + 1)
             number = self.current if self.referred > referred else ""
+            if text is self.text and "\\" in opening.text:
+                self.read_computed(opening.text, begin)
         if text is self.text:
             if number:
                 self.numbers.places[begin] = number
             for label in self.options.get(begin, ()):
                 self.label(label)
         return at
+
+    def read_computed(self, opening: str, begin: int) -> None:
+        """Note which label an opening refers to, and which it sets, where counters make them."""
+        for label in _COMPUTED_LABEL.finditer(opening):
+            self.numbers.labelled.setdefault(self.counters.show(label[1]), begin)
+        if reference := COMPUTED_REFERENCE.search(opening):
+            self.numbers.referred[begin] = self.counters.show(reference[1])
 
     def end(self, name: str, at: int) -> int:
         if name == "subequations":

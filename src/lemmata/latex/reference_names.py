@@ -52,7 +52,8 @@ def mark_key(key: str, name: str) -> str:
 
 def _printable(number: str) -> str:
     """A number as it can stand in clean text."""
-    return number if "\\" not in number and number.count("$") % 2 == 0 else plain_label(number)
+    outside = number.split("$")[::2]  # of formulas
+    return number if number.count("$") % 2 == 0 and not any("\\" in text for text in outside) else plain_label(number)
 
 
 def kind_is_written(before: str, kinds: Iterable[str]) -> bool:

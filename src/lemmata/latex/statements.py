@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from lemmata.core.types import ANSWERED
 from lemmata.latex.arguments import NO_VALUE, choose, read_values
 from lemmata.latex.clean import plain
-from lemmata.latex.commands import BEGIN, referred_labels
-from lemmata.latex.kinds import PLACING, PRINTED_COUNTER, Kind, kind_of
+from lemmata.latex.commands import BEGIN, MOST_FAILURES, referred_labels
+from lemmata.latex.kinds import COMPUTED_REFERENCE, PLACING, PRINTED_COUNTER, PROVING, Kind, kind_of
 from lemmata.latex.source import SHORT, VERBATIM, end_of, read_argument, read_optional, skip, skip_blanks
 
 _Item = TypeVar("_Item")
@@ -149,6 +150,12 @@ _OPENING = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<!Thm)(?<!Prop)(?<!Lem)(?<!Cor)(?<!Def)[.!?][\s}]+(?=[^\s])|\n[ \t]*\n(?=.*\S)", re.S)
 _COMMAND = re.compile(r"\\([a-zA-Z@]+)")
+# What may stand between an exercise and its solution.
+_PLACED = re.compile(
+    r"\\(?:(?:label|begin|end|vspace\*?|hspace\*?)\s*\{[^{}]*\}|(?:small|med|big)skip(?![a-zA-Z])"
+    r"|(?:noindent|par|newline|hfill|medbreak|bigbreak|smallbreak)(?![a-zA-Z]))"
+)
+_FOOTNOTE = re.compile(r"\\(?:footnote(mark|text|)(?![a-zA-Z])|addtocounter\s*\{footnote\}\s*\{\s*(-?\d{1,3})\s*\})")
 _ANOTHER = re.compile(r"\b(?:another|alternat\w+|second|different|shorter|direct)\s+proof\b", re.I)
 _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|depuis)\b")
 
@@ -248,7 +255,7 @@ class _Reader:
         if kind.form in ("wrapper", "call"):
             return self.wrapped(text, at, kind, depth)
         note, end = read_optional(text, at) or ("", at)
-        if kind.kind == "proof":
+        if kind.kind in PROVING:
             return _Head(kind.kind, note, _labels_in(note), end)  # its note says what is proved
         keys: dict[str, str] = dict(_KEY.findall(note)) if "=" in note else {}
         labels = _labels_in(note)
@@ -298,7 +305,9 @@ class _Reader:
             options = (read_optional(opened, box.end()) or ("", 0))[0] if box else ""
             labels = [value.strip("{} ") for key, value in _KEY.findall(options) if key == "label"]
         labels = [label for label in (*labels, *_labels_in(rest)) if label and not PRINTED_COUNTER.search(label)]
-        if note == NO_VALUE or not note.strip("{} "):
+        if kind.kind in PROVING and not note and referred_labels(opened) and not COMPUTED_REFERENCE.search(opened):
+            note = opened  # it says what is proved
+        elif note == NO_VALUE or not note.strip("{} "):
             shown = _LABEL.sub("", rest)
             unsaid = {NO_VALUE, *labels, *(default for _, default in kind.opening.arguments)}
             said = (value for value in values if value in shown and value not in unsaid)
@@ -315,7 +324,7 @@ class _Reader:
             if outer.kind:
                 outer.barrier = begin
         if len(self.stack) < _DEPTH:
-            around = next((entry for entry in reversed(self.stack) if entry.kind not in ("", "proof")), None)
+            around = next((entry for entry in reversed(self.stack) if entry.kind and entry.kind not in PROVING), None)
             entry = Statement(kind, name, begin, content, note=note, label=label, section=self.titles(), outer=around)
             entry.restated_by = restated_by
             box = self.stack[-1] if self.stack and not self.stack[-1].kind else None
@@ -335,7 +344,7 @@ class _Reader:
         if depth < 0:
             # \begin{theorem} ... \end{thm}: the author meant the open environment
             top = self.stack[-1] if self.stack else None
-            if kind is not None and top is not None and top.kind and (top.kind == "proof") == (kind.kind == "proof"):
+            if kind and top and top.kind and (top.kind in PROVING) == (kind.kind in PROVING):
                 self.stack.pop()
                 self.close(top, begin, at, 0.8)
                 self.paper.problems.append((begin, f"\\end{{{name}}} closes \\begin{{{top.environment}}}"))
@@ -346,7 +355,7 @@ class _Reader:
 
     def close(self, entry: Statement, close: int, end: int, confidence: float) -> None:
         entry.close, entry.end, entry.confidence = close, end, confidence
-        if entry.kind == "proof":
+        if entry.kind in PROVING:
             self.proofs.append(entry)
         elif entry.kind:
             if not self.frames_another(entry):
@@ -425,7 +434,7 @@ class _Reader:
             if not owners and previous and previous[0] == border and (not before.strip() or _ANOTHER.search(before)):
                 owners = [previous[1]]  # a second proof
             outer = proof.outer
-            if not owners and outer and proof.begin < outer.end and outer.kind not in _UNPROVED:
+            if not owners and outer and proof.begin < outer.end and self.can_be_proved(outer, proof):
                 owners = [outer]
             number = bisect_right(ordered, proof.begin, key=lambda s: s.end)
             if not owners and number and self.follows(proof, ordered[number - 1]):
@@ -436,8 +445,11 @@ class _Reader:
                 statement.proofs.append((proof.content, proof.close))
                 statement.proof_notes.append(proof.note)
             if owners:
-                self.paper.apart.append((proof.begin, proof.end))
                 previous = proof.end, owners[0]
+            elif proof.kind == "solution":
+                self.paper.statements.append(proof)
+            if owners or proof.kind == "solution":
+                self.paper.apart.append((proof.begin, proof.end))
 
     def statements_by_label(self) -> dict[str, Statement]:
         """The innermost statement around each label; labels of its equations and items count, too."""
@@ -480,12 +492,62 @@ class _Reader:
         can_be = all(s.end <= proof.begin and not s.proofs and s.kind not in _UNPROVED for s in owners)
         return owners if can_be else []
 
+    @staticmethod
+    def can_be_proved(statement: Statement, proof: Statement) -> bool:
+        return statement.kind in ANSWERED if proof.kind == "solution" else statement.kind not in _UNPROVED
+
     def follows(self, proof: Statement, last: Statement) -> bool:
         """Whether a proof belongs to the last statement before it."""
         between = self.text[last.end : proof.begin]
+        if proof.kind == "solution":
+            kind = self.kinds.get(proof.environment)
+            is_named = kind and COMPUTED_REFERENCE.search(kind.opening.text)
+            return last.kind in ANSWERED and not is_named and not _PLACED.sub("", between).strip()
         if last.proofs or last.kind in _UNPROVED or last.section != proof.section:
             return not between.strip()
         return len(between) < 3000 or not between.strip()
+
+
+def attach_solutions(structure: Structure, referred: Mapping[int, str], labelled: Mapping[str, int]) -> None:
+    r"""Attach solutions whose `\begin` refers to a computed label to the exercise whose `\begin` sets it.
+
+    `referred` has the labels by offset, `labelled` the offsets by label.
+    """
+    by_offset = {statement.begin: statement for statement in structure.statements if statement.kind != "solution"}
+    left: list[Statement] = []
+    for statement in structure.statements:
+        owner = by_offset.get(labelled.get(referred.get(statement.begin, ""), -1))
+        if statement.kind == "solution" and owner is not None:
+            owner.proofs.append((statement.content, statement.close))
+            owner.proof_notes.append("")
+        else:
+            left.append(statement)
+    structure.statements = left
+
+
+def attach_footnotes(text: str, start: int, structure: Structure) -> None:
+    r"""Attach each `\footnotetext` after an exercise, whose mark stands in it, to that exercise: it is the solution."""
+    around = innermost((s.begin, s.end, s) for s in structure.statements)
+    marked: dict[int, Statement] = {}  # by the number of the footnote, as LaTeX counts
+    number = failures = 0
+    for event in _FOOTNOTE.finditer(text, start):
+        inside = around(event.start())
+        chosen, at = read_optional(text, event.end()) or ("", event.end())
+        own_number = int(chosen) if chosen.isdecimal() else 0
+        if event[2]:
+            number += int(event[2])
+        elif event[1] != "text":
+            number += not own_number
+            if inside and event[1] == "mark" and inside.kind in ANSWERED and inside.kind != "example":
+                marked[own_number or number] = inside
+        elif inside is None and failures < MOST_FAILURES and (exercise := marked.pop(own_number or number, None)):
+            argument = read_argument(text, at)
+            failures += argument is None
+            if argument:
+                exercise.proofs.append((argument[1] - 1 - len(argument[0]), argument[1] - 1))
+                exercise.proof_notes.append("")
+                structure.apart.append((event.start(), argument[1]))
+    structure.apart.sort()
 
 
 def _restated(before: str, by_macro: Mapping[str, Statement]) -> list[Statement]:

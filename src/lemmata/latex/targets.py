@@ -15,8 +15,9 @@ from lemmata.latex.numbers import FLOATS
 from lemmata.latex.statements import Structure, innermost
 
 _EVENT = re.compile(
-    r"\\(?:\\|(begin|end)\s*\{([^{}\n]*)\}|label\s*\{([^{}]*)\}|(?:sub)*(?:section|chapter|part)(?![a-zA-Z]))"
+    r"\\(?:[\\\[\]]|(begin|end)\s*\{([^{}\n]*)\}|label\s*\{([^{}]*)\}|(?:sub)*(?:section|chapter|part)(?![a-zA-Z]))"
 )
+_DISPLAY = {r"\[": "begin", r"\]": "end"}
 _DEPTH = 200  # environments inside environments
 _LISTS = frozenset("enumerate itemize description compactenum compactitem inparaenum enumerate* itemize*".split())
 HEADINGS = ("part", "chapter", "section")  # by level; all below are sections
@@ -45,6 +46,8 @@ def read_targets(
     open_environments: list[str] = []
     for event in _EVENT.finditer(text, start):
         which, environment, label = event.groups()
+        if event[0] in _DISPLAY:
+            which, environment = _DISPLAY[event[0]], "displaymath"
         if which == "begin":
             if len(open_environments) < _DEPTH:
                 open_environments.append(environment.strip())

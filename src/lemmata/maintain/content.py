@@ -11,7 +11,7 @@ from typing import Any
 
 from lemmata.core.errors import LemmataError, WorkspaceError, near, suggest
 from lemmata.core.records import as_json
-from lemmata.core.types import NOT_STATEMENTS, Document, Passage, whole_id
+from lemmata.core.types import NOT_STATEMENTS, Document, Passage, kind_meant, whole_id
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.contents import headings
 from lemmata.corpus.corpus import Corpus
@@ -43,7 +43,9 @@ def listing(workspace: Workspace, what: str, *, document: str = "", kind: str = 
         if document:
             _document(corpus, document)
         if kind:
-            _check_kind(kind, corpus.counts()[what])
+            known = corpus.counts()[what]
+            kind = kind_meant(kind, known)
+            _check_kind(kind, known)
         if what == "documents":
             yield from corpus.document_records(kind=kind)
         elif what == "passages":
@@ -115,6 +117,8 @@ def _document(corpus: Corpus, identity: str) -> Document:
     try:
         return corpus.document(identity)
     except KeyError:
+        with contextlib.suppress(KeyError):
+            return corpus.document(f"location:{identity}")
         known = itertools.chain(corpus.ids(), (document.id for document in corpus.documents()))
         hint = near(identity, known) or ": 'lemmata list' shows what there is"
         raise LemmataError(f"there is no passage, document or location {identity!r}{hint}") from None
@@ -127,6 +131,7 @@ def _describe_passage(workspace: Workspace, corpus: Corpus, passage: Passage) ->
         "number": passage.number,
         "printed": passage.printed,
         "headline": passage.headline,
+        "proof_name": passage.proof_name,
         "document_title": corpus.document(passage.document).title,
         **_links(workspace, corpus, passage.id),
         **_summaries(workspace, corpus, passage.id),

@@ -261,7 +261,7 @@ def pack(hits: Sequence[Hit], options: AnswerOptions) -> list[Source]:
         if not runs or len(runs & seen) >= _SAME * len(runs):
             continue
         seen |= runs
-        whole = f"{statement}\nProof. {passage.proof}" if passage.proof else statement
+        whole = f"{statement}\n{passage.proof_name}. {passage.proof}" if passage.proof else statement
         text = cut(whole, min(room, max(_SHORTEST, options.context // _LARGEST_SHARE)))
         if not text:  # one formula that is longer than the room
             continue

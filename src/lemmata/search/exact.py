@@ -22,8 +22,10 @@ _NUMBERED = re.compile(
     re.I,
 )
 _WORD = re.compile(r"\w+")
-_STATEMENTS = tuple(
-    "theorem lemma proposition corollary definition remark example exercise conjecture claim construction fact".split()
+_ALIKE = (  # kinds that people confuse
+    tuple("theorem lemma proposition corollary conjecture claim fact construction".split()),
+    tuple("definition notation convention".split()),
+    tuple("example exercise problem question remark".split()),
 )
 _KINDS = {
     **dict.fromkeys(("§", "sec", "sect", "section", "subsection", "paragraph", "abschnitt"), ("section",)),
@@ -52,8 +54,9 @@ def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[i
         names += (printed_name(kind, match["number"]) for kind in kinds)
         words = set(_WORD.findall((match["title"] or "").casefold())) - {"the", "a", "on", "of", "in"}
     named = corpus.named(names)
-    if not named and match and kinds[0] in _STATEMENTS:  # people remember the number, and take a lemma for a theorem
-        named = corpus.named([printed_name(kind, match["number"]) for kind in _STATEMENTS])
+    if not named and match:  # people remember the number, and take a lemma for a theorem
+        alike = next((group for group in _ALIKE if kinds[0] in group), ())
+        named = corpus.named([printed_name(kind, match["number"]) for kind in alike])
     rows = [row for row, document in named if not words or words <= set(_WORD.findall(document.casefold()))]
     rows = rows or corpus.reporting(text, _MOST)
     return [row for row in rows if allowed is None or allowed[row]][:_MOST]
@@ -138,9 +141,9 @@ def missing_number(corpus: Corpus, text: str) -> str:
     name = " ".join(text.split()).rstrip(".?!")
     match = _NUMBERED.fullmatch(name) if len(name) <= _LONGEST else None
     word = match["kind"].casefold() if match else ""
-    is_kind = (
-        word in _KINDS or kind_of(word) in _STATEMENTS or (word and corpus.has_names(printed_name(kind_of(word), "")))
-    )
+    kind = kind_of(word)
+    is_kind = word in _KINDS or any(kind in group for group in _ALIKE)
+    is_kind = is_kind or bool(word and corpus.has_names(printed_name(kind, "")))
     if not is_kind or named_rows(corpus, text):
         return ""
     return f"there is no {name} here: these are the nearest by meaning"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from lemmata.core.errors import LemmataError, suggest
 from lemmata.core.records import Described, Member, schema_of
+from lemmata.core.types import PROSE, kind_meant
 from lemmata.core.words import fold, is_author
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
     shorter = min(len(chosen.since), len(chosen.until))
     if chosen.since[:shorter] > chosen.until[:shorter]:
         raise LemmataError(f"nothing is both since {chosen.since} and until {chosen.until}: change one of them")
+    if not PROSE.isdisjoint(chosen.kinds):
+        known = corpus.counts()["passages"]
+        chosen = replace(chosen, kinds=tuple(kind_meant(kind, known) for kind in chosen.kinds))
     mask = corpus.select(**asdict(chosen))
     lists = (values for name, values in asdict(chosen).items() if isinstance(values, tuple) and name != "ids")
     if not mask.any() or any(len(values) > 1 for values in lists):

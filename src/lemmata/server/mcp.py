@@ -244,7 +244,7 @@ def _hits(hits: list[dict[str, Any]], next_offset: int | None, about: dict[str, 
 
 def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
     statement, proof = record["text"], record["proof"]
-    whole = f"{statement}\n\nProof. {proof}" if proof else statement
+    whole = f"{statement}\n\n{record['proof_name']}. {proof}" if proof else statement
     if offset and offset >= len(whole):
         raise InputError(f"{record['id']} has {len(whole)} characters: offset is beyond them")
     page = whole[offset : offset + _PAGE]

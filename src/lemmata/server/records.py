@@ -185,6 +185,7 @@ class PassageAnswer(Answer):
     text: str  # With formulas between dollars.
     html: str  # The text as safe HTML with MathML.
     proof: str
+    proof_name: str  # Proof, or Solution of an exercise.
     proof_html: str
     section: str
     section_html: TitleHtml

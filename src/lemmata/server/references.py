@@ -32,7 +32,7 @@ def latex_reference(passage: Passage) -> str:
 
 def latex_text(passage: Passage) -> str:
     """Text and proof as LaTeX that compiles with amsmath and amssymb, unless commands of the authors are left in it."""
-    return _compilable(f"{passage.text}\n\nProof. {passage.proof}" if passage.proof else passage.text)
+    return _compilable(f"{passage.text}\n\n{passage.proof_name}. {passage.proof}" if passage.proof else passage.text)
 
 
 def _compilable(text: str) -> str:

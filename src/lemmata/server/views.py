@@ -137,6 +137,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "text": shown.text,
         "html": to_html(shown.text, links=_references(shown, "text")),
         "proof": shown.proof,
+        "proof_name": shown.proof_name,
         "proof_html": to_html(shown.proof, links=_references(shown, "proof")),
         "section": shown.section,
         "section_html": title_html(shown.section),

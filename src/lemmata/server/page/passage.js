@@ -11,7 +11,7 @@ export async function show(main, { id, go }) {
   const { document: paper } = passage;
   document.title = `${passage.name || shortName(id)} – lemmata`;
   const isLog = passage.kind === "log";
-  const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, "Proof"), fromServer("div", { class: "math text" }, passage.proof_html));
+  const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, passage.proof_name), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
     h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section_html ? fromServer("span", null, passage.section_html) : passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
@@ -64,7 +64,7 @@ async function around(id, article, signal) {
 }
 
 function copies(passage) {
-  const text = passage.proof ? `${passage.text}\n\nProof. ${passage.proof}` : passage.text;
+  const text = passage.proof ? `${passage.text}\n\n${passage.proof_name}. ${passage.proof}` : passage.text;
   return h(
     "div", { class: "copies", role: "group", "aria-label": "Copy" },
     h("span", { class: "small" }, "Copy"),
