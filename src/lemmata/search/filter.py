@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from lemmata.core.errors import LemmataError, suggest
 from lemmata.core.records import Described, Member, schema_of
-from lemmata.core.types import PROSE, kind_meant
 from lemmata.core.words import fold, is_author
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ def singular(member: Member) -> str:
 
 def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
     """Which rows a filter allows, None for all; LemmataError for names that the corpus does not have."""
+    from lemmata.core.types import PROSE, kind_meant
+
     if chosen is None or chosen == Filter():
         return None
     for date in filter(None, (chosen.since, chosen.until)):
