@@ -262,6 +262,22 @@ def test_a_description_is_kept_where_its_passage_has_its_words_and_defines_the_c
 
 
 @pytest.mark.parametrize(
+    ("description", "kept"),
+    [
+        ("The kernel is a subspace of $V$.", True),  # one word besides the name, but all of the sentence
+        ("The kernel is a quotient of $V$.", False),
+        ("The kernel.", False),
+    ],
+)
+def test_a_short_description_is_kept_where_its_sentence_has_all_of_its_words(description: str, kept: bool) -> None:
+    passage = Passage("p", "d", "chunk", "Then the kernel $\\ker T$ is, as one sees, a subspace of $V$.")
+    [prompt] = extraction_prompts([passage], ExtractOptions())
+    value = entry(1, [concept("kernel", "object", description)])
+    [found], *_ = read_extraction([(prompt, value)], Document("d"), [passage])
+    assert found.description == (description if kept else "")
+
+
+@pytest.mark.parametrize(
     ("sentence", "source", "relation_name", "target", "kept"),
     [
         ("Every field is a ring.", "field", "is_instance_of", "ring", True),
@@ -279,6 +295,11 @@ def test_a_description_is_kept_where_its_passage_has_its_words_and_defines_the_c
         ("Cauchy's theorem follows from Sylow's theorem.", "Sylow's theorem", "implies", "Cauchy's theorem", True),
         ("Cauchy's theorem follows from Sylow's theorem.", "Cauchy's theorem", "implies", "Sylow's theorem", False),
         ("Local rings are equivalent to stalks here.", "stalk", "equivalent_to", "local ring", True),
+        ("The even graph is a graph.", "even graph", "is_instance_of", "graph", True),  # one name inside the other
+        ("An example of a ring is a field.", "field", "is_instance_of", "ring", True),
+        ("An example of a ring is a field.", "ring", "is_instance_of", "field", False),
+        ("A chart (also known as a patch) is open.", "patch", "equivalent_to", "chart", True),
+        ("A cover, or sometimes an envelope, is unique.", "cover", "equivalent_to", "envelope", True),
     ],
 )
 def test_a_relation_is_kept_as_it_is_only_where_the_words_between_its_names_state_it(
@@ -291,8 +312,46 @@ def test_a_relation_is_kept_as_it_is_only_where_the_words_between_its_names_stat
     assert [edge[1] for edge in relations_of(edges)] == ([relation_name] if kept else [])
     quoted = entry(1, [], [relation(source, relation_name, target, sentence)])
     edges = read_extraction([(prompt, quoted)], Document("d"), [passage])[1]
-    free = relation_name == "is_instance_of" and source == "module"  # both names and "is a": a quote cannot tell
-    assert [edge[1] for edge in relations_of(edges)] == ([relation_name] if kept or free else [])
+    left = ["related_to"] if source == "module" else []  # the quote has both names, the other way round
+    assert [edge[1] for edge in relations_of(edges)] == ([relation_name] if kept else left)
+
+
+@pytest.mark.parametrize(
+    ("relation_name", "source", "target", "quote", "kept"),
+    [
+        ("uses", "subbasis", "intersection property", "which has the intersection property", "uses"),
+        ("uses", "subbasis", "intersection property", "a family with the cup", ""),  # no quote of this text
+        ("uses", "intersection property", "subbasis", "which has the intersection property", "related_to"),
+        ("implies", "subbasis", "intersection property", "which has the intersection property", "related_to"),
+    ],
+)
+def test_a_quote_states_a_relation_in_the_order_of_the_names(
+    relation_name: str, source: str, target: str, quote: str, kept: str
+) -> None:
+    passage = Passage("p", "d", "chunk", "A subbasis of a filter is a family which has the intersection property.")
+    [prompt] = extraction_prompts([passage], ExtractOptions())
+    value = entry(1, [], [relation(source, relation_name, target, quote)])
+    edges = read_extraction([(prompt, value)], Document("d"), [passage])[1]
+    assert [edge[1] for edge in relations_of(edges)] == ([kept] if kept else [])
+
+
+def test_half_a_pair_of_brackets_is_no_part_of_a_name() -> None:
+    passage = Passage("p", "d", "chunk", "Both agree with the (arithmetic) genus.")
+    [prompt] = extraction_prompts([passage], ExtractOptions())
+    [found], *_ = read_extraction([(prompt, entry(1, [concept("arithmetic) genus")]))], Document("d"), [passage])
+    assert found.name == "arithmetic genus"
+
+
+def test_a_sentence_of_two_passages_is_asked_about_once() -> None:
+    passages = [
+        Passage("p", "d", "chunk", "A ring is here. A field is there."),
+        Passage("q", "d", "chunk", "A field is there."),
+    ]
+    [prompt] = extraction_prompts(passages, ExtractOptions())
+    assert [(sentence.text, sentence.passage) for sentence in prompt.sentences] == [
+        ("A ring is here.", "p"),
+        ("A field is there.", "p"),
+    ]
 
 
 def test_a_quote_with_both_names_and_no_word_for_the_relation_is_related_to() -> None:
@@ -387,7 +446,9 @@ def test_several_prompts_of_a_document_are_one_extraction() -> None:
         for name, _ in zip(("Bailey pairs", "Bailey pair"), prompts, strict=True):
             yield Answer("", answer(entry(1, [concept(name)])), truncated=name == "Bailey pair")
 
-    long = Passage("paper@0", "paper", "chunk", "Bailey pairs occur here. " * 10)
+    long = Passage(
+        "paper@0", "paper", "chunk", " ".join(f"Bailey pairs occur in case {number}." for number in range(10))
+    )
     [extraction] = extract([(PAPER, [long, PASSAGES[0]])], ask, ExtractOptions(chunks="all", characters=500))
     assert extraction.complete
     [pair] = extraction.concepts

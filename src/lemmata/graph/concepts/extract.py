@@ -53,20 +53,50 @@ _STATED = {
     ),
     "proves": (r".*\b(?:prove|show|zeig|beweis).*", r".*\b(?:proved|proven|shown|bewiesen)\b.*"),
     "defines": (r".*\b(?:define|introduce|denote).*", r".*\b(?:defined|introduced) (?:by|in)\b.*"),
-    "equivalent_to": (r".*\b(?:equi|if and only if|iff|equals?|same as|coincid|genau dann).*",) * 2,
+    "equivalent_to": (
+        (
+            r".*\b(?:equi|if and only if|iff|equals?|same as|coincid|also (?:known|called)|synonym|genau dann).*"
+            r"|\W*[,(]\W*or\b(?:\W+(?:sometimes|also|simply))?(?:\W+(?:an?|the))?\W*"
+        ),
+    )
+    * 2,
 }
-# What a quote that states a relation has somewhere, in either order of the names.
-_CUES = {name: "|".join(patterns) for name, patterns in _STATED.items()} | {
-    "is_instance_of": r".*\b(?:is|are|every|each|any|all|such as|example|instance|including|kind|type|ist|sind"
-    r"|jede\w*)\b.*",
-    "generalizes": r".*\b(?:generali|exten[ds]|contain|special|particular|instance|refine|analog|deform|reduce|recover"
-    r"|verallgemein|spezial).*",
-    "proves": r".*\b(?:prove|proof|show|explain|establish|zeig|beweis).*",
-    "defines": r".*\b(?:define|introduce|denote|found|discover|invent|construct|call|heiß|nenn).*",
+# What a quote that states a relation has between the names, with the source first and with the target first.
+_CUES = {
+    "is_instance_of": (
+        r"\b(?:is|are)\b(?!\W+(?:called|said|termed|known))|\b(?:kind|type|example|instance|ist|sind)\b",
+        r"\b(?:such as|examples?|instances?|including|like|called|said to be|termed|known as)\b",
+    ),
+    "generalizes": (
+        r"\b(?:generali|exten[ds]|contain|refine|analog|deform|reduce|recover|verallgemein)",
+        r"\b(?:special|particular|instance|spezial|analog|(?:generali[sz]|extend)ed (?:by|to|in)\b)",
+    ),
+    "uses": (
+        (
+            r"\b(?:us(?:es?|ed|ing)|by|via|appl\w+|needs?|requires?|contains?|consists?|has|have|having|with|carries"
+            r"|depends?|in terms of|built|mit|hat|haben)\b"
+        ),
+        r"\b(?:used (?:in|by|for|to)|built|applied|common in|needed)\b",
+    ),
+    "implies": (
+        r"\b(?:impl\w+|gives?|yields?|hence|therefore|so|then|makes|if and only if)\b",
+        r"\b(?:follow|consequence|corollary|if and only if|folg)",
+    ),
+    "proves": (
+        r"\b(?:prove|show|explain|establish|zeig|beweis)",
+        r"\b(?:proved|proven|proof|shown|established|due|bewiesen)\b",
+    ),
+    "defines": (
+        r"\b(?:define|introduce|denote|found|discover|invent|construct|call|present|heiß|nenn)",
+        r"\b(?:defined|introduced|found|discovered|invented|constructed|called|named)\b",
+    ),
+    "equivalent_to": (_STATED["equivalent_to"][0],) * 2,
 }
 Span = tuple[int, int]
 _LONGEST_BETWEEN = 60  # characters
 _FLAGS = re.IGNORECASE | re.DOTALL
+# Before T in "an example of a T is an S", which turns round what stands between.
+_EXAMPLE = re.compile(r"\bexamples? of\W+(?:(?:an?|the)\W+)?$", re.IGNORECASE)
 _NEGATION = re.compile(r"\b(?:not?|never|nicht|kein\w*)\b", re.IGNORECASE)
 _MOST_WORDS, _MOST_PHRASES = 5, 80  # of a name; of a sentence
 _TOKEN = re.compile(r"[^\W_]+(?:['’\-–][^\W_]+)*|\S")
@@ -144,7 +174,8 @@ def _words_between(text: str, source: Span | None, target: Span | None) -> tuple
     between, order = (text[source[1] : target[0]], 0) if source < target else (text[target[1] : source[0]], 1)
     if len(between) > _LONGEST_BETWEEN or _NEGATION.search(between):
         return None
-    return FORMULA.sub("", between), order
+    example = _EXAMPLE.search(text[: min(source[0], target[0])]) is not None
+    return FORMULA.sub("", between), order ^ example
 
 
 def _state(between: tuple[str, int] | None, relation: str) -> bool:
@@ -156,8 +187,15 @@ def _span_of(name: str, text: str) -> Span | None:
     """Where a name stands in a text, in singular or plural."""
     words = re.findall(r"[^\W_]+", re.sub(r"['’]s\b", "", name))
     stem = r"(?:['’]s)?[\W_]+".join(words).removesuffix("y").removesuffix("ies")
-    found = re.search(rf"\b{stem}(?:y|ies|e?s|en?)?\b", text, _FLAGS) if words else None
+    found = re.search(rf"(?<!\w-)\b{stem}(?:y|ies|e?s|en?)?\b", text, _FLAGS) if words else None
     return found.span() if found else None
+
+
+def _spans_of(names: Sequence[str], text: str) -> list[Span | None]:
+    """Where two names stand in a text; the shorter one outside the longer one, which may contain it."""
+    longer = _span_of(max(names, key=len), text)
+    rest = text if longer is None else text[: longer[0]] + "\0" * (longer[1] - longer[0]) + text[longer[1] :]
+    return [longer if name == max(names, key=len) else _span_of(name, rest) for name in names]
 
 
 def _phrases(text: str) -> list[str]:
@@ -260,11 +298,12 @@ def shown_passages(passages: Sequence[Passage], options: ExtractOptions) -> Sequ
 def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> list[Prompt]:
     """The prompts of one document, each with at most `options.characters` characters and a few sentences.
 
-    Sentences of formulas alone are left out, long formulas are shown as `$…$`.
+    Sentences of formulas alone are left out, and those of an overlapping passage before; long formulas are `$…$`.
     """
     prompts: list[Prompt] = []
     lines: list[str] = []
     sentences: list[Sentence] = []
+    shown_sentences: set[str] = set()
 
     def close() -> None:
         if sentences:
@@ -277,6 +316,9 @@ def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> 
         label = " ".join(filter(None, (kind, passage.title and f"({passage.title})")))
         head = label and f"{label}: "
         for sentence in _sentences(passage.text, options):
+            if sentence in shown_sentences:
+                continue
+            shown_sentences.add(sentence)
             line = head + _without_long_formulas(sentence)
             if len(sentences) == _MOST_SENTENCES or sum(map(len, lines)) + len(line) > options.characters:
                 close()
@@ -391,7 +433,9 @@ def read_extraction(
             relations += [(sentence, relation) for relation in entry["relations"]]
             for item in entry["concepts"]:
                 name, description = (" ".join(item[field].split()) for field in ("name", "description"))
-                if description and not supported.says(description, name, sentence.passage):
+                if name.count("(") != name.count(")"):  # copied from "(arithmetic) genus"
+                    name = name.replace("(", "").replace(")", "")
+                if description and not supported.says(description, name, sentence):
                     skip(f"the description of {name!r} is not what its passage says: {description[:80]!r}")
                     description = ""
                 description = description or _description(name, sentence.text)
@@ -431,11 +475,12 @@ def _said(sentence: str, ends: Sequence[str], relation: str, quote: str) -> str:
     """The relation that the text states between two names: the given one, `related_to`, or none.
 
     It is stated by the words between the names in the sentence, or by a quote of the passage that has one of the names
-    and a word for it; `related_to` by a sentence or a quote with both names. A quote counts for nothing where the
+    and a word for it; `related_to` by a sentence or a quote with both names, and any other relation becomes it where a
+    quote has one of the names and the quote or the sentence both. A quote counts for nothing where the
     sentence states the relation the other way round, or the quote denies it.
     """
-    spans = [_span_of(end, sentence) for end in ends]
-    quoted = [_span_of(end, quote) for end in ends] if quote and not _NEGATION.search(quote) else [None]
+    spans = _spans_of(ends, sentence)
+    quoted = _spans_of(ends, quote) if quote and not _NEGATION.search(quote) else [None, None]
     if relation == "related_to":
         return relation if None not in spans or None not in quoted else ""
     between = _words_between(sentence, *spans)
@@ -443,9 +488,20 @@ def _said(sentence: str, ends: Sequence[str], relation: str, quote: str) -> str:
         return relation
     if between is not None and _state((between[0], 1 - between[1]), relation):
         return ""
-    if any(quoted) and re.fullmatch(_CUES[relation], quote, _FLAGS):
+    if any(quoted) and _has_cue(quote, quoted, spans, relation):
         return relation
-    return "related_to" if None not in quoted else ""
+    return "related_to" if any(quoted) and (None not in quoted or None not in spans) else ""
+
+
+def _has_cue(quote: str, quoted: Sequence[Span | None], spans: Sequence[Span | None], relation: str) -> bool:
+    """Whether a quote has a word for the relation, in the order in which it, or else the sentence, has the names."""
+    (source, target), text = quoted, quote
+    if source and target:
+        text = quote[min(source[1], target[1]) : max(source[0], target[0])]
+    else:
+        source, target = spans
+    order = slice(None) if source is None or target is None else slice(source > target, 1 + (source > target))
+    return any(re.search(cue, FORMULA.sub("", text), _FLAGS) for cue in _CUES[relation][order])
 
 
 def _description(name: str, sentence: str) -> str:
@@ -508,12 +564,14 @@ class _Concepts:
         key = key_of(name)
         return bool(key) and f" {key} " in self.keys.get(passage, "")
 
-    def says(self, description: str, name: str, passage: str) -> bool:
-        """Whether the passage has enough of the words of a description, other than those of the name."""
+    def says(self, description: str, name: str, sentence: Sentence) -> bool:
+        """Whether a passage has half of the words of a description, other than those of the name, and two of them; or
+        the sentence all."""
         words = {word for word in key_of(FORMULA.sub(" ", description)).split() if len(word) > 2} - _STOP_KEYS
         words -= {*key_of(name).split()}
-        shared = words & {*self.keys.get(passage, "").split()}
-        return len(shared) >= max(2, _SUPPORTED * len(words))
+        shared = words & {*self.keys.get(sentence.passage, "").split()}
+        said = words <= {*key_of(sentence.text).split()}
+        return bool(words) and (said or len(shared) >= max(2, _SUPPORTED * len(words)))
 
     def id_of(self, name: str) -> str:
         """The id of the concept of a name that stands in a passage, which is made where the model did not list it."""
