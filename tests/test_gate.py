@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from tests.make import MemoryCorpus, lemmata
 
-from lemmata.core.errors import InputError
+from lemmata.core.errors import ConfigError
 from lemmata.core.types import Floats, Negative, Pair, Passage, Triplet
-from lemmata.core.workspace import read_manifest, silent
+from lemmata.core.workspace import Workspace, read_manifest, silent
 from lemmata.corpus.split import Split
 from lemmata.mine.gate import GateReport, Threshold, gated, parse_gate, threshold_from, thresholds_of
 from lemmata.mine.material import TrainingView, training_view
 from lemmata.project import Project
+from lemmata.run import run
 
 
 def made_of(texts: Sequence[str]) -> TrainingView:
@@ -172,6 +173,21 @@ def test_the_gate_of_the_settings_counts_and_can_be_left_out(mined: Path, gate: 
     gated_set = project.mine("pairs", name="by-settings")
     assert gated_set["gate"]["kept"] == gated_set["records"]
     assert "gate" not in project.mine("pairs", name="without", settings={"gate": "none"})
-    with pytest.raises(InputError, match="'nowhere'"):
+    with pytest.raises(ConfigError, match="'nowhere'"):
         project.mine("pairs", name="other", settings={"gate": "nowhere"})
     config.write_text(before)
+
+
+def test_a_gate_that_cannot_be_had_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # nothing listens there
+    monkeypatch.setenv("HF_ENDPOINT", "https://127.0.0.1:9")
+    (tmp_path / "lemmata.toml").write_text(
+        '[mine]\ngate = "nobody/no-such-model@5,3"\n[run]\nsources = ["notes"]\n', encoding="utf-8"
+    )
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(ConfigError, match=r'nobody/no-such-model.*gate = "none"'):
+        run(Workspace(tmp_path))
+    assert not (tmp_path / "corpus").exists()

@@ -25,6 +25,7 @@ from lemmata.corpus.leakage import Example
 from lemmata.corpus.split import Keys, id_keys
 from lemmata.corpus.training_files import QUESTIONS
 from lemmata.encode.load import AUTO, encoder_kind, model_folder
+from lemmata.encode.transformer import check_hub
 from lemmata.evaluate.charts import signed
 from lemmata.evaluate.evaluate import EvaluateOptions, evaluate
 from lemmata.evaluate.report import Report, as_html, as_json
@@ -38,7 +39,7 @@ from lemmata.ingest.beir import read_judged
 from lemmata.ingest.ingest import ingest
 from lemmata.llm.endpoint import Limits
 from lemmata.mine.embedding import embed_graph
-from lemmata.mine.mine import import_queries, mine, write_queries
+from lemmata.mine.mine import check_gate, import_queries, mine, mine_options, write_queries
 from lemmata.mine.splits import split
 from lemmata.mine.training_sets import audit, audit_key
 from lemmata.plant.link import link_graph
@@ -210,6 +211,8 @@ def _check(workspace: Workspace, options: RunOptions) -> None:
             read_judged(_task_folder(workspace, name))  # there may be no corpus yet
     if options.base != AUTO:
         encoder_kind(options.base, workspace.models_folder)
+    if options.mine or options.negatives:
+        check_gate(workspace, mine_options(workspace).gate)
     _check_models(workspace, options)
 
 
@@ -221,8 +224,8 @@ def _check_models(workspace: Workspace, options: RunOptions) -> None:
         if table.get("judge"):
             finetune_options(workspace, table["judge"])
         for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
-            if other not in ("", "base", AUTO, *trained):
-                find_base(workspace, other)
+            if other not in ("", "base", AUTO, *trained) and find_base(workspace, other) is None:
+                check_hub(other)
         if name in trained:
             raise ConfigError(f"{workspace.config_file}: [run] trains two models named {name!r}: rename one")
         trained.add(name)

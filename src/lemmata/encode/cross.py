@@ -32,14 +32,22 @@ _POSSIBLE = (
 
 def load_cross_encoder(name: str, *, models: Path | None = None) -> CrossEncoder:
     """The cross-encoder that `name` names: a model of the workspace's `models`, a folder or a hub name."""
+    folder = find_cross_encoder(name, models)
+    if folder is None:
+        return _TransformerCrossEncoder(name)
+    exported = (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file()
+    return OnnxCrossEncoder(folder) if exported else _TransformerCrossEncoder(folder)
+
+
+def find_cross_encoder(name: str, models: Path | None = None) -> Path | None:
+    """The folder of a cross-encoder; None for a hub name."""
     folder = cross_folder(name, models)
     if is_cross_encoder(folder):
-        exported = (folder / "model.onnx").is_file() and (folder / "tokenizer.json").is_file()
-        return OnnxCrossEncoder(folder) if exported else _TransformerCrossEncoder(folder)
+        return folder
     if (folder / "encoder.json").is_file() or (folder / "modules.json").is_file():
         raise InputError(f"{name!r} is an encoder, not a cross-encoder; possible are {_POSSIBLE}")
     if HUB_NAME.fullmatch(name) and not folder.exists():
-        return _TransformerCrossEncoder(name)
+        return None
     raise InputError(f"there is no cross-encoder {name!r}; possible are {_POSSIBLE}")
 
 

@@ -60,6 +60,20 @@ def open_model(source: Path | str, device: str, *, kind: str = "SentenceTransfor
         raise InputError(f"{what} as a {kind} ({cause})", file=str(source)) from error
 
 
+def check_hub(name: str) -> None:
+    """Refuse a hub name that is neither in the local cache nor on the hub, which is asked once and for no weights."""
+    hub = require("huggingface_hub", "train")
+    if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
+        return
+    try:
+        hub.model_info(name, timeout=10)
+    except Exception as error:  # the hub's client raises many kinds
+        cause = str(error).strip().split("\n")[0]
+        raise InputError(
+            f"is no folder, not in the local cache and not to be had from the hub ({cause})", file=name
+        ) from error
+
+
 def cpu_has_bf16() -> bool:
     """Whether the kernel reports bf16 instructions; emulated bf16 is slower than fp32."""
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(cpu_flags())

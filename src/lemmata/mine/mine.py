@@ -15,12 +15,14 @@ from urllib.parse import urlsplit, urlunsplit
 import numpy as np
 
 from lemmata.core.config import build
-from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.core.files import write_atomically
 from lemmata.core.types import Integers, Mask, Pair, Triplet
 from lemmata.core.workspace import Settings, Workspace, read_manifest, read_manifests
 from lemmata.corpus.split import LEFT_OUT, PARTS
 from lemmata.corpus.training_files import QUESTIONS, set_file, sets, text_columns
+from lemmata.encode.cross import find_cross_encoder
+from lemmata.encode.transformer import check_hub
 from lemmata.ingest.beir import read_qrels, read_queries
 from lemmata.ingest.queries import judged_queries, read_imported
 from lemmata.llm.chat import Chat, Preview
@@ -89,7 +91,7 @@ def mine(
     options = mine_options(workspace, settings)
     if part != "train" and what != "queries":
         raise LemmataError(f"{what} are mined from the training part only: --part {part} is for queries")
-    name, gate = name or (QUESTIONS if part == "test" else what), _gate(options.gate)
+    name, gate = name or (QUESTIONS if part == "test" else what), check_gate(workspace, options.gate)
     if what == "triplets":
         return _mine_triplets(workspace, name, gate, options, Mined(what, of, kind))
     if what == "negatives":
@@ -130,8 +132,18 @@ def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
     return mine(workspace, name=name, settings={"gate": gate, table: options}, **asdict(mined))
 
 
-def _gate(name: str) -> str:
-    return "" if name == "none" else name
+def check_gate(workspace: Workspace, gate: str) -> str:
+    """The gate, or "" for none; one that cannot be had is refused before anything long starts."""
+    if gate in ("", "none"):
+        return ""
+    model = parse_gate(gate)[0]
+    try:
+        if find_cross_encoder(model, workspace.models_folder) is None:
+            check_hub(model)
+    except InputError as error:
+        cure = 'name a folder as gate in [mine] ("FOLDER@5,3" with thresholds of its own), or gate = "none"'
+        raise ConfigError(f"the gate cannot be used: {error}; {cure}") from error
+    return gate
 
 
 def _check_part(part: str, found_within: int) -> None:
@@ -278,7 +290,7 @@ def write_queries(
         used = {"model": endpoint.model, "prompt": query_prompt(asked), **asdict(asked)}
         command = ["queries", *_model_arguments(endpoint, limits), "--name", name]
         command += ["--part", part] * (part != "train")
-        gate = _gate(gate or options.gate)
+        gate = check_gate(workspace, gate or options.gate)
         report = _write_queries(opened, name, gate, pairs(), used, found_within, details, command=command)
         if not unanswered:
             start_file.unlink()
@@ -335,7 +347,7 @@ def import_queries(
 
         used = {"file": file, "complete": complete, "found_within": found_within}
         command += ["--name", name, *["--complete"] * complete]
-        gate = _gate(gate or mine_options(workspace).gate)
+        gate = check_gate(workspace, gate or mine_options(workspace).gate)
         return _write_queries(part, name, gate, pairs, used, found_within, details, command=command)
 
 
