@@ -10,8 +10,11 @@ import importlib
 import importlib.util
 import io
 import json
+import multiprocessing
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -262,6 +265,22 @@ def refused(said: tuple[int, str, str]) -> str:
     assert len(told) == 1
     assert "Traceback" not in error
     return told[0]
+
+
+def killed_at(stage: str, step: int, work: Callable[[Callable[[str, int, int | None], None]], object]) -> None:
+    """Call `work` with a progress in a process that is killed, the hard way, at a step of a stage.
+
+    The process is a copy of this one: to start Python and load torch takes seconds.
+    """
+
+    def kill(what: str, done: int, _total: int | None) -> None:
+        if what.startswith(stage) and done == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    process = multiprocessing.get_context("fork").Process(target=work, args=(kill,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
 
 
 def search(project: Project, *, paths: bool = False) -> list[str]:

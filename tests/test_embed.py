@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import itertools
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.make import killed_at
 
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.types import Graph, Integers
@@ -355,20 +354,8 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
 
 def test_a_killed_run_resumes_and_ends_the_same(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.npz"
-    code = (
-        "import os, signal, sys\n"
-        "sys.path.insert(0, sys.argv[2])\n"
-        "from pathlib import Path\n"
-        "from test_embed import SMALL, villages\n"
-        "from lemmata.graph.embed import train_embedding\n"
-        "def die(_, done, __):\n"
-        "    if done == 7: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "import torch; torch.set_num_threads(int(sys.argv[3]))\n"
-        "train_embedding(villages(), SMALL, checkpoint=Path(sys.argv[1]), checkpoint_seconds=0, progress=die)\n"
-    )
-    arguments = [str(path), str(Path(__file__).parent), str(torch.get_num_threads())]
-    died = subprocess.run([sys.executable, "-c", code, *arguments], check=False)
-    assert died.returncode == -signal.SIGKILL
+    train = partial(train_embedding, villages(), SMALL, checkpoint=path, checkpoint_seconds=0)
+    killed_at("", 7, lambda progress: train(progress=progress))
     epochs: list[int] = []
     resumed = train_embedding(villages(), SMALL, checkpoint=path, progress=lambda _, done, __: epochs.append(done))
     assert epochs == [7, 8, 9, 10, 11, 12]

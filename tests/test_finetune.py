@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.make import killed_at
 from tests.small_bert import one_answer_each, sayings, small_bert, small_job
 
 from lemmata.core.errors import ConfigError, InputError, LemmataError
@@ -330,54 +327,19 @@ def test_a_guard_alone_allows_as_much_as_it_can(base: Path, tmp_path: Path) -> N
 
 # ---------------------------------------------------------------- killed
 
-CHILD = """
-import json, os, sys, time
-from pathlib import Path
-import torch
-from lemmata.train.finetune import FinetuneOptions, finetune
-from lemmata.train.job import open_job
-torch.set_num_threads(1)
-base, job, folder = map(Path, sys.argv[1:4])
-options = FinetuneOptions(**json.loads(sys.argv[4]))
-last = int(os.environ.get("LAST_STEP", "0"))
-def listen(what, done, total):
-    if what.startswith("training") and done == last:
-        time.sleep(600)  # until it is killed
-finetune(base, open_job(job), folder / "out", options, work=folder / "work", progress=listen)
-"""
-
-
-def child(folder: Path, base: Path, job: Job, options: dict[str, Any]) -> list[str]:
-    """A command that trains where neither this process nor a workspace is."""
-    (folder / "child.py").write_text(CHILD)
-    said = json.dumps(asdict(FinetuneOptions(**{**QUICK, **options})))
-    return [sys.executable, *map(str, (folder / "child.py", base, job.folder, folder)), said]
-
 
 def test_a_killed_run_resumes_from_the_last_checkpoint(base: Path, job: Job, tmp_path: Path) -> None:
-    options = {"epochs": 3}  # 24 steps
-    whole = tuned(base, job, tmp_path / "whole", **options)
+    chosen = FinetuneOptions(**{**QUICK, "epochs": 3})  # 24 steps
+    whole = tuned(base, job, tmp_path / "whole", epochs=3)
     folder = tmp_path / "killed"
-    folder.mkdir()
-    process = subprocess.Popen(
-        child(folder, base, job, options),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"LAST_STEP": "14"},
-    )
-    try:
-        while not list((folder / "work").glob("checkpoint-[1-9][0-9]")):
-            assert process.poll() is None
-            time.sleep(0.005)
-    finally:
-        process.kill()
-        process.wait()
+    train = partial(finetune, base, job, folder / "out", chosen, work=folder / "work")
+    killed_at("training", 14, lambda progress: train(progress=progress))
     assert not (folder / "out").exists()
     last = max(int(checkpoint.name.split("-")[1]) for checkpoint in (folder / "work").glob("checkpoint-*"))
-    assert last < 24
-    partial = folder / "work" / f".checkpoint-{last + 5}.123"  # as if the kill had come while it was written
-    partial.mkdir()
-    (partial / WEIGHTS).write_bytes(b"half")
+    assert 10 <= last < 14
+    half = folder / "work" / f".checkpoint-{last + 5}.123"  # as if the kill had come while it was written
+    half.mkdir()
+    (half / WEIGHTS).write_bytes(b"half")
 
     steps: list[int] = []
 
@@ -385,8 +347,7 @@ def test_a_killed_run_resumes_from_the_last_checkpoint(base: Path, job: Job, tmp
         if what.startswith("training"):
             steps.append(done)
 
-    chosen = FinetuneOptions(**{**QUICK, **options})
-    result = finetune(base, job, folder / "out", chosen, work=folder / "work", progress=listen)
+    result = train(progress=listen)
     assert steps == list(range(last + 1, 25))
     assert losses(result) == losses(whole)
     assert validations(result) == validations(whole)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
+from tests.make import killed_at
 
 from lemmata.core.errors import ConfigError
 from lemmata.core.types import Edge, Floats, Graph, Integers
@@ -309,27 +308,12 @@ def train_briefly(checkpoint: Path, fan_out: int, progress: Callable[[str, int, 
     return train_metric(vectors, links, options, (rows, answers), patience=5, checkpoint=checkpoint, progress=progress)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.test_metric import train_briefly
-
-def kill(_what, step, steps):
-    if step == int(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-train_briefly(Path(sys.argv[1]), int(sys.argv[2]), kill)
-"""
-
-
 @pytest.mark.parametrize(("fan_out", "epochs", "steps"), [(0, 2, 1), (4, 4, 0)])  # in an epoch, and at its last step
 def test_a_killed_training_resumes_from_its_last_epoch_and_ends_as_an_undisturbed_one(
     tmp_path: Path, fan_out: int, epochs: int, steps: int
 ) -> None:
     kill_at = epochs * -(-len(small_world()[1]) // 64) + steps
-    arguments = [str(tmp_path / "killed.pt"), str(fan_out), str(kill_at)]
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], cwd=Path(__file__).parents[1], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed_at("", kill_at, partial(train_briefly, tmp_path / "killed.pt", fan_out))
     done: list[int] = []
     whole = train_briefly(tmp_path / "whole.pt", fan_out, lambda *_: None)
     resumed = train_briefly(tmp_path / "killed.pt", fan_out, lambda _what, step, _steps: done.append(step))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import killed_at
 from tests.small_bert import SPECIAL, add_weights, bare_base
 
 from lemmata.core.config import build
@@ -378,40 +377,23 @@ def test_a_new_head_learns_alone_first(base: Path, tmp_path: Path) -> None:
     assert torch.equal(last["pooler.dense.weight"], first["pooler.dense.weight"])  # not trained, and not lost
 
 
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-import torch
-from lemmata.train.pretrain import PretrainOptions, pretrain
-torch.set_num_threads(1)
-def progress(what, done, total):
-    if what.startswith("pretraining") and done == 13:
-        os.kill(os.getpid(), signal.SIGKILL)
-folder, base = map(Path, sys.argv[1:])
-texts, options = json.loads((folder / "data.json").read_text())
-pretrain(base, texts, folder / "out", PretrainOptions(**options), work=folder / "work", progress=progress)
-"""
-
-
 def test_a_killed_run_ends_like_one_that_was_not(base: Path, tmp_path: Path) -> None:
     whole = pretrain(base, written(), tmp_path / "a" / "out", OPTIONS, work=tmp_path / "a" / "work", progress=silent)
-    (tmp_path / "data.json").write_text(json.dumps([written(), _settings(OPTIONS)]))
-    command = [sys.executable, "-c", KILLED, str(tmp_path), str(base)]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == -9, ended.stderr
+    train = partial(pretrain, base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work")
+    killed_at("pretraining", 13, lambda progress: train(progress=progress))
     assert not (tmp_path / "out").exists()
     run = next((tmp_path / "work").glob("run-*"))
     last = max(int(folder.name.split("-")[1]) for folder in run.glob("checkpoint-*"))
     assert 5 < last < 13
-    partial = run / ".checkpoint-15.123"  # as if the kill had come while it was written
-    partial.mkdir()
-    (partial / "weights.safetensors").write_bytes(b"half")
+    half = run / ".checkpoint-15.123"  # as if the kill had come while it was written
+    half.mkdir()
+    (half / "weights.safetensors").write_bytes(b"half")
 
-    report = pretrain(base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work", progress=silent)
+    report = train(progress=silent)
     assert report["resumed_from"] == last
     for key in ("steps", "perplexity", "losses"):
         assert report[key] == whole[key]
-    again = pretrain(base, written(), tmp_path / "out", OPTIONS, work=tmp_path / "work", progress=silent)
+    again = train(progress=silent)
     assert again["resumed_from"] == again["steps"]
     assert again["losses"] == report["losses"]
 
