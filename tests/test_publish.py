@@ -517,6 +517,16 @@ def test_a_generation_that_is_none_is_refused(data: bytes, url: str, tmp_path: P
         receive(url, tmp_path / "copy")
 
 
+def test_a_number_that_somebody_made_up_hides_no_later_push(workspace: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    send(workspace, str(store))
+    (real,) = (store / "generations").iterdir()
+    real.rename(real.with_name("99999999" + real.name[8:]))
+    (workspace / "lemmata.toml").write_text("[index]\n")
+    with pytest.raises(WorkspaceError, match="99999999"):
+        Project(workspace).push(str(store), replace=True)
+
+
 def test_more_than_the_disk_holds_is_refused(url: str, tmp_path: Path) -> None:
     parts = [Part(LARGEST_PART, GOOD.sha256)] * 2**16  # a terabyte
     ObjectStore(url).write(*Generation(1, {"lemmata.toml": [GOOD], "index/a": parts}).encoded())

@@ -1,7 +1,8 @@
 """Kills every stage of a small workspace with SIGKILL, resumes it, and compares the result with an undisturbed one.
 
 `python -m tests.faults.kills --kills 120` prints a table: half of the kills come after a random time, half before a
-random file operation (a file is opened for writing, renamed, deleted). `--every` kills before each file operation.
+random file operation (a file is opened for writing, renamed, deleted, a transaction ends). `--every` kills before each
+file operation.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from lemmata.cli.main import main as run_lemmata
+from lemmata.core.database import Connection
 from lemmata.maintain.info import doctor
 from lemmata.project import Project
 
@@ -49,14 +51,25 @@ STAGES = {
     "graph build": ["graph", "build"],
     "split": ["split"],
     "mine pairs": ["mine", "pairs"],
+    "mine queries": ["mine", "queries"],
     "index": ["index", "--encoder", "lemmata-nano"],
-    "train static": ["train", "static", "fast"],
-    "evaluate": ["evaluate", "--task", "references", "--part", "test", "--retriever", "lexical,dense:fast"],
+    "map": ["map"],
+    "graph import": ["graph", "import", "../links.tsv", "--name", "links"],
+    "index another": ["index", "--encoder", "hashing"],
+    "doctor --repair": ["doctor", "--repair"],
+    "index --remove": ["index", "--remove", "lemmata-nano"],
+    "gc": ["gc"],
+    "graph import --remove": ["graph", "import", "--remove", "links"],
     "ingest more": ["ingest", "../papers", "../more"],
     "index more": ["index"],
+    "ingest --remove": ["ingest", "--remove", "../more"],
+    "train static": ["train", "static", "fast"],
+    "evaluate": ["evaluate", "--task", "references", "--part", "test", "--retriever", "lexical,dense:fast"],
     "run": ["run"],
 }
-CORPUS_STAGES = ("ingest more", "index more", "run")  # between a new corpus and its index there is nothing to search
+# between a new corpus and its index there is nothing to search
+CORPUS_STAGES = ("ingest more", "index more", "ingest --remove", "run")
+DAMAGED = "doctor --repair"  # the stage whose workspace is damaged before
 TOLD = {
     "seconds",
     "checksum",
@@ -88,10 +101,28 @@ def prepare(folder: Path) -> Path:
         for stem in stems:
             for file in (ROOT / "examples" / "qseries").glob(f"{stem}.*"):
                 shutil.copy(file, folder / name)
+    (folder / "links.tsv").write_text("head\trelation\ttail\npartitions\trelated_to\theine\n", "utf-8")
     workspace = folder / "w"
     Project.init(workspace)
     (workspace / "lemmata.toml").write_text(SETTINGS, "utf-8")
     return workspace
+
+
+def damage(workspace: Path, stage: str) -> None:
+    """What a stage finds: changed bytes in each kind of artefact, or what killed commands left."""
+    if stage == DAMAGED:
+        for pattern in (
+            "split/part.npy",
+            "index/lexical/**/*.npy",
+            "index/dense/*/vectors/*.npy",
+            "training/pairs/*.parquet",
+        ):
+            file = min(workspace.glob(pattern))
+            file.write_bytes(file.read_bytes()[:-1] + b"?")
+    if stage == "gc":
+        for name in (".split.old", "index/.lexical.old", "index/dense/.gone.old/vectors", "training/.pairs.999999"):
+            (workspace / name).mkdir(parents=True)
+            (workspace / name / "some.npy").write_bytes(b"left over")
 
 
 class Child(NamedTuple):
@@ -123,17 +154,27 @@ def _be_child(workspace: Path, arguments: Sequence[str], output: Path, kill_at: 
     code = 1
     operations = 0
 
-    def count(event: str, values: tuple[Any, ...]) -> None:
+    def operate() -> None:
         nonlocal operations
-        is_write = event == "open" and isinstance(values[2], int) and values[2] & (os.O_WRONLY | os.O_RDWR)
-        if not is_write and event not in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"):
-            return
-        if not _is_below(values, workspace):
-            return
         operations += 1
         if operations == kill_at:
             os.killpg(0, signal.SIGKILL)
 
+    def count(event: str, values: tuple[Any, ...]) -> None:
+        is_write = event == "open" and isinstance(values[2], int) and values[2] & (os.O_WRONLY | os.O_RDWR)
+        if not is_write and event not in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"):
+            return
+        if _is_below(values, workspace):
+            operate()
+
+    execute = Connection.execute
+
+    def execute_or_die(self: Connection, statement: str, values: Any = ()) -> sqlite3.Cursor:
+        if statement == "COMMIT":
+            operate()
+        return execute(self, statement, values)
+
+    Connection.execute = execute_or_die  # type: ignore[method-assign]
     sys.addaudithook(count)
     sys.argv = ["lemmata", *arguments]
     try:
@@ -231,6 +272,7 @@ class Bench:
         self.stages = stages
         needed = list(STAGES)[: 1 + max(map(list(STAGES).index, stages))]
         for number, stage in enumerate(needed):
+            damage(self.workspace, stage)
             self.before[stage] = folder / f"before-{number}"
             shutil.copytree(self.workspace, self.before[stage])
             begin = time.monotonic()
@@ -258,10 +300,10 @@ class Bench:
     def _problem(self, stage: str) -> str:
         """What is wrong after a kill, and after the stage was run again; empty where all is well."""
         damaged = [check.finding for check in doctor(self.workspace) if check.damaged]
-        if damaged:
+        if damaged and stage != DAMAGED:
             return f"damaged after the kill: {damaged}"
         had_index = (self.before[stage] / "index" / "default_encoder.json").is_file()
-        if had_index and (failed := finish(self.workspace, ["search", "partitions", "--json"])):
+        if had_index and stage != DAMAGED and (failed := finish(self.workspace, ["search", "partitions", "--json"])):
             says_what_to_do = "run 'lemmata index' again" in failed or "run the same command again" in failed
             if not (stage in CORPUS_STAGES and says_what_to_do):
                 return f"search after the kill: {failed}"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from tests.make import search
 
-from lemmata.core.errors import WorkspaceError
+from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.workspace import write_manifest
 from lemmata.maintain.info import doctor
+from lemmata.maintain.repair import _remove
 from lemmata.project import Project
 
 
@@ -55,3 +56,66 @@ def test_a_new_segment_of_the_lexical_index_changes_no_file_of_the_index_before(
     project.ingest([layout.root.parent / "papers"])
     assert project.index(settings={"encoder": "hashing"})["tokenised"] == 1
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_removing_a_source_that_was_killed_can_be_said_again(project: Project, late: bool) -> None:
+    papers = project.root.parent / "papers"
+    (project.root.parent / "note.md").write_text("A note that stays.")
+    project.ingest([project.root.parent / "note.md"])
+
+    def stop(what: str, _done: int, _total: int | None) -> None:
+        if what == "resolving links" and not late:
+            raise KeyboardInterrupt
+
+    if late:  # all but the manifest was written
+        project.remove([papers])
+        project.manifest(project.corpus_folder).unlink()
+    else:
+        with project.reporting_to(stop), pytest.raises(KeyboardInterrupt):
+            project.remove([papers])
+        with pytest.raises(InputError, match="nothing"):
+            project.remove([project.root.parent / "nothing"])
+    assert project.remove([papers]).documents == 1
+    with pytest.raises(InputError, match="note"):
+        project.remove([papers])
+
+
+def test_a_killed_repair_finds_again_what_it_removed(project: Project) -> None:
+    parts = project.split_folder / "part.npy"
+    lexical = min(project.lexical_folder.rglob("*.npy"))
+    before, hits = parts.read_bytes(), search(project)
+    for file in (parts, lexical):
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+    assert {item.kind for item, _ in _remove(project)} == {"split", "lexical"}  # and no further
+    assert {(repair.name, repair.done) for repair in project.repair()} == {("split", True), ("lexical index", True)}
+    assert parts.read_bytes() == before
+    assert search(project) == hits
+    assert not project.repair()
+
+
+def test_a_repair_replaces_an_index_whose_manifest_is_damaged(project: Project) -> None:
+    manifest, hits = project.manifest(project.lexical_folder), search(project)
+    manifest.write_bytes(b"{}")
+    list(_remove(project))
+    assert [(repair.name, repair.done) for repair in project.repair()] == [("lexical index", True)]
+    assert search(project) == hits
+
+
+def test_what_a_killed_command_left_at_the_root_is_garbage(project: Project) -> None:
+    kept = project.root / ".mine.old"  # of somebody else
+    left = [project.root / name for name in (".index.old", ".split.999999")]
+    for folder in (*left, kept):
+        (folder / "below").mkdir(parents=True)
+    assert {Path(item.path) for item in project.collect_garbage()} == {*left}
+    assert not any(folder.exists() for folder in left)
+    assert kept.exists()
+
+
+def test_vectors_whose_removal_was_killed_can_be_removed_again(project: Project) -> None:
+    folder = project.encoder_folder("hashing")
+    project.default_encoder_file.unlink()
+    shutil.rmtree(folder / "vectors")
+    folder.rename(folder.with_name(".hashing.old"))
+    assert project.remove_encoder("hashing")["removed"] == "hashing"
+    assert not any(project.dense_folder.iterdir())

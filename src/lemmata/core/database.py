@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
@@ -89,6 +90,21 @@ class Connection(sqlite3.Connection):
         raise AssertionError
 
 
+# a view or a virtual table in the place of a table can take for ever, and a trigger writes what nobody asked for
+_FOREIGN = "SELECT COUNT(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'"
+
+
+def read_cell(text: str) -> Any:
+    """The list or object in a cell of a database; WorkspaceError where it is none."""
+    try:
+        value = json.loads(text)
+        if not isinstance(value, list | dict):
+            raise ValueError("neither a list nor an object")
+        return value
+    except (ValueError, TypeError, RecursionError) as error:
+        raise WorkspaceError(f"a database of the workspace is damaged ({error}): run 'lemmata doctor'") from error
+
+
 def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = False) -> Connection:
     """Open a file whose tables `schema` makes, in this `version` of theirs; with `create`, make a missing one.
 
@@ -112,6 +128,8 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
             install = "install the newer lemmata that wrote it, or " if stored > version else ""
             other = f"{path} was made by another version of lemmata (it has format {stored}, this one reads {version})"
             raise WorkspaceError(f"{other}: {install}{cure}")
+        if connection.execute(_FOREIGN).fetchone()[0]:
+            raise WorkspaceError(f"{path} is refused (it holds more than tables, as none of lemmata's does): {cure}")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")  # deleted text does not stay in free pages
     except BaseException:

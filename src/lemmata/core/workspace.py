@@ -189,8 +189,20 @@ class Workspace:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it."""
+        if link := next(_links_outside(self), None):
+            raise WorkspaceError(f"{link} is a link that leads out of the workspace: put what it leads to in its place")
         with explain_failed_write(self.root), contextlib.closing(lock_file(self.lock)):
             yield
+
+
+def _links_outside(workspace: Workspace) -> Iterator[Path]:
+    """Links, where lemmata writes, to something outside: a workspace of somebody else must not overwrite it."""
+    home = workspace.root.resolve()
+    places = [workspace.root / name for name in (".lock", ".published.json", ".pull", "cache", *FOLDERS)]
+    below = (Path(top, name) for place in places for top, *both in os.walk(place) for names in both for name in names)
+    for path in (*places, *below):
+        if path.is_symlink() and not path.resolve().is_relative_to(home):
+            yield path
 
 
 def _folder_name(encoder: str) -> str:

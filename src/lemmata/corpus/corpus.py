@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from lemmata.core.artefacts import artefact, check_files
-from lemmata.core.database import Connection
+from lemmata.core.database import Connection, read_cell
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import (
     BOOKKEEPING,
@@ -148,7 +147,7 @@ class Corpus(Sequence[Passage]):
         passages: dict[int, Passage] = {}
         for row, unit, *fields in selected:
             fields[_FILE] = self._file(unit, fields[_FILE])
-            fields[-1] = json.loads(fields[-1])
+            fields[-1] = read_cell(fields[-1])
             fields.append(links.get(fields[0], ()))
             passages[row] = Passage(*fields)
         return [passages[row] for row in requested]
@@ -200,7 +199,7 @@ class Corpus(Sequence[Passage]):
             f" FROM {ROWS_WITH_DOCUMENTS} JOIN json_each(?) AS wanted ON row = wanted.value ORDER BY wanted.key"
         )
         found = self._connection.execute(query, (to_json(list(rows)),))
-        first = ((kind, title, json.loads(document or '["", []]')) for kind, title, document in found)
+        first = ((kind, title, read_cell(document or '["", []]')) for kind, title, document in found)
         return [(kind, title, document[0], tuple(document[1])) for kind, title, document in first]
 
     def reporting(self, location: str, most: int) -> list[int]:
@@ -324,7 +323,7 @@ class Corpus(Sequence[Passage]):
 
         @functools.lru_cache(maxsize=1 << 16)
         def values(both: str) -> frozenset[str]:
-            cells = [cell if isinstance(cell, list) else [cell] for cell in json.loads(both)]
+            cells = [cell if isinstance(cell, list) else [cell] for cell in read_cell(both)]
             texts = (cell if isinstance(cell, str) else to_json(cell) for cell in chain(*cells) if cell is not None)
             return frozenset(text.casefold() for text in texts)
 

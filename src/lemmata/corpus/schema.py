@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lemmata.core.database import Connection, connect
+from lemmata.core.database import Connection, connect, read_cell
 from lemmata.core.types import Document
 
 _FORMAT = 3  # raised when the tables change
@@ -130,7 +130,7 @@ def file_names(connection: sqlite3.Connection) -> Callable[[int, str], str]:
     def unit(number: int) -> tuple[str, str, frozenset[str]]:
         query = "SELECT root, id, files FROM units WHERE number = ?"
         root, name, files = connection.execute(query, (number,)).fetchone()
-        return root, name, frozenset(json.loads(files))
+        return root, name, frozenset(read_cell(files))
 
     def name_of(number: int, file: str) -> str:
         if not number or not file:  # a note on the whole corpus
@@ -173,9 +173,9 @@ def read_documents(
             name,
             title,
             kind,
-            tuple(json.loads(authors)),
+            tuple(read_cell(authors)),
             date,
-            tuple(json.loads(categories)),
+            tuple(read_cell(categories)),
             file_of(unit, file),
-            json.loads(metadata),
+            read_cell(metadata),
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from lemmata.core.database import read_cell
 from lemmata.core.types import INSERTED, Progress, titled, without_references
 from lemmata.core.workspace import silent
 
@@ -26,7 +26,7 @@ def read_contents(connection: sqlite3.Connection, start: int, stop: int) -> Iter
         f" FROM {ROWS} WHERE row >= ? AND row < ? ORDER BY row",
         (f'"{INSERTED}"', start, stop),
     ):
-        yield titled(title, without_references(text, json.loads(metadata)) if metadata else text)
+        yield titled(title, without_references(text, read_cell(metadata)) if metadata else text)
 
 
 def read_headings(connection: sqlite3.Connection, start: int, stop: int) -> Iterator[str]:
@@ -40,7 +40,7 @@ def read_headings(connection: sqlite3.Connection, start: int, stop: int) -> Iter
         f" FROM {ROWS_WITH_DOCUMENTS} WHERE row >= ? AND row < ? ORDER BY row"
     )
     for section, title, authors, is_first in connection.execute(query, (start, stop)):
-        first = (title, *json.loads(authors or "[]")) if is_first else ()
+        first = (title, *read_cell(authors or "[]")) if is_first else ()
         yield " ".join(filter(None, (title, *first, section)))
 
 

@@ -10,13 +10,12 @@ import contextlib
 import datetime
 import hashlib
 import itertools
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lemmata.core.artefacts import file_facts
-from lemmata.core.database import transaction
+from lemmata.core.database import read_cell, transaction
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import copy_file, explain_failed_write, sync, writing
 from lemmata.core.types import Document, Label, Reading, Skip
@@ -124,7 +123,7 @@ def stored_columns(workspace: Workspace) -> dict[str, dict[str, Any]]:
         return {}
     with contextlib.closing(open_database(workspace.database, create=False)) as connection:
         rows = connection.execute("SELECT root, columns FROM sources")
-        return {root: json.loads(columns) for root, columns in rows}
+        return {root: read_cell(columns) for root, columns in rows}
 
 
 class CorpusWriter:
@@ -203,7 +202,7 @@ class CorpusWriter:
             "SELECT id, number, fingerprint, files, document, prefix FROM units WHERE root = ?", (root,)
         )
         return {
-            name: StoredUnit(number, fingerprint, json.loads(files), *names)
+            name: StoredUnit(number, fingerprint, read_cell(files), *names)
             for name, number, fingerprint, files, *names in rows
         }
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.core.artefacts import artefact, check_files, file_facts, making, open_artefact
-from lemmata.core.database import change_counter, check_integrity, connect, transaction
+from lemmata.core.database import change_counter, check_integrity, connect, read_cell, transaction
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import is_writable, read_array, read_json, sha256_of
 from lemmata.core.types import Concept, Edge, Floats, Graph, Integers, Skip, Vectors
@@ -112,7 +112,7 @@ class GraphRecordStore:
     def sources(self) -> dict[str, dict[str, Any]]:
         """Every source by name, with `inputs` (the corpus that it read) and `options`."""
         rows = self.connection.execute("SELECT name, inputs, options FROM sources ORDER BY name")
-        return {name: {"inputs": inputs, "options": json.loads(options)} for name, inputs, options in rows}
+        return {name: {"inputs": inputs, "options": read_cell(options)} for name, inputs, options in rows}
 
     def stale(self, inputs: str) -> dict[str, str]:
         """Sources that read another corpus than that of `inputs`, with the command that makes their records again."""
@@ -203,7 +203,7 @@ class GraphRecordStore:
         """All concepts, sources by name; the same id may come more than once."""
         query = "SELECT id, name, kind, description, aliases FROM concepts ORDER BY source, rowid"
         for identity, name, kind, description, aliases in self.connection.execute(query):
-            yield Concept(identity, name, kind, description, tuple(json.loads(aliases)))
+            yield Concept(identity, name, kind, description, tuple(read_cell(aliases)))
 
     def edges(self) -> Iterator[Edge]:
         """All edges, in order of their records."""

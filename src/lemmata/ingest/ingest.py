@@ -101,23 +101,26 @@ def ingest(
 def remove(workspace: Workspace, paths: Sequence[str | Path]) -> IngestReport:
     """Remove sources from the corpus, whether they still exist or not. InputError lists the known ones."""
     from lemmata.ingest.fetch import place_of
-    from lemmata.ingest.update import finish
+    from lemmata.ingest.update import finish, read_before
 
     begin = time.perf_counter()
     report = IngestReport()
     places = [place_of(workspace, str(path)) if is_url(path) else Path(path) for path in paths]
     if not workspace.database.is_file():
         raise InputError(f"{', '.join(map(str, places))} was not ingested; there are no sources yet")
-    manifest = read_manifest(workspace.manifest(workspace.corpus_folder)) or {}
+    manifest = read_manifest(workspace.manifest(workspace.corpus_folder))
     with CorpusWriter(workspace) as writer:
         roots = {os.path.realpath(workspace.root / root): root for root in writer.roots()}
-        unknown = [place for place in places if os.path.realpath(place) not in roots]
-        if unknown:
+        # a run that was killed may have removed them already, or all but written the manifest
+        before = read_before(workspace) if manifest and writer.resumed else frozenset()
+        unknown = [place for place in places if os.path.realpath(place) not in before.union(roots)]
+        if unknown and manifest:
             names = ", ".join(shown_path(workspace, root) for root in roots.values()) or "there are none"
             raise InputError(f"{', '.join(map(str, unknown))} was not ingested; the sources are: {names}")
-        for root in (roots[os.path.realpath(place)] for place in places):
-            _remove_root(writer, root, report)
-        finish(writer, manifest.get("options", {}))
+        for place in places:
+            if root := roots.get(os.path.realpath(place)):
+                _remove_root(writer, root, report)
+        finish(writer, (manifest or {}).get("options", {}))
     return _complete(workspace, report, begin)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from lemmata.core.database import read_cell
 from lemmata.core.types import EQUATIONS, INSERTED, LABELLED, NUMBER
 from lemmata.corpus.schema import to_json
 from lemmata.corpus.writer import CorpusWriter
@@ -34,7 +34,7 @@ def name_references_outside(writer: CorpusWriter, passages: Collection[str] | No
         named = ("", "")
         if target is not None:
             if target not in facts:
-                facts[target] = json.loads(metadata)
+                facts[target] = read_cell(metadata)
             named = _numbered(label, target.removeprefix(document)[1:], kind, facts[target])
         outside.setdefault(source, {})[label] = named
     changes: list[tuple[str, str, str, str]] = []
@@ -42,7 +42,7 @@ def name_references_outside(writer: CorpusWriter, passages: Collection[str] | No
         row = select("SELECT text, proof, metadata FROM passages WHERE id = ?", (source,)).fetchone()
         if row is None or INSERTED not in row[2]:
             continue
-        metadata = json.loads(row[2])
+        metadata = read_cell(row[2])
         spans = metadata[INSERTED]
         text, proof = (
             _renamed(old, spans.get(part, ()), names) for old, part in zip(row, ("text", "proof"), strict=False)

@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
+from lemmata.core.database import read_cell
 from lemmata.core.types import Reference
 from lemmata.corpus.schema import LED_OUT, LOCAL_REFERENCE, read_documents
 from lemmata.corpus.writer import CorpusWriter
@@ -129,7 +130,7 @@ def _concerned(writer: CorpusWriter, units: Iterable[int]) -> dict[int, _Link]:
         add(f"{columns} WHERE unit = ?", (unit,))
     targets = _json(name for _, name in writer.changed("target"))
     add(f"{columns} WHERE target IN (SELECT value FROM json_each(?))", (targets,))
-    places = {(document, place_of(document, *json.loads(unit))) for document, unit in writer.changed("place")}
+    places = {(document, place_of(document, *read_cell(unit))) for document, unit in writer.changed("place")}
     bases = {posixpath.basename(place) for _, place in places}
     labels = {name for _, name in writer.changed("label")}
     for name in labels | bases:

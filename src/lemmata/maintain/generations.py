@@ -24,6 +24,7 @@ from lemmata.core.objects import Entry, ObjectStore, is_safe_name
 from lemmata.core.workspace import FOLDERS
 
 FORMAT = 1
+HIGHEST = 99_999_999  # number of a generation, of eight digits in its name
 LARGEST_PART = 16 << 20  # bytes
 _SMALLEST_PART = 2 << 20
 _WINDOW = 1 << 20  # bytes in which a place to cut is looked for at once

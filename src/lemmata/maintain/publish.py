@@ -21,6 +21,7 @@ from lemmata.core.files import explain_failed_write, is_leftover, link_file, rem
 from lemmata.core.objects import Entry, ObjectStore, Transfers, shown
 from lemmata.core.workspace import FOLDERS, Workspace, read_manifest, write_manifest
 from lemmata.maintain.generations import (
+    HIGHEST,
     Files,
     Generation,
     Part,
@@ -169,6 +170,8 @@ def push(workspace: Workspace, url: str, *, replace: bool = False, kept_for: flo
             note.write(workspace)
             return PushReport(store.url, newest[1].number, len(files), _size(files), sent, 0, False, older)
         _check_sent(store, store.entries(), files)
+        if newest and newest[1].number >= HIGHEST:  # somebody made it up: no reader would see a higher one
+            raise WorkspaceError(f"{store.url}/{newest[0]} has the highest possible number: delete it and push again")
         generation = Generation(newest[1].number + 1 if newest else 1, files)
         name, data = generation.encoded()
         # before it is written: a push that was killed or failed, however often, must know its own and the one before

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from lemmata.core.artefacts import OF_ENCODER, Artefact, artefacts, file_problems, note_problems
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.files import retire
+from lemmata.core.files import retire, writing
 from lemmata.core.workspace import Manifest, Workspace, default_encoder, read_manifest
 from lemmata.encode.load import encoder_kind
 from lemmata.graph.build import build_graph
@@ -97,7 +97,7 @@ def repair(workspace: Workspace, say: Callable[[str], None] = lambda _sentence: 
 def _remove(workspace: Workspace) -> Iterator[tuple[Artefact, Manifest]]:
     """Remove all that is damaged, but for models; yields it with its manifest, which is empty where it is damaged.
 
-    The manifest of what a verb replaces stays on disk: it has the options with which it was made.
+    The manifest of what a verb makes again stays: it has the options. One that is damaged is replaced by the verb.
     """
     for item in artefacts(workspace):
         workspace.progress(f"reading the {item.name}", 0, None)
@@ -105,12 +105,13 @@ def _remove(workspace: Workspace) -> Iterator[tuple[Artefact, Manifest]]:
             continue
         manifest = read_manifest(item.manifest) or {}
         yield item, manifest
-        if item.sources:
-            content = item.manifest.read_bytes() if manifest and item.kind in _VERBS and item.replaceable else b""
+        if manifest and item.kind in _VERBS:
+            content = item.manifest.read_bytes()
+            with writing(item.folder) as folder:  # in one step: a repair that is killed finds it again
+                folder.mkdir()
+                (folder / item.manifest.name).write_bytes(content)
+        elif item.sources and (item.kind not in _VERBS or not item.replaceable):
             retire(item.folder)
-            if content:
-                item.folder.mkdir()
-                item.manifest.write_bytes(content)
     for problem in note_problems(workspace):
         problem.path.unlink()
         kind = _OF_NOTES.get(problem.path.name, "note")

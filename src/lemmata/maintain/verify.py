@@ -169,12 +169,12 @@ def _restore(retired: Path) -> None:
 
 
 def _garbage(workspace: Workspace) -> Iterator[tuple[Path, str]]:
-    for folder in FOLDERS:
-        for path in sorted((workspace.root / folder).rglob("*")):
-            if path.name.startswith(".") and path.name.endswith(".old"):
-                yield path, "replaced"
-            elif is_leftover(path):
-                yield path, "of a command that was killed"
+    own = (path for folder in FOLDERS for path in workspace.root.glob(f".{folder}.*"))
+    for path in sorted((*own, *(path for folder in FOLDERS for path in (workspace.root / folder).rglob("*")))):
+        if path.name.startswith(".") and path.name.endswith(".old"):
+            yield path, "replaced"
+        elif is_leftover(path):
+            yield path, "of a command that was killed"
     yield from _finished_work(workspace)
     yield from _useless_vectors(workspace)
 

@@ -286,6 +286,10 @@ def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:
         sets = vector_sets(workspace)
         folder = workspace.encoder_folder(encoder_id(name, workspace.models_folder))
         removed = next((each for each in sets if name == each.encoder or folder == each.root), None)
+        retired = folder.with_name(f".{folder.name}.old")
+        if removed is None and retired.is_dir():  # a run before was killed while it deleted
+            removed = vectors_of(workspace, name)
+            retired.replace(folder)
         if removed is None:
             raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [each.encoder for each in sets])}")
         freed = sum(size_on_disk(removed, summaries=each) for each in (False, True))
