@@ -219,6 +219,25 @@ def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served(undistur
     undisturbed.wait(lambda progress: is_done(progress) and undisturbed.ask("/health")[1]["documents"] == len(NAMES))
 
 
+def test_files_that_change_come_before_the_graph(tmp_path: Path) -> None:
+    folder = papers(tmp_path / "trees")
+    with serving(folder) as served:
+        served.wait(lambda progress: "graph" in steps(progress, "now") and bool(served.children()))
+        (child,) = served.children()
+        os.kill(child, signal.SIGSTOP)  # a graph that takes long
+        write_papers(folder, "leafage")
+        time.sleep(6)  # until the change is noticed
+        os.kill(child, signal.SIGCONT)
+        served.wait(lambda _: served.ask("/health")[1].get("documents") == len(NAMES) + 1)
+        assert is_done(served.wait(is_done))
+        assert served.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
+        assert served.ask("/v1/progress")[1]["problems"] == []
+        served.stop()
+    said = "".join(served.said)
+    assert "files changed" in said
+    assert re.findall("(words|graph): ready", said) == ["words", "words", "graph"]
+
+
 def test_files_that_came_while_nobody_served_are_there_after_the_next_start(tmp_path: Path) -> None:
     folder = papers(tmp_path / "trees")
     with serving(folder) as served:

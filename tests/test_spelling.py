@@ -25,6 +25,7 @@ NOTES = [
     {"_id": "axes", "text": "The axes of PCA are orthogonal."},
     {"_id": "variance", "text": "By principal component analysis the variance is largest along the first axis."},
     {"_id": "pump", "text": "The pump leaks."},
+    {"_id": "beer", "text": "Fermented beer: its fermentation takes a week."},
     {"_id": "pumpe", "text": "Die Umwälzpumpe ist undicht."},
 ]
 
@@ -42,6 +43,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ("Durfee sqare", "Durfee square"),
         ("Ramanujian elemnet", "Ramanujan element"),
         ("partitons", "partitions"),
+        ("fermentaton and partitoin", "fermentation and partition"),
         ("the pricnipal axis", "the principal axis"),
         ("Umwalzpumpe undciht", "Umwalzpumpe undicht"),
         ("Durfee square", ""),

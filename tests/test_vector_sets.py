@@ -396,6 +396,40 @@ def test_words_find_passages_while_vectors_of_a_larger_corpus_are_made(project: 
     assert words_only(root) == ""
 
 
+def test_old_vectors_are_used_while_those_of_a_few_new_passages_are_made(tmp_path: Path) -> None:
+    notes = many_notes(40)
+    project = Project.init(tmp_path / "w")
+    project.ingest([write_notes(tmp_path, notes)])
+    project.index(settings={"encoder": "hashing"})
+    del notes["n0"]
+    project.ingest([write_notes(tmp_path, {"a": "a valve that whistles", **notes})])
+    project.index(dense=False)
+    with Retriever.open(project.root) as retriever:
+        assert retriever.search("leaking pump")[0].id == "pump"
+        assert "a" in [hit.id for hit in retriever.search("valve that whistles", 2)]
+        assert "n1" in [hit.id for hit in retriever.search("note number 1", 3, retriever="dense")]
+        for row, identity in enumerate(retriever.corpus.ids()):
+            vector = retriever.encoder.encode([next(retriever.corpus.contents(row, row + 1))], role="passage")[0]
+            assert np.allclose(retriever.vectors.matrix[row], 0 if identity == "a" else vector, atol=1e-5)
+        assert "98% of the vectors" in retriever.words_only
+    assert project.index()["encoded"] == 1
+    assert words_only(project.root) == ""
+
+
+def test_vectors_that_a_stopped_run_had_made_are_kept_when_the_corpus_changes(tmp_path: Path) -> None:
+    notes = many_notes(700)
+    project = Project.init(tmp_path / "w")
+    project.ingest([write_notes(tmp_path, notes)])
+    kill_index(project.root, "hashing")
+    project.ingest([write_notes(tmp_path, {"a": "a valve that whistles", **notes})])
+    assert project.index(settings={"encoder": "hashing"})["encoded"] == 705 - 512 - 32
+    made = np.array(open_vectors(project).matrix)
+    again = Project.init(tmp_path / "again")
+    again.ingest([tmp_path / "notes.jsonl"])
+    again.index(settings={"encoder": "hashing"})
+    assert np.array_equal(made, open_vectors(again).matrix)
+
+
 def test_vectors_are_used_while_those_of_another_encoder_are_made(project: Project) -> None:
     project.ingest([write_notes(project.root.parent, many_notes(700))])
     project.index()

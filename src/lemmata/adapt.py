@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.errors import LemmataError, MissingExtra, WorkspaceError, require
+from lemmata.core.errors import InputError, LemmataError, MissingExtra, WorkspaceError, require
 from lemmata.core.files import fingerprint, remove, write_atomically
 from lemmata.core.workspace import (
     Workspace,
@@ -280,7 +280,8 @@ def _make_sets(
             except MissingExtra:
                 raise
             except LemmataError as error:  # a corpus without links makes no pairs
-                notes.append(f"{name}: {error}")
+                cause = error.cause if isinstance(error, InputError) else error  # without the path of a scratch file
+                notes.append(f"{name}: {cause}")
     shown |= dict.fromkeys(counts, 1.0)
     if "adapt-marks" in counts:
         others = sum(counts.values()) - counts["adapt-marks"]

@@ -401,6 +401,10 @@ def judgments(
     workspace = opened()
     if export:
         print_report(export_judgments(workspace, export), _print_exported)
+    if clear and sys.stdin.isatty():  # a script means it
+        asked = judgments(workspace)
+        marked = sum(bool(query.answers or query.wrong) for query in asked)
+        typer.confirm(f"delete {counted(len(asked), 'query')}, {marked:,} with marks?", abort=True, err=True)
     if clear:
         number = clear_judgments(workspace)
         print_report({"cleared": number}, lambda _: line(f"the log is empty: {counted(number, 'query')} deleted"))

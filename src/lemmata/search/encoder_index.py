@@ -12,7 +12,7 @@ from lemmata.core.artefacts import Artefact, neighbour_index, open_artefact, sum
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import is_writable, read_array
 from lemmata.core.types import Encoder, Floats, Index, Mask, Ranking
-from lemmata.core.workspace import VectorSet, Workspace, open_manifest, vector_set, vector_sets
+from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import repeats
 from lemmata.corpus.texts import Hashes
@@ -27,8 +27,9 @@ from lemmata.search.summaries.store import StoredSummaries, open_summaries
 from lemmata.search.tokens import one_form
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex, Matrix
+from lemmata.vectors.fill import move_vectors
 from lemmata.vectors.milvus import MilvusIndex
-from lemmata.vectors.store import StoredVectors, open_vectors
+from lemmata.vectors.store import StoredVectors, open_old_vectors, open_vectors
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
@@ -82,14 +83,30 @@ class EncoderIndex:
         return self._set is not None and self._set.manifest.exists()
 
     @cached_property
+    def is_outdated(self) -> bool:
+        """Whether the vectors are of an earlier corpus while those of this one are being made."""
+        if self._set is None or not self._workspace.indexing.exists():
+            return False
+        made_from = (read_manifest(self._set.manifest) or {}).get("corpus", self._corpus.digest)
+        return bool(made_from != self._corpus.digest)
+
+    @cached_property
     def vectors(self) -> StoredVectors:
-        """InputError for an encoder that neither has vectors nor exists; names the sets that there are."""
+        """Those of this corpus or, while they are being made, of an earlier one, by the rows of this one.
+
+        InputError for an encoder that neither has vectors nor exists; names the sets that there are.
+        """
         if self._name not in ("", BASELINE) and not self.exists:  # looking for the baseline would export it
             try:
                 encoder_kind(self._name, self._workspace.models_folder)
             except InputError as error:
                 sets = ", ".join(vectors.encoder for vectors in vector_sets(self._workspace)) or "none"
                 raise InputError(f"{error} (vectors there are of: {sets})") from error
+        if self.is_outdated and self._set is not None:
+            old = open_old_vectors(self._workspace, self._set.encoder)
+            moved = None if old is None else move_vectors(old, self._corpus.hashes())
+            if moved is not None:
+                return moved
         return open_vectors(self._workspace, self._corpus.digest, self._name)
 
     @cached_property
@@ -126,7 +143,7 @@ class EncoderIndex:
 
     @cached_property
     def index(self) -> Index:
-        item = neighbour_index(self._set) if self._set is not None else None
+        item = neighbour_index(self._set) if self._set is not None and not self.is_outdated else None
         return _open_neighbours(self._workspace, item, self.vectors.matrix)
 
     @cached_property
@@ -154,7 +171,7 @@ class EncoderIndex:
 
     @cached_property
     def _stored_metric(self) -> StoredMetric | None:
-        return open_metric(self._workspace, self._name)
+        return None if self.is_outdated else open_metric(self._workspace, self._name)
 
     @cached_property
     def metric(self) -> LearnedMetric | None:

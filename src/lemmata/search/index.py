@@ -181,6 +181,8 @@ def index(
                 report["default_before"] = others[0].encoder
             set_default_encoder(workspace, name)  # last: until now, search uses what it used before
             report["kept_encoders"] = [other.encoder for other in others]
+        else:
+            _note_outdated(workspace, texts, report["tokenised"])
     report["seconds"] = time.perf_counter() - begin
     return report
 
@@ -278,6 +280,16 @@ def _noting(workspace: Workspace, encoder: str, passages: int) -> Progress:
 
     write(0, passages)
     return note
+
+
+def _note_outdated(workspace: Workspace, texts: Texts, new: int) -> None:
+    """Note that the vectors that search uses lack some passages: until `index` makes these, the others will do."""
+    vectors = vector_set(workspace)
+    if vectors is None or not vectors.manifest.exists() or workspace.indexing.exists():
+        return
+    if not is_current(dense_index(vectors), {"corpus": texts.digest}):
+        note = {"encoder": vectors.encoder, "done": max(0, len(texts) - new), "total": len(texts)}
+        write_manifest(workspace.indexing, {"verb": "index", **note})
 
 
 def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:

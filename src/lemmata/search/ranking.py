@@ -54,6 +54,23 @@ def without_itself(rows: Integers, scores: Floats, itself: Integers) -> Ranking:
     return np.take_along_axis(rows, columns, 1), np.take_along_axis(scores, columns, 1)
 
 
+def place_by_words(dense: Ranking, lexical: Ranking, is_new: Mask) -> Ranking:
+    """A ranking by vectors with passages that have none yet: as far from the best one as they are by words."""
+    rows, scores = dense[0].copy(), dense[1].copy()
+    scores[(rows >= 0) & is_new[rows]] = -np.inf
+    for number, (by_words, words) in enumerate(zip(*lexical, strict=True)):
+        new = np.flatnonzero((by_words >= 0) & is_new[by_words])
+        known = scores[number][np.isfinite(scores[number])]
+        best, least = (known.max(), known.min()) if len(known) else (1, 0)
+        placed = least + (best - least) * words[new] / max(float(words[0]), 1e-9)
+        together = np.concatenate([scores[number], placed])
+        order = np.argsort(-together, kind="stable")[: len(known) + len(new)][: rows.shape[1]]
+        ordered = np.concatenate([rows[number], by_words[new]])[order], together[order]
+        rows[number], scores[number] = -1, -np.inf
+        rows[number, : len(order)], scores[number, : len(order)] = ordered
+    return rows, scores
+
+
 def fold_parts(rows: Integers, scores: Floats, whole: Integers, k: int) -> Ranking:
     """The k best passages of rankings (n, depth) of passages and their parts, each by its best row.
 

@@ -31,7 +31,7 @@ from lemmata.search.lexical import LexicalIndex
 from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
 from lemmata.search.query import Query, parse_query
-from lemmata.search.ranking import diversify, fold_parts, rerank, without_itself
+from lemmata.search.ranking import diversify, fold_parts, place_by_words, rerank, without_itself
 from lemmata.search.spelling import corrected
 from lemmata.search.synonyms import Glossary, also_meant
 from lemmata.vectors.store import StoredVectors, no_vectors, unfinished
@@ -48,6 +48,7 @@ _DIVERSIFIED = 100  # first hits that `diversity` orders anew
 _MOST_READ = 20_000  # passages that are read for phrases and excluded words
 _PERHAPS_INTRODUCED = 30  # passages in which an abbreviation is looked for
 _REMEMBERED = 256  # queries
+NEW_BY_WORDS = "new passages are searched by words only"
 _PERHAPS_NAMED = 100  # first passages by words whose titles are compared with a query
 
 
@@ -128,7 +129,7 @@ class Retriever:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether there are vectors to search with; those of an older corpus are none while new ones are made."""
+        """Whether there are vectors to search with; while new ones are made, those of a similar corpus will do."""
         index = self.dense()
         if not index.exists or not self.workspace.indexing.exists():
             return index.exists
@@ -150,10 +151,10 @@ class Retriever:
 
     @property
     def words_only(self) -> str:
-        """Why `auto` ranks by words only, in one sentence; empty where it does not."""
-        if self.has_vectors:
-            return ""
-        return f"searched by words only: {unfinished(self.workspace) or no_vectors(self.workspace)}"
+        """Why `auto` ranks all passages, or new ones, by words only, in one sentence; empty where it does not."""
+        if not self.has_vectors:
+            return f"searched by words only: {unfinished(self.workspace) or no_vectors(self.workspace)}"
+        return f"{NEW_BY_WORDS}: {unfinished(self.workspace)}" if self.dense().is_outdated else ""
 
     def hint(self, text: str) -> str:
         """What somebody who searched for this should know, in one sentence; empty where there is nothing."""
@@ -347,6 +348,8 @@ class Retriever:
             paths = index.geodesics
             return paths.nearest(index.starts(paths, queries, dense, allowed), k, allowed, itself, queries)
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
+        if index.is_outdated:
+            dense = place_by_words(dense, lexical, np.asarray(~index.vectors.matrix.any(axis=1)))
         learned = index.learned(queries, fusion.depth, allowed) if fusion.learned else None
         citations = self.citations if fusion.uses_graph else None
         crowding, bounds = (index.vectors.crowding, self.bounds(texts)) if fusion.calibrated else (None, None)

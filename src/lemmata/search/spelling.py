@@ -22,6 +22,8 @@ _MOST_ERRORS = 2  # of a term; stems hide what is wrong at the end of a word
 _LONG = 8  # letters from which on two errors are possible
 _MOST = 5  # nearest words that are looked at
 _TEXTS = 2  # with each of them, to see how it is written
+_TEXTS_OF_STEM = 20  # the same where only its stem is known, which many words have
+_LONGEST_ENDING = 8
 _AROUND = 2000  # passages of a word that are looked at
 _WORD = re.compile(r"(?<![\\\w$])[^\W\d_]{4,24}(?![\w^_])")
 _FORMULA = re.compile(r"\$[^$]*\$")
@@ -117,15 +119,22 @@ def corrected(
     parts, end = [], 0
     for match, token in unknown:
         choices: list[tuple[int, int, int, str]] = []
-        for _, term in spelling().near(token):
+        near = [(term, _TEXTS) for _, term in spelling().near(token)]
+        for term, texts in (*near, *((stem, _TEXTS_OF_STEM) for stem in _stems(match[0]))):
             holding = rows_with(term, _AROUND)
-            distance, word = _written(match[0], term, [text_of(row) for row in holding[:_TEXTS]], tokenize)
+            distance, word = _written(match[0], term, [text_of(row) for row in holding[:texts]], tokenize)
             choices.append((distance, -len(around.intersection(holding)), len(choices), word))
         most = 1 if len(match[0]) < _LONG else _MOST_ERRORS
         if choices and (word := min(choices)[-1]) and min(choices)[0] <= most:
             parts += [query[end : match.start()], word]
             end = match.end()
     return "".join((*parts, query[end:])) if parts else ""
+
+
+def _stems(typed: str) -> list[str]:
+    """What a word may begin with as a term: an error in its ending, as in `fermentaton`, hides the stem `ferment`."""
+    word = fold(typed)
+    return [word[:-cut] for cut in range(2, min(_LONGEST_ENDING, len(word) - SHORTEST) + 1)]
 
 
 def _written(typed: str, term: str, texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> tuple[int, str]:

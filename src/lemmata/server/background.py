@@ -32,6 +32,9 @@ from lemmata.search.index import packaged_encoder
 _MANY = 2000  # new passages above which quick vectors bridge the time until the others are made
 _NICE = 5
 _SECONDS_TO_STOP = 5.0
+_BEFORE_SEARCH = ("files", "words")  # what nobody can search before
+_RESUMED = ("quick vectors", "vectors")  # what goes on where it was, however often it is interrupted
+_MOST_INTERRUPTED = 3  # times that files which change may delay the graph and the map
 _log = logging.getLogger("lemmata.server")
 
 
@@ -83,8 +86,15 @@ class _Stopped(Exception):  # noqa: N818 - says what happened
     """The server ends."""
 
 
+class _Changed(Exception):  # noqa: N818 - says what happened
+    """Files changed while something was made that can wait."""
+
+
 class Background:
-    """Makes and updates the workspace of some folders in a thread; `record` says how far it is."""
+    """Makes and updates the workspace of some folders in a thread; `record` says how far it is.
+
+    Files that change meanwhile come first: they interrupt vectors, graph and map, which then go on.
+    """
 
     STEPS: ClassVar = ("files", "words", "quick vectors", "vectors", "graph", "map")
 
@@ -93,6 +103,9 @@ class Background:
         self._folders = [str(folder.absolute()) for folder in folders]
         self._steps = [Step(name) for name in self.STEPS]
         self._process: subprocess.Popen[str] | None = None
+        self._step: Step | None = None  # whose command is running
+        self._changed = threading.Event()
+        self._interruptions = 0  # of the graph or the map since they were last made
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="background", daemon=True)
         self._begin = time.monotonic()
@@ -106,6 +119,7 @@ class Background:
     def stop(self) -> None:
         """End the present command; what it finished is kept."""
         self._stopping.set()
+        self._changed.set()
         if process := self._process:
             process.send_signal(signal.SIGINT)
             try:
@@ -138,20 +152,37 @@ class Background:
 
     def _run(self) -> None:
         noticed = changes(self._folders, self._stopping)  # from now on, also while they are read
+        threading.Thread(target=self._watch, args=(noticed,), name="watch", daemon=True).start()
         with contextlib.suppress(_Stopped):
-            self._bring_up_to_date()
-            for _ in noticed:
-                self._begin = time.monotonic()
+            while not self._stopping.is_set():
+                self._changed.clear()
                 self._bring_up_to_date()
+                self._changed.wait()
+                self._begin = time.monotonic()
+
+    def _watch(self, noticed: Iterator[object]) -> None:
+        for _ in noticed:
+            self._changed.set()
+            step, process = self._step, self._process
+            if step and process and self._can_wait(step):
+                process.send_signal(signal.SIGINT)
+
+    def _can_wait(self, step: Step) -> bool:
+        """Whether files that changed come before a step."""
+        if step.name in _BEFORE_SEARCH:
+            return False
+        return step.name in _RESUMED or self._interruptions < _MOST_INTERRUPTED
 
     def _bring_up_to_date(self) -> None:
         try:
             self._round()
+        except _Changed:
+            self._say("files changed: they come first")
         except (OSError, ValueError) as error:
             _log.exception("the background work failed")
             self.problems.append(f"the background work failed: {error}")
         finally:
-            self.is_working = False
+            self.is_working = self._changed.is_set()
 
     def _round(self) -> None:
         """Bring everything up to date, the quickest first."""
@@ -172,6 +203,7 @@ class Background:
                 self._work("vectors", ("index", "--encoder", encoder))
                 self._work("graph", ("graph", "build"), ("index", "--encoder", encoder))
             self._work("map", ("map",))
+            self._interruptions = 0
             self.is_working = False
             self._say(f"all is ready after {time.monotonic() - self._begin:.1f} s")
 
@@ -210,8 +242,13 @@ class Background:
         report: dict[str, Any] | None = None
         try:
             for command in commands:
+                if self._changed.is_set() and self._can_wait(step):
+                    raise _Changed
                 report = self._call(step, command)
             step.state = "ready"
+        except _Changed:
+            self._interruptions += step.name not in _RESUMED
+            raise
         except LemmataError as error:
             step.state, report = "failed", None
             self.problems.append(f"{name}: {error}")
@@ -241,8 +278,8 @@ class Background:
                 errors="replace",
                 start_new_session=True,  # Ctrl-C is for the server, which ends it
             ) as process:
-                self._process = process
-                if step.name not in ("files", "words"):  # nobody can search before
+                self._step, self._process = step, process
+                if step.name not in _BEFORE_SEARCH:
                     with contextlib.suppress(ProcessLookupError):
                         os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
                 assert process.stderr is not None
@@ -254,6 +291,8 @@ class Background:
         if self._stopping.is_set():
             raise _Stopped
         if process.returncode and not text:
+            if self._changed.is_set() and self._can_wait(step):
+                raise _Changed
             raise LemmataError(cause or f"'lemmata {' '.join(command)}' ended with {process.returncode}")
         if process.returncode and cause:  # some files could not be read; the others were
             self.problems.append(cause)

@@ -347,7 +347,7 @@ class Service:
                 budget = self._budgets.setdefault(configured, configured.budget())
             options = replace(configured, passages=k) if k else configured
             hits = opened.retriever.search(question, 2 * options.passages) if question.strip() else []
-            encoder = None if opened.note else opened.retriever.encoder
+            encoder = opened.retriever.encoder if opened.retriever.has_vectors else None
             for event in answer(
                 question,
                 hits,
@@ -451,7 +451,7 @@ class Service:
     def _note(self, opened: Opened) -> str:
         """Why words alone are searched; empty where they are not."""
         line = self._line
-        return f"searched by words only so far: {line}" if opened.note and line else opened.note
+        return f"{opened.note.partition(':')[0]} so far: {line}" if opened.note and line else opened.note
 
 
 def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list[str]]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from lemmata.corpus.texts import Hashes
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import BATCH, RemoteEncoder
 from lemmata.vectors.ann import EXACT_UP_TO, AnnIndex
-from lemmata.vectors.store import VectorWriter
+from lemmata.vectors.store import StoredVectors, VectorWriter
 
 SHARD = 512  # texts encoded between two checkpoints: less than a minute on a small machine
 _FIRST_STEP = 8  # texts until the first report on them
@@ -29,7 +29,7 @@ _SAMPLE = 24  # texts, spread over all, whose time tells that of all
 _LONG = 10  # seconds; where it takes longer, the label of the progress says how long
 _SENT_TEXTS = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
 _COPIED = 100_000  # vectors copied at once
-_MAX_CHANGED = 0.2  # rows that came or went, as a share of a graph's nodes, above which it is built again
+_MAX_CHANGED = 0.2  # rows that came or went, as a share, above which a graph is built again and old vectors are no help
 
 
 def match_rows(old: Hashes, new: Hashes) -> Integers:
@@ -43,6 +43,20 @@ def match_rows(old: Hashes, new: Hashes) -> Integers:
     matches = np.full(len(new), -1, dtype=np.int64)
     matches[new_order[matched]] = old_order[places[matched]]
     return matches
+
+
+def move_vectors(old: StoredVectors, hashes: Hashes) -> StoredVectors | None:
+    """Vectors of an earlier corpus by the rows of the present one, 0 for new texts; None where many are new.
+
+    They are copied, so that there are none of a corpus that is large enough for a neighbour index.
+    """
+    matches = match_rows(np.asarray(old.hashes), hashes)
+    is_new = matches < 0
+    if len(hashes) > EXACT_UP_TO or is_new.mean() > _MAX_CHANGED:
+        return None
+    matrix, crowding = (np.asarray(values[np.maximum(matches, 0)]) for values in (old.matrix, old.crowding.values))
+    matrix[is_new] = crowding[is_new] = 0
+    return old._replace(matrix=matrix, hashes=hashes, crowding=old.crowding._replace(values=crowding))
 
 
 class OldVectors(Protocol):
@@ -72,12 +86,15 @@ def fill_vectors(
     `read`. `kind` is vectors or summaries.
     """
     writer = VectorWriter(workspace, name, encoder.dimension, hashes, made_by=encoder.name, name=kind)
+    sources = [] if writer.begun is None else [writer.begun]
     if old is not None and (old.made_by, old.matrix.shape[1]) == (encoder.name, encoder.dimension):
-        matches = match_rows(np.asarray(old.hashes), hashes)
+        sources.append((old.matrix, np.asarray(old.hashes)))
+    for matrix, known in sources:
+        matches = match_rows(known, hashes)
         for start in range(0, len(matches), _COPIED):
             rows = np.flatnonzero(matches[start : start + _COPIED] >= 0) + start
             if len(rows):
-                writer.write(rows, np.asarray(old.matrix[matches[rows]]))
+                writer.write(rows, np.asarray(matrix[matches[rows]]))
     missing = writer.missing()
     what = "encoding" if kind == "vectors" else f"encoding {kind}"
     _encode_missing(writer, missing, read, encoder, workspace.progress, what)

@@ -98,7 +98,8 @@ def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
 class VectorWriter:
     """Writes vectors in shards; a killed run resumes after its last shard.
 
-    Rows may come in any order. `finish` replaces the vectors of the encoder, or its `summaries`.
+    Where the texts have changed since, what it had made is `begun`. Rows may come in any order. `finish` replaces the
+    vectors of the encoder, or its `summaries`.
     """
 
     def __init__(
@@ -115,12 +116,15 @@ class VectorWriter:
         self.encoder = encoder
         self.name = name
         self.folder = _partial(workspace, encoder, name)
-        key = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}\0".encode() + hashes.tobytes()).hexdigest()
+        maker = hashlib.sha256(f"{encoder}\0{made_by}\0{dimension}".encode()).hexdigest()
+        key = f"{maker} {hashlib.sha256(hashes.tobytes()).hexdigest()}"
         note = self.folder / "key"
         shape = (len(hashes), dimension)
         if self._is_sealed(made_by, shape, hashes):  # killed just before it would have replaced the vectors before
             note.write_text(key)
-        if not note.is_file() or note.read_text() != key:
+        stored = note.read_text() if note.is_file() else ""
+        self.begun = self._begun() if stored != key and stored.partition(" ")[0] == maker else None
+        if stored != key:
             shutil.rmtree(self.folder, ignore_errors=True)
             try:
                 with explain_failed_write(self.folder):
@@ -144,6 +148,16 @@ class VectorWriter:
             return False
         matrix, sealed = (np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in ("matrix", "hashes"))
         return matrix.shape == shape and np.array_equal(sealed, hashes)
+
+    def _begun(self) -> tuple[Floats, npt.NDArray[np.uint64]] | None:
+        """Vectors and hashes of a run that was stopped before the texts changed; they stay open when it is removed."""
+        try:
+            matrix, hashes, done = (
+                np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in ("matrix", "hashes", "done")
+            )
+        except (OSError, ValueError):
+            return None
+        return matrix, np.where(done, hashes, 0)
 
     def missing(self) -> Integers:
         """Rows that are not written yet."""
