@@ -114,6 +114,25 @@ def test_indexing_again_keeps_what_is_known(project: Project) -> None:
     assert set(json.loads(project.confidence.read_text())["scales"]) == {"", "lemmata-nano"}
 
 
+def test_a_few_new_passages_keep_what_is_known_and_many_do_not(tmp_path: Path) -> None:
+    def notes(count: int) -> list[dict[str, str]]:
+        return [{"_id": f"n{n}", "text": f"Pump {n} of the circuit {n % 7} leaks at {n % 5}."} for n in range(count)]
+
+    project = make_workspace(tmp_path, notes(200), index="lexical")
+    before = json.loads(project.confidence.read_text())
+    (tmp_path / "more.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes(205)[200:]))
+    project.ingest([tmp_path / "more.jsonl"])
+    project.index(dense=False)
+    kept = json.loads(project.confidence.read_text())
+    assert (kept["scales"], kept["measured"]) == (before["scales"], {"": [205, 5]})
+    with project.retriever() as searcher:
+        assert searcher.search("pump 203 leaks", 1)[0].confidence is not None
+    (tmp_path / "more.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes(220)[200:]))
+    project.ingest([tmp_path / "more.jsonl"])
+    project.index(dense=False)
+    assert json.loads(project.confidence.read_text())["measured"] == {"": [220, 0]}
+
+
 def test_the_command_line_says_that_nothing_matches(project: Project) -> None:
     nothing = lemmata("search", "how do I bake a cake", "-w", project.root)
     assert "nothing here matches well" in nothing

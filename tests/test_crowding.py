@@ -8,9 +8,14 @@ from tests.make import unit_vectors
 
 from lemmata.core.types import Crowding, Floats
 from lemmata.core.workspace import silent
+from lemmata.corpus.texts import Hashes, hash_text, match_rows
 from lemmata.search.fusion import Fusion, candidates, combine
 from lemmata.vectors import crowding as module
-from lemmata.vectors.crowding import measure_crowding
+from lemmata.vectors.crowding import KnownCrowding, measure_crowding
+
+
+def hashes_of(vectors: Floats) -> Hashes:
+    return np.array([hash_text(str(vector.tolist())) for vector in vectors], np.int64).view(np.uint64)
 
 
 @settings(max_examples=30)
@@ -20,7 +25,7 @@ def test_crowding_is_the_mean_cosine_of_the_nearest(count: int, nearest: int, bl
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_NEAREST", nearest)
         patch.setattr(module, "_BLOCK", block)
-        values, spread = measure_crowding(vectors, silent)
+        values, spread = measure_crowding(vectors, hashes_of(vectors), silent).crowding
     cosines = vectors.astype(np.float64) @ vectors.T
     others = cosines[~np.eye(count, dtype=bool)].reshape(count, count - 1)
     near = -np.sort(-others, axis=1)[:, :nearest].mean(axis=1)
@@ -37,7 +42,7 @@ def test_a_sample_tells_nearly_the_same_as_all() -> None:
     centres, group = unit_vectors(20, 1, 8), random.integers(0, 20, 3000)
     vectors = centres[group] + random.normal(size=(3000, 8)) * np.linspace(0.1, 0.6, 20)[group, None]
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    sampled = measure_crowding(vectors, silent)
+    sampled = measure_crowding(vectors, hashes_of(vectors), silent).crowding
     cosines = vectors @ vectors.T - 2 * np.eye(3000, dtype=np.float32)
     near = -np.sort(-cosines, axis=1)[:, :29].mean(axis=1)  # 20 of a sample of 2,048 are 29 of 3,000
     assert np.corrcoef(sampled.values, near)[0, 1] > 0.99
@@ -45,9 +50,36 @@ def test_a_sample_tells_nearly_the_same_as_all() -> None:
 
 @pytest.mark.parametrize("vectors", [unit_vectors(0, 0), unit_vectors(1, 0), np.repeat(unit_vectors(1, 0), 5, axis=0)])
 def test_nothing_is_crowded_where_no_passage_is_nearer_than_another(vectors: Floats) -> None:
-    values, spread = measure_crowding(vectors, silent)
+    values, spread = measure_crowding(vectors, hashes_of(vectors), silent).crowding
     assert values.tolist() == [0.0] * len(vectors)
     assert spread == 1
+
+
+@settings(max_examples=30)
+@given(
+    sample=st.integers(12, 30),
+    gone=st.lists(st.integers(0, 59), max_size=6),
+    new=st.integers(0, 6),
+    seed=st.integers(0, 9),
+)
+def test_crowding_that_is_brought_up_to_date_is_that_of_a_new_measurement(
+    sample: int, gone: list[int], new: int, seed: int
+) -> None:
+    before = unit_vectors(60, seed, 8)
+    vectors = np.concatenate([np.delete(before, gone, axis=0), unit_vectors(new, seed + 100, 8)])
+    vectors = np.ascontiguousarray(np.random.default_rng(seed).permutation(vectors))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SAMPLE", sample)
+        patch.setattr(module, "_NEAREST", 4)
+        patch.setattr(module, "_MOST_CHANGED", 1.0)
+        _, near, edges = measure_crowding(before, hashes_of(before), silent)
+        rows = match_rows(hashes_of(before), hashes_of(vectors))
+        known = KnownCrowding(before, hashes_of(before), near, edges, rows)
+        updated = measure_crowding(vectors, hashes_of(vectors), silent, known)
+        again = measure_crowding(vectors, hashes_of(vectors), silent)
+    np.testing.assert_allclose(updated.crowding.values, again.crowding.values, atol=1e-4)
+    np.testing.assert_allclose(updated.edges, again.edges, atol=1e-5)
+    assert updated.crowding.spread == pytest.approx(again.crowding.spread, abs=1e-5)
 
 
 # ---------------------------------------------------------------- in the fusion

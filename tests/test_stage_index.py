@@ -18,6 +18,7 @@ from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
 from lemmata.project import Project
 from lemmata.search.index import index_vectors
+from lemmata.vectors.crowding import MeasuredCrowding
 from lemmata.vectors.fill import SHARD
 from lemmata.vectors.store import VectorWriter, open_vectors
 
@@ -58,17 +59,22 @@ def test_another_encoder_starts_from_scratch(project: Project) -> None:
 FACTS = {"corpus": "", "cut": 0, "made_by": "x"}
 
 
+def uncrowded(count: int) -> MeasuredCrowding:
+    nothing = np.zeros(count, np.float32)
+    return MeasuredCrowding(Crowding(nothing, 1.0), nothing, nothing)
+
+
 def test_old_vectors_stay_until_the_new_ones_are_complete(tmp_path: Path) -> None:
     layout = Workspace(tmp_path)
     old = VectorWriter(layout, "x", 2, np.arange(3, dtype=np.uint64))
     old.write(np.arange(3), np.ones((3, 2), np.float32))
-    old.finish(FACTS, Crowding(np.zeros(3, np.float32), 1.0))
+    old.finish(FACTS, uncrowded(3))
     new = VectorWriter(layout, "x", 4, np.arange(5, dtype=np.uint64))
     new.write(np.array([0, 4]), np.ones((2, 4), np.float32))
     assert new.missing().tolist() == [1, 2, 3]
     assert open_vectors(layout, encoder="x").matrix.shape == (3, 2)
     new.write(np.array([1, 2, 3]), np.ones((3, 4), np.float32))
-    new.finish(FACTS, Crowding(np.zeros(5, np.float32), 1.0))
+    new.finish(FACTS, uncrowded(5))
     assert open_vectors(layout, encoder="x").matrix.shape == (5, 4)
     assert sorted(path.name for path in layout.encoder_folder("x").iterdir()) == ["vectors"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.database import read_cell
-from lemmata.core.types import INSERTED, Progress, titled, without_references
+from lemmata.core.types import INSERTED, Integers, Progress, titled, without_references
 from lemmata.core.workspace import silent
 
 Hashes = npt.NDArray[np.uint64]
@@ -57,6 +57,19 @@ def hash_texts(texts: Iterable[str], count: int, progress: Progress = silent) ->
         if row % 50_000 == 0 and row:
             progress("hashing passages", row, count)
     return hashes.view(np.uint64)
+
+
+def match_rows(old: Hashes, new: Hashes) -> Integers:
+    """For each new row an old row with the same hash, each old row once; -1 where there is none."""
+    old_order, new_order = np.argsort(old, kind="stable"), np.argsort(new, kind="stable")
+    old, new = old[old_order], new[new_order]
+    # the first of equal new ones gets the first of equal old ones, and so on
+    places = np.searchsorted(old, new) + np.arange(len(new)) - np.searchsorted(new, new)
+    matched = np.flatnonzero(places < len(old))
+    matched = matched[old[places[matched]] == new[matched]]
+    matches = np.full(len(new), -1, dtype=np.int64)
+    matches[new_order[matched]] = old_order[places[matched]]
+    return matches
 
 
 def headed(heading: str, content: str) -> str:

@@ -21,8 +21,8 @@ from lemmata.core.artefacts import learned_metric, making, open_artefact, read_u
 from lemmata.core.files import create_array, read_array
 from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress, Ranking, no_hits
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set
+from lemmata.corpus.texts import match_rows
 from lemmata.graph.lengths import graph_inputs
-from lemmata.vectors.fill import match_rows
 from lemmata.vectors.store import open_vectors
 
 # vectors of texts (n, inputs) to their embeddings (n, dimension) and factors (n, dimension, rank)

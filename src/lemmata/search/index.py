@@ -45,6 +45,7 @@ from lemmata.core.workspace import (
     write_manifest,
 )
 from lemmata.corpus.corpus import Corpus
+from lemmata.corpus.texts import match_rows
 from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
 from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
 from lemmata.graph.lengths import measure_edges
@@ -67,14 +68,15 @@ from lemmata.search.summaries.texts import (
 from lemmata.search.tokens import Tokenizer, learn_parts
 from lemmata.vectors.ann import EXACT_UP_TO
 from lemmata.vectors.crowding import measure_crowding
-from lemmata.vectors.fill import SHARD, build_neighbours, fill_vectors, match_rows
+from lemmata.vectors.fill import SHARD, build_neighbours, fill_vectors
 from lemmata.vectors.milvus import choose_place, drop_unused, send_vectors
-from lemmata.vectors.store import open_old_vectors, open_vectors, vectors_manifest
+from lemmata.vectors.store import known_crowding, open_old_vectors, open_vectors, vectors_manifest
 
 _SAMPLE = 500  # passages from which the language is told
 _LEAST_SHARE = 0.1  # of the sampled passages in a language, for the corpus to count as written in it
 _MAX_GROWN = 2  # times as many passages as the parts of compounds were learnt from, above which they are learnt again
 _NOTE_EVERY = 2.0  # seconds
+_MAX_NEW = 0.05  # of the passages that came or went, above which the scale of confidence is measured again
 _MAX_DELETED = 0.2  # deleted passages, as a share of the corpus, above which the lexical index is rebuilt
 
 
@@ -162,7 +164,7 @@ def index(
             read=partial(read_summaries, workspace, corpus, sources),
             rebuild=rebuild,
         )
-        _measure_confidence(workspace, corpus.digest, "", is_new=report["tokenised"] > 0)
+        _measure_confidence(workspace, corpus, "", report["tokenised"])
         if not sources:
             workspace.summary_bindings.unlink(missing_ok=True)
         if [source["name"] for source in summarised] != [source["name"] for source in sources]:
@@ -235,23 +237,36 @@ def _index_dense(
     drop_unused(workspace)
     workspace.indexing.unlink(missing_ok=True)
     if not isinstance(encoder, RemoteEncoder):  # nobody agreed to pay for these texts
-        _measure_confidence(workspace, corpus.digest, name, is_new=report["encoded"] > 0)
+        _measure_confidence(workspace, corpus, name, report["encoded"])
     return report
 
 
-def _measure_confidence(workspace: Workspace, corpus: str, encoder: str, *, is_new: bool) -> None:
-    """Store what scores mean in this corpus with an encoder, or of words alone, where it is not known."""
+def _measure_confidence(workspace: Workspace, corpus: Corpus, encoder: str, new: int) -> None:
+    """Store what scores mean in this corpus with an encoder, or of words alone, where it is not known.
+
+    A few `new` passages do not change it: it is measured again when they are a twentieth since it was measured.
+    """
     stored = read_manifest(workspace.confidence) or {}
-    scales = stored.get("scales", {}) if stored.get("corpus") == corpus else {}
-    if encoder in scales and not is_new:
+    scales, measured = stored.get("scales", {}), stored.get("measured", {})
+    is_same = stored.get("corpus") == corpus.digest
+    if encoder in scales and is_same and not new:
         return
+    if encoder in scales and encoder in measured:
+        passages, changed = measured[encoder]
+        changed += new + max(0, passages + new - len(corpus))  # and those that are gone
+        if changed <= _MAX_NEW * len(corpus):
+            measured = {**measured, encoder: [len(corpus), changed]}
+            write_manifest(workspace.confidence, {**stored, "corpus": corpus.digest, "measured": measured})
+            return
     workspace.progress("measuring confidence", 0, None)
     try:
         with contextlib.closing(Retriever(workspace)) as retriever:
             scale = retriever.measure_scale(encoder)
     except WorkspaceError:  # vectors are compared while there is no lexical index of this corpus
         return
-    content = {"verb": "index", "corpus": corpus, "scales": {**scales, encoder: scale}}
+    kept = (scales, measured) if is_same else ({}, {})
+    scales, measured = {**kept[0], encoder: scale}, {**kept[1], encoder: [len(corpus), 0]}
+    content = {"verb": "index", "corpus": corpus.digest, "scales": scales, "measured": measured}
     write_manifest(workspace.confidence, content)
 
 
@@ -547,7 +562,10 @@ def index_vectors(workspace: Workspace, texts: Texts, encoder: Encoder, name: st
     hashes = texts.hashes()
     read, old = partial(_of_rows, texts.contents), open_old_vectors(workspace, name)
     writer, encoded = fill_vectors(workspace, name, encoder, hashes, old, read)
-    writer.finish({**recipe, "cut": cut}, measure_crowding(writer.matrix, workspace.progress))
+    known = None
+    if old is not None and (old.made_by, old.matrix.shape[1]) == (encoder.name, encoder.dimension):
+        known = known_crowding(workspace, old, match_rows(np.asarray(old.hashes), hashes))
+    writer.finish({**recipe, "cut": cut}, measure_crowding(writer.matrix, hashes, workspace.progress, known))
     return encoded
 
 

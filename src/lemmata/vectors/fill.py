@@ -17,7 +17,7 @@ from lemmata.core.files import read_array
 from lemmata.core.types import Encoder, Floats, Integers, Progress
 from lemmata.core.workers import cluster_map, is_on_cluster
 from lemmata.core.workspace import Workspace, read_manifest
-from lemmata.corpus.texts import Hashes
+from lemmata.corpus.texts import Hashes, match_rows
 from lemmata.encode.load import load_encoder
 from lemmata.encode.remote import BATCH, RemoteEncoder
 from lemmata.vectors.ann import EXACT_UP_TO, AnnIndex
@@ -30,19 +30,6 @@ _LONG = 10  # seconds; where it takes longer, the label of the progress says how
 _SENT_TEXTS = 128  # texts that a process of a cluster encodes at once: seconds of work, less than a megabyte
 _COPIED = 100_000  # vectors copied at once
 _MAX_CHANGED = 0.2  # rows that came or went, as a share, above which a graph is built again and old vectors are no help
-
-
-def match_rows(old: Hashes, new: Hashes) -> Integers:
-    """For each new row an old row with the same hash, each old row once; -1 where there is none."""
-    old_order, new_order = np.argsort(old, kind="stable"), np.argsort(new, kind="stable")
-    old, new = old[old_order], new[new_order]
-    # the first of equal new ones gets the first of equal old ones, and so on
-    places = np.searchsorted(old, new) + np.arange(len(new)) - np.searchsorted(new, new)
-    matched = np.flatnonzero(places < len(old))
-    matched = matched[old[places[matched]] == new[matched]]
-    matches = np.full(len(new), -1, dtype=np.int64)
-    matches[new_order[matched]] = old_order[places[matched]]
-    return matches
 
 
 def move_vectors(old: StoredVectors, hashes: Hashes) -> StoredVectors | None:

@@ -37,10 +37,9 @@ from lemmata.core.workspace import (
     write_manifest,
 )
 from lemmata.corpus.corpus import Corpus
-from lemmata.corpus.texts import Hashes
+from lemmata.corpus.texts import Hashes, match_rows
 from lemmata.vectors.ann import EXACT_UP_TO
 from lemmata.vectors.exact import FEW, ExactIndex, Matrix, check_allowed, check_queries
-from lemmata.vectors.fill import match_rows
 from lemmata.vectors.store import open_vectors
 
 TOKEN = "MILVUS_TOKEN"  # noqa: S105 - the name of the environment variable; an API key, or user:password

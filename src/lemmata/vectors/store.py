@@ -16,8 +16,10 @@ from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, explain_failed_write, read_array, replace_folder
 from lemmata.core.types import Crowding, Floats, Integers
 from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets, vectors_of
+from lemmata.vectors.crowding import KnownCrowding, MeasuredCrowding
 
 _CROWDING = "crowding.npy"
+_MEASURED = ("near.npy", "edges.npy")  # of the crowding, to bring it up to date; missing in vectors of before
 
 
 class StoredVectors(NamedTuple):
@@ -65,6 +67,15 @@ def open_old_vectors(workspace: Workspace, encoder: str) -> StoredVectors | None
     item = dense_index(vectors_of(workspace, encoder))
     manifest = read_undamaged(item)
     return None if manifest is None else _read(item, manifest)
+
+
+def known_crowding(workspace: Workspace, old: StoredVectors, rows: Integers) -> KnownCrowding | None:
+    """What was measured of old vectors; `rows` are those of today's passages among them. None where it is not known."""
+    folder = vectors_of(workspace, old.encoder).vectors
+    if not all((folder / name).is_file() for name in _MEASURED):
+        return None
+    near, edges = (np.load(folder / name, mmap_mode="r") for name in _MEASURED)
+    return KnownCrowding(old.matrix, np.asarray(old.hashes), near, edges, rows)
 
 
 def vectors_manifest(workspace: Workspace, encoder: str = "") -> dict[str, Any] | None:
@@ -170,12 +181,14 @@ class VectorWriter:
         self.done[rows] = True
         self.done.flush()
 
-    def finish(self, manifest: Mapping[str, Any], crowding: Crowding | None = None) -> None:
+    def finish(self, manifest: Mapping[str, Any], measured: MeasuredCrowding | None = None) -> None:
         """Replace the encoder's vectors by these."""
         assert self.done.all()
-        if crowding is not None:
-            np.save(self.folder / _CROWDING, crowding.values)
-            manifest = {**manifest, "spread": crowding.spread}
+        if measured is not None:
+            arrays = (measured.crowding.values, measured.near, measured.edges)
+            for name, values in zip((_CROWDING, *_MEASURED), arrays, strict=True):
+                np.save(self.folder / name, values)
+            manifest = {**manifest, "spread": measured.crowding.spread}
         del self.matrix, self.done
         seal(self.folder, {**manifest, "encoder": self.encoder}, temporary=("done.npy", "key"))
         replace_folder(self.folder, self.folder.with_name(self.name))

@@ -23,7 +23,7 @@ from lemmata.core.files import sha256_of
 from lemmata.core.types import Encoder, Integers
 from lemmata.core.workspace import Workspace, open_manifest, read_manifest, vector_sets, vectors_of
 from lemmata.corpus.corpus import Corpus
-from lemmata.corpus.texts import Hashes, hash_texts, headed
+from lemmata.corpus.texts import Hashes, hash_texts, headed, match_rows
 from lemmata.corpus.training_files import read_batches, set_file, sets
 from lemmata.ingest.beir import read_table
 from lemmata.ingest.queries import judged_queries, read_imported
@@ -39,7 +39,7 @@ from lemmata.search.summaries.store import (
     write_texts,
 )
 from lemmata.vectors.ann import EXACT_UP_TO
-from lemmata.vectors.fill import build_neighbours, fill_vectors, match_rows
+from lemmata.vectors.fill import build_neighbours, fill_vectors
 from lemmata.vectors.milvus import Place, kind_numbers, send
 
 NONE = "none"
