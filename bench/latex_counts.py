@@ -6,7 +6,8 @@ r"""Statements, titles, labels, proofs, links and bibliography: found by lemmata
 A path is a folder or an archive of LaTeX sources. The counter below knows nothing of `lemmata.latex`: it takes the
 main files from the documents that were read, follows their `\input`s, strips comments and counts what the patterns
 match. A second table counts the damage in what was read: drawings and commands left in texts, layout taken for a
-statement, characters that were cut, links without a target. `--generate` writes a book of definitions in wrapped
+statement, characters that were cut, links without a target; and what else a book has: printed numbers, chapters,
+solutions, characters, references through macros of its own. `--generate` writes a book of definitions in wrapped
 tcolorboxes, the same book without its preamble, and the counts that both were written with.
 """
 
@@ -30,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 MEASURES = ("statements", "titles", "labels", "proofs", "links", "bibliography")
+CONTENT = ("numbers", "chapters", "solutions", "characters")
+ANSWERED = ("exercise", "problem", "question", "example")
 Counts = dict[str, Counter[str]]  # by measure: how often each item occurs
 
 # ---------------------------------------------------------------- counted by regular expressions
@@ -60,6 +63,10 @@ PLANETMATH = re.compile(r"\\PMlinkname\s*\{(?:[^{}]|\{[^{}]*\})*\}\s*\{([^{}]*)\
 CITATION = re.compile(r"\\(?:no)?[cC]ite\w*\*?\s*(?:\[[^\]]*\]\s*){0,2}\{([^{}]*)\}")
 LABEL = re.compile(r"\\label\s*\{([^{}]*)\}")
 GROUP = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
+REFERRING = re.compile(  # a macro of the book that refers to what it is given
+    r"\\(?:(?:re)?newcommand|providecommand|NewDocumentCommand|DeclareDocumentCommand)\*?\s*\{?\\([a-zA-Z]+)\}?[^{}\n]*"
+    r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*?\\(?:[cC]|auto|eq|name|v)?ref\*?\s*\{[^{}]*#"
+)
 KEY = re.compile(r"(?m)^\s*@(?!string|comment|preamble)\w+\s*\{\s*([^\s,]+)", re.I)
 ITEM = re.compile(r"\\bibitem\s*(?:\[(?:[^\[\]]|\{[^{}]*\}|\[[^\]]*\])*\])?\s*\{([^{}#]+)\}|\\entry\{([^{}]+)\}\{\w+\}")
 
@@ -194,6 +201,9 @@ def count_paper(main: str, texts: dict[str, str], macros: dict[str, tuple[int, s
             yield "titles", name
         owner = (name, "", _references(content), set(), close)
     yield from links()
+    if macros_of_book := set(REFERRING.findall(whole)):
+        calls = re.compile(r"\\(" + "|".join(map(re.escape, macros_of_book)) + r")(?![a-zA-Z])\*?\s*[\[{]")
+        yield from (("macros", name) for name in calls.findall(body))
     argument_labels = set()
     for name in {*boxes, *(name for name, count in wrappers.items() if count > 1)}:
         pattern = rf"\\begin\{{{re.escape(name)}\}}\s*(?:\[[^\]]*\])?\s*{GROUP}\s*{GROUP}"
@@ -246,6 +256,7 @@ def damage(texts: Iterator[tuple[str, str]]) -> Counter[str]:
     for kind, text in texts:
         words = FORMULA.sub(" ", text)
         counts["passages"] += 1
+        counts["characters"] += len(text) - 1
         counts["drawings"] += DRAWING.search(words) is not None
         counts["leftovers"] += LEFTOVER.search(words) is not None
         counts["layout"] += kind in LAYOUT
@@ -264,15 +275,20 @@ def found(path: Path) -> tuple[Counts, list[str], int, Counter[str]]:
         project = Project.init(Path(folder) / "workspace")
         project.ingest([path])
         with contextlib.closing(project.corpus) as corpus:
-            mains = [document.file for document in corpus.documents() if document.kind == "paper"]
+            papers = [document for document in corpus.documents() if document.kind == "paper"]
+            mains = [document.file for document in papers]
+            headings = (heading for paper in papers for heading in paper.metadata.get("contents", ()))
+            harm: Counter[str] = Counter(chapters=sum(level <= 1 for level, _, _ in headings))
             own = 0
             for passage in corpus:
                 if passage.kind in ("chunk", "abstract", "part"):
                     continue
+                harm["numbers"] += bool(passage.metadata.get("number"))
                 environment = passage.metadata["environment"]
                 counts["statements"][environment] += 1
                 counts["titles"][environment] += bool(passage.title)
-                counts["proofs"]["proof"] += bool(passage.proof)
+                counts["proofs"]["proof"] += bool(passage.proof) and passage.kind not in ANSWERED
+                harm["solutions"] += bool(passage.proof) and passage.kind in ANSWERED
                 for link in passage.links:
                     counts["links"][link.relation] += link.relation in ("refers_to", "proof_uses")
                     own += link.target == passage.id
@@ -282,7 +298,8 @@ def found(path: Path) -> tuple[Counts, list[str], int, Counter[str]]:
             )
             counts["labels"].update(name for (name,) in labels)
             counts["bibliography"].update(key for (key,) in connection.execute("SELECT key FROM bibliography"))
-            harm = damage(connection.execute("SELECT kind, text || ' ' || proof FROM passages"))
+            texts = "SELECT kind, text || ' ' || proof FROM passages WHERE kind != 'part'"
+            harm += damage(connection.execute(texts))
             links = "SELECT count(*), count(*) - count(target) FROM links WHERE relation IN ('refers_to', 'proof_uses')"
             harm["links"], harm["unresolved"] = connection.execute(links).fetchone()
             cut = "SELECT count(*) FROM skips WHERE cause LIKE '%cut at%' OR cause LIKE '%characters%'"
@@ -299,7 +316,7 @@ def compare(path: Path, name: str) -> dict[str, Any]:
     ours, mains, own, harm = found(path)
     seconds = time.perf_counter() - begin
     texts = sources(path)
-    counted: Counts = {measure: Counter() for measure in MEASURES}
+    counted: Counts = {measure: Counter() for measure in (*MEASURES, "macros")}
     macros = including_macros(texts)
     for main in mains:
         for measure, item in count_paper(main_file(main.removeprefix(f"{path.name}/"), texts), texts, macros):
@@ -307,6 +324,8 @@ def compare(path: Path, name: str) -> dict[str, Any]:
     known = path / "expected.json"
     result: dict[str, Any] = {"source": name, "documents": len(mains), "self_links": own, "seconds": round(seconds, 1)}
     result["damage"] = {name: harm[name] for name in DAMAGE}
+    result["content"] = {name: harm[name] for name in CONTENT}
+    result["macros"] = dict(counted["macros"].most_common())
     result["found"] = {measure: ours[measure].total() for measure in MEASURES}
     result["counted"] = {measure: counted[measure].total() for measure in MEASURES}
     if path.is_dir() and known.is_file():
@@ -342,6 +361,10 @@ def table(results: list[dict[str, Any]]) -> str:
     lines += ["", "| source | " + " | ".join(DAMAGE) + " |", "|---" * (len(DAMAGE) + 1) + "|"]
     for result in (result for result in results if "damage" in result):
         lines.append(f"| {result['source']} | " + " | ".join(f"{result['damage'][name]:,}" for name in DAMAGE) + " |")
+    lines += ["", "| source | " + " | ".join(CONTENT) + " | references by macros |", "|---" * (len(CONTENT) + 2) + "|"]
+    for result in (result for result in results if "content" in result):
+        cells = [f"{result['content'][name]:,}" for name in CONTENT]
+        lines.append(f"| {result['source']} | {' | '.join(cells)} | {sum(result['macros'].values()):,} |")
     return "\n".join(lines)
 
 

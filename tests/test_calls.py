@@ -170,6 +170,22 @@ def test_any_calls_are_read(pieces: list[str]) -> None:
     assert read(text, definition).documents
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (r"\thesection.\arabic{drill}", "1.1"),  # the counter itself is printed as 1
+        (r"\thesheet", "1.1"),
+        (r"\arabic{drill} of Section \thesubsection", "1"),
+        (r"\thesubsection: \thedrill", "1"),
+    ],
+)
+def test_the_number_is_what_the_opening_prints(number: str, expected: str) -> None:
+    preamble = r"\newcounter{drill}\newcommand{\thesheet}{\thesection.\arabic{drill}}"
+    preamble += rf"\newenvironment{{exercise}}{{\refstepcounter{{drill}}\textbf{{Drill {number}}}}}{{}}"
+    reading = read(r"\section{A}\subsection{B}\begin{exercise}Add.\end{exercise}", preamble)
+    assert [passage.number for passage in by_id(reading).values()] == [expected]
+
+
 # ---------------------------------------------------------------- printed names
 
 

@@ -370,6 +370,24 @@ def test_a_plant_is_entered_by_its_locations(browser: Any, tmp_path: Path) -> No
 # ---------------------------------------------------------------- bridge, map, ask, health
 
 
+def test_an_exercise_has_its_printed_name_and_its_solution(browser: Any, tmp_path: Path) -> None:
+    source = r"""\documentclass{book}\newcounter{drill}[chapter]\newenvironment{exercise}{\refstepcounter{drill}%
+\textbf{Guided Drill~\thechapter.\arabic{drill}}}{}\begin{document}\chapter{Sponges}
+\begin{exercise}Name the largest of all sponges.\footnotemark\end{exercise}\footnotetext{The loggerhead.}
+\end{document}"""
+    with serving(make_workspace(tmp_path, {"book.tex": source}, index="lexical").root) as address:
+        window = Window(browser, address)
+        page = window.open("/?q=loggerhead")
+        expect(page.locator(".hit h3 .kind")).to_have_text("Guided Drill 1.1")
+        expect(page.locator(".hit mark")).to_have_text("loggerhead")
+        page.locator(".hit h3 a").click()
+        expect(page.locator("h1 .kind")).to_have_text("Guided Drill 1.1")
+        page.locator("summary", has_text="Solution").click()
+        expect(page.locator("details.proof")).to_contain_text("The loggerhead.")
+        assert window.wrong == []
+        window.context.close()
+
+
 def test_a_bridge_is_drawn_and_told(window: Window) -> None:
     page = window.open("/view/bridge")
     page.get_by_label("From", exact=True).fill("Bailey pair")

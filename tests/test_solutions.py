@@ -94,6 +94,10 @@ def test_a_macro_that_opens_with_the_number_of_an_exercise_is_its_solution() -> 
             ),
             {"doc#e": "Two.", "doc#f": "One."},
         ),
+        (  # as the package exercise has them
+            r"\begin{Exercise}[label={e}]Add.\end{Exercise} Words. \begin{Answer}[ref={e}]Two.\end{Answer}",
+            {"doc#e": "Two."},
+        ),
         (  # a macro of the book
             (
                 r"\newcommand{\solution}[1]{\par\textit{Solution.} #1}"
@@ -186,6 +190,7 @@ def workbook(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def test_the_words_of_a_solution_find_the_exercise_which_shows_it(workbook: Project) -> None:
     hits = json.loads(lemmata("search", "loggerhead", "-w", workbook.root, "--json"))
     assert [(hit["id"], hit["printed"], hit["number"]) for hit in hits] == [("book#exercise-1", "Guided Drill", "1")]
+    assert "The loggerhead." in lemmata("search", "loggerhead", "-w", workbook.root)
     assert "Solution. The loggerhead." in lemmata("show", "book#exercise-1", "-w", workbook.root)
     assert not any(
         each["kind"] == "part" for each in json.loads(lemmata("list", "passages", "-w", workbook.root, "--json"))

@@ -327,7 +327,7 @@ def _print_table(searcher: Retriever, hits: list[Hit], query: str, dates: dict[s
         date = (passage.date or dates[passage.document] or "")[:10]
         source = " · ".join(filter(None, (place, passage.section, date, ", ".join(passage.locations))))
         cell.append(f"{source}\n" if source else "", "dim")
-        shown, marks = excerpt(passage.text, query, tokenize=searcher.lexical.tokenizer)
+        shown, marks = excerpt(passage.with_solution, query, tokenize=searcher.lexical.tokenizer)
         body = Text(shown)
         for begin, end in marks:
             body.stylize("bold yellow", begin, end)

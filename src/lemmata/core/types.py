@@ -133,6 +133,12 @@ class Passage:
         return "Solution" if self.kind in ANSWERED else "Proof"
 
     @property
+    def with_solution(self) -> str:
+        """The text, of an exercise with its solution: what a query may have found."""
+        has_solution = self.proof and self.kind in ANSWERED
+        return f"{self.text}\n\n{self.proof_name}. {self.proof}" if has_solution else self.text
+
+    @property
     def content(self) -> str:
         """The text that is indexed, encoded and trained on."""
         return titled(self.title, self.bare_text)

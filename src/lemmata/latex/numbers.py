@@ -78,6 +78,11 @@ _PACKAGE = re.compile(r"\\(?:usepackage|RequirePackage)\s*(?:\[([^\]]*)\])?\s*\{
 _SHORT_LABEL = re.compile(r"[AaIi1]")
 _SHORT_STYLES = {"A": "Alph", "a": "alph", "I": "Roman", "i": "roman", "1": "arabic"}
 _ARGUMENT = re.compile(r"#([1-9])")
+_PRINTED = re.compile(  # counters with dots between; the name of the last one
+    r"(?:\\(?:the[a-zA-Z]+|(?:arabic|[aA]lph|[rR]oman)\s*\{[^{}]*\})\.)*"
+    r"\\(?:the([a-zA-Z]+)|(?:arabic|[aA]lph|[rR]oman)\s*\{([^{}]*)\})"
+)
+_NAME = re.compile(r"[a-zA-Z@]+")
 _COMPUTED_LABEL = re.compile(r"\\label\s*\{([^{}\\]*\\(?:[^{}]|\{[^{}]*\})*)\}")
 _DISPLAY_END = re.compile(r"\\\]")
 _DEPTH = 200  # environments inside environments
@@ -109,6 +114,7 @@ class _Reader:
         self.theorems: dict[str, str] = {}  # the counter of each environment; empty for one without numbers
         self.numbers = Numbers({}, {}, {}, {})
         self.current = ""
+        self.stepped = ""  # the last counter of `refer`
         self.referred = 0  # how often `current` was set by a counter
         self.scopes: list[_Scope] = []
         self.footnotes: list[tuple[int, str]] = []  # end of a footnote, and the number that a label has after it
@@ -200,6 +206,7 @@ class _Reader:
 
     def refer(self, counter: str, prefix: str = "") -> str:
         self.counters.step(counter)
+        self.stepped = counter
         self.referred += 1
         self.current = prefix + self.counters.printed(counter)
         return self.current
@@ -266,7 +273,7 @@ class _Reader:
             self.scan(opening.text, depth + 1)
             number = self.current if self.referred > referred else ""
             if text is self.text and "\\" in opening.text:
-                self.read_computed(opening.text, begin)
+                number = self.read_computed(opening.text, begin, number)
         if text is self.text:
             if number:
                 self.numbers.places[begin] = number
@@ -274,12 +281,21 @@ class _Reader:
                 self.label(label)
         return at
 
-    def read_computed(self, opening: str, begin: int) -> None:
-        """Note which label an opening refers to, and which it sets, where counters make them."""
+    def read_computed(self, opening: str, begin: int, number: str) -> str:
+        r"""The number that an opening prints, which may be longer than its counter: `\thechapter.\arabic{drill}`.
+
+        Which label it refers to, and which it sets, is noted where counters make them.
+        """
         for label in _COMPUTED_LABEL.finditer(opening):
             self.numbers.labelled.setdefault(self.counters.show(label[1]), begin)
         if reference := COMPUTED_REFERENCE.search(opening):
             self.numbers.referred[begin] = self.counters.show(reference[1])
+        for printed in _PRINTED.finditer(COMPUTED_REFERENCE.sub("", _COMPUTED_LABEL.sub("", opening))):
+            last = printed[1] or printed[2]
+            if number and self.stepped in (last, *_NAME.findall(self.counters.formats.get(last, ""))):
+                longer = self.counters.show(printed[0])
+                return longer if longer.endswith(f".{number}") else number
+        return number
 
     def end(self, name: str, at: int) -> int:
         if name == "subequations":

@@ -155,6 +155,7 @@ _PLACED = re.compile(
     r"\\(?:(?:label|begin|end|vspace\*?|hspace\*?)\s*\{[^{}]*\}|(?:small|med|big)skip(?![a-zA-Z])"
     r"|(?:noindent|par|newline|hfill|medbreak|bigbreak|smallbreak)(?![a-zA-Z]))"
 )
+_SOLVED = re.compile(r"(?:^|(?<=,))\s*ref\s*=\s*\{?\s*([^{},]+?)\s*\}?\s*(?=,|$)")  # of the package exercise
 _FOOTNOTE = re.compile(r"\\(?:footnote(mark|text|)(?![a-zA-Z])|addtocounter\s*\{footnote\}\s*\{\s*(-?\d{1,3})\s*\})")
 _ANOTHER = re.compile(r"\b(?:another|alternat\w+|second|different|shorter|direct)\s+proof\b", re.I)
 _USES = re.compile(r"\b(?:from|using|assuming|by|via|modulo|given|with|aus|mit|depuis)\b")
@@ -256,6 +257,7 @@ class _Reader:
             return self.wrapped(text, at, kind, depth)
         note, end = read_optional(text, at) or ("", at)
         if kind.kind in PROVING:
+            note = _SOLVED.sub(r"\\ref{\1}", note)
             return _Head(kind.kind, note, _labels_in(note), end)  # its note says what is proved
         keys: dict[str, str] = dict(_KEY.findall(note)) if "=" in note else {}
         labels = _labels_in(note)

@@ -473,10 +473,11 @@ def _hit_records(
 ) -> list[dict[str, Any]]:
     """Hits with the titles of their documents; with `excerpt`, which makes HTML of a text, also as HTML."""
     records = hit_records(hits, opened.date_of, first_rank=first_rank)
+    texts = {hit.id: hit.passage.with_solution for hit in hits if hit.passage}
     for record in records:
         title = record["document_title"] = opened.document(record["document"]).title
         if excerpt is not None:
-            record["html"] = excerpt(record["text"])
+            record["html"] = excerpt(texts[record["id"]])
             record["title_html"] = title_html(record["title"])
             record |= name_of(record["title"] or (title if record["kind"] == "abstract" else ""), record["text"])
             record["document_title_html"] = title_html(title)
