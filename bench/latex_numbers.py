@@ -56,7 +56,7 @@ def compare(main: Path, shown: int) -> dict[str, Any]:
     different = {name: (number, ours.get(name)) for name, number in theirs.items() if ours.get(name) != number}
     for name, (number, own) in list(different.items())[:shown]:
         print(f"  {name}: LaTeX {number}, lemmata {own}")
-    return {"main": main.name, "labels": len(theirs), "equal": len(theirs) - len(different)}
+    return {"main": f"{main.parent.name}/{main.name}", "labels": len(theirs), "equal": len(theirs) - len(different)}
 
 
 def run() -> None:
