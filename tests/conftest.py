@@ -11,11 +11,13 @@ import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.embedding_server import CountingServer, FaultyServer, answering
 from tests.llm_server import Server
 from tests.make import complete, make_workspace
+from tests.served import NOTES, serving
 
 from lemmata.core.errors import MissingExtra
 from lemmata.project import Project
@@ -139,6 +141,26 @@ def _qseries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def qseries(_qseries: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The q-series notes with graph and hashing index, for the tests of a module."""
     return Project(shutil.copytree(_qseries, tmp_path_factory.mktemp("notes") / "w"))
+
+
+@pytest.fixture(scope="session")
+def _served(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = make_workspace(tmp_path_factory.mktemp("served"), NOTES, graph=True)
+    made.map()
+    return made.root
+
+
+@pytest.fixture(scope="module")
+def served(_served: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Papers and logs with graph, index and map, to be served."""
+    return Project(shutil.copytree(_served, tmp_path_factory.mktemp("copy") / "w"))
+
+
+@pytest.fixture(scope="module")
+def client(served: Project) -> Iterator[httpx.Client]:
+    """A client of a server of these."""
+    with serving(served.root) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

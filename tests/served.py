@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -14,6 +15,23 @@ from lemmata.server.app import Limits
 from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access
 from lemmata.server.service import Service
+
+NOTES = {
+    "a.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{theorem}{Theorem}
+\title{Sponges}\author{Ada Wet}\date{2021-03-04}\begin{document}
+\begin{lemma}[Wet \& <b>bold</b>]\label{sponge}Every wet sponge absorbs $x^2 < y$ of a pump.\end{lemma}
+\begin{proof}By Lemma \ref{middle} this is clear.\end{proof}
+\begin{lemma}\label{middle}Sponges and zebras drink.\end{lemma}
+\begin{proof}By Theorem \ref{zebra} this is clear.\end{proof}
+\begin{theorem}\label{zebra}Zebras graze quietly. <script>alert(1)</script>\end{theorem}
+\end{document}""",
+    "b.tex": r"""\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem{definition}{Definition}\begin{document}
+\begin{definition}\label{comet}A \emph{comet} is a wet stone that orbits the sun.\end{definition}
+\begin{lemma}\label{alone}A comet orbits the sun.\end{lemma}\end{document}""",
+    "locations.csv": "id,parent,description\nK2,,Column\nK2-P1,K2,Pump\n",
+    "logs.csv": "id,text,location,date\n1,The pump leaks,K2-P1,2024-05-01\n2,The wet seal leaks,K2-P1,2024-05-03\n"
+    "3,The pump runs,K2-P1,2024-05-02\n4,The column is wet,K2,2024-05-02\n",
+}
 
 
 @contextlib.contextmanager
@@ -50,3 +68,15 @@ def refused(response: httpx.Response, status: int, code: str) -> dict[str, str]:
     assert error["message"]
     assert error["cure"]
     return error
+
+
+class SlowService(Service):
+    """Answers when it is let."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.go = threading.Event()
+
+    def search(self, *arguments: Any, **more: Any) -> dict[str, Any]:
+        self.go.wait(300)
+        return super().search(*arguments, **more)

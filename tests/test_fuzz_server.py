@@ -15,7 +15,6 @@ from urllib.parse import quote
 import httpx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.test_server import client, project  # noqa: F401 - fixtures
 
 from lemmata.server.openapi import ENDPOINTS
 
@@ -69,7 +68,7 @@ def check(answer: httpx.Response) -> None:
 )
 @settings(suppress_health_check=list(HealthCheck))
 def test_a_hostile_request_is_answered_or_refused_with_a_record(
-    client: httpx.Client,  # noqa: F811
+    client: httpx.Client,
     method: str,
     path: str,
     identity: str,
@@ -90,7 +89,7 @@ def test_a_hostile_request_is_answered_or_refused_with_a_record(
                                  "Transfer-Encoding: chunked\r\n\r\nzz\r\n"]).map(str.encode) | st.binary(max_size=20),
                 max_size=12).map(b" ".join))  # fmt: skip
 @settings(suppress_health_check=list(HealthCheck))
-def test_bytes_that_are_no_request_do_not_hurt_the_server(client: httpx.Client, sent: bytes) -> None:  # noqa: F811
+def test_bytes_that_are_no_request_do_not_hurt_the_server(client: httpx.Client, sent: bytes) -> None:
     place = (client.base_url.host, client.base_url.port or 80)
     with socket.create_connection(place, timeout=10) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(sent)
@@ -102,11 +101,11 @@ def test_bytes_that_are_no_request_do_not_hurt_the_server(client: httpx.Client, 
     assert client.get("/health").status_code == 200
 
 
-def test_a_range_that_makes_no_sense_gives_the_whole_page(client: httpx.Client) -> None:  # noqa: F811
+def test_a_range_that_makes_no_sense_gives_the_whole_page(client: httpx.Client) -> None:
     for asked in ("", "bytes=5-2", "bytes=x", "pages=1-2"):
         assert client.get("/", headers={"Range": asked}).text == client.get("/").text
 
 
-def test_the_endpoints_are_those_of_the_document(client: httpx.Client) -> None:  # noqa: F811
+def test_the_endpoints_are_those_of_the_document(client: httpx.Client) -> None:
     described: dict[str, Any] = client.get("/openapi.json").json()["paths"]
     assert {*described} <= {*PATHS}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lemmata.core.artefacts import seal
+from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import read_json
 from lemmata.core.types import Floats
@@ -411,7 +411,7 @@ def test_an_index_with_other_tokens_is_refused_and_built_again(tmp_path: Path, l
     content = read_json(layout.lexical_folder / "index.json", "")
     (layout.lexical_folder / "index.json").write_text(json.dumps({**content, "format": before}))
     manifest = read_manifest(layout.manifest(layout.lexical_folder)) or {}
-    seal(layout.lexical_folder, {**manifest, "lexical": before})
+    write_hashed_manifest(layout.lexical_folder, {**manifest, "lexical": before})
     with pytest.raises(WorkspaceError, match="'lemmata index'"):
         LexicalIndex.open(layout.lexical_folder)
     assert index_lexical(layout, texts, language=language) == 2

@@ -17,8 +17,7 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 import pytest
-from tests.served import refused, serving
-from tests.test_server import NOTES, SlowService, project, search  # noqa: F401 - a fixture
+from tests.served import SlowService, refused, serving
 
 from lemmata.core.types import Floats
 from lemmata.project import Project
@@ -31,6 +30,11 @@ from lemmata.server.security import Access
 from lemmata.server.service import Service
 
 FILES = 512  # that the server may open
+
+
+@pytest.fixture(scope="module")
+def project(served: Project) -> Project:
+    return served
 
 
 def connect(port: int, seconds: float = 30) -> socket.socket:
@@ -48,7 +52,7 @@ def rest_of(connection: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def impatient(project: Project) -> Iterator[int]:  # noqa: F811
+def impatient(project: Project) -> Iterator[int]:
     """The port of a server that waits one second only."""
     server = configured(make_app(Service(project.root), Access("127.0.0.1"), watch=0), seconds=5, keep_alive=1)
     listening = listen("127.0.0.1", 0)
@@ -65,7 +69,7 @@ def impatient(project: Project) -> Iterator[int]:  # noqa: F811
 
 @pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTT", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: y"])
-def test_a_head_that_does_not_come_is_not_waited_for(project: Project, before: bytes, sent: bytes) -> None:  # noqa: F811
+def test_a_head_that_does_not_come_is_not_waited_for(project: Project, before: bytes, sent: bytes) -> None:
     with impatient(project) as port, connect(port) as connection:
         connection.sendall(before)
         if before:
@@ -85,18 +89,18 @@ def send_until_closed(connection: socket.socket, data: bytes, seconds: float) ->
     return False
 
 
-def test_a_head_that_comes_bit_by_bit_gets_no_more_time(project: Project) -> None:  # noqa: F811
+def test_a_head_that_comes_bit_by_bit_gets_no_more_time(project: Project) -> None:
     with impatient(project) as port, connect(port) as connection:
         assert send_until_closed(connection, b"G", 0.1)
 
 
-def test_a_client_that_does_not_read_its_answers_is_dropped(project: Project) -> None:  # noqa: F811
+def test_a_client_that_does_not_read_its_answers_is_dropped(project: Project) -> None:
     with impatient(project) as port, connect(port) as connection:
         # the server stops reading when nothing more can be written
         assert send_until_closed(connection, b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1000, 0)
 
 
-def test_connections_without_a_request_do_not_keep_others_out(project: Project) -> None:  # noqa: F811
+def test_connections_without_a_request_do_not_keep_others_out(project: Project) -> None:
     command = [sys.executable, "-m", "lemmata", "serve", "-w", str(project.root), "--port", "0"]
 
     def limit() -> None:
@@ -122,7 +126,7 @@ def test_connections_without_a_request_do_not_keep_others_out(project: Project) 
 
 
 @pytest.mark.parametrize("path", ["/search", "/", "/no-such"])
-def test_a_request_with_two_lengths_is_refused(project: Project, path: str) -> None:  # noqa: F811
+def test_a_request_with_two_lengths_is_refused(project: Project, path: str) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     body = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
     with serving(project.root) as client, connect(client.base_url.port or 0) as connection:
@@ -136,7 +140,7 @@ def test_a_request_with_two_lengths_is_refused(project: Project, path: str) -> N
 
 
 @pytest.mark.parametrize("token", ["", "0123456789abcdef"])
-def test_the_page_is_shown_for_an_id_with_a_line_break(project: Project, token: str) -> None:  # noqa: F811
+def test_the_page_is_shown_for_an_id_with_a_line_break(project: Project, token: str) -> None:
     with serving(project.root, access=Access("127.0.0.1", token=token)) as client:
         answer = client.get("/view/passage/" + quote("a#b\nc", safe=""))
         assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -145,7 +149,7 @@ def test_the_page_is_shown_for_an_id_with_a_line_break(project: Project, token: 
 # ---------------------------------------------------------------- dear requests
 
 
-def test_health_is_answered_while_all_threads_are_busy(project: Project) -> None:  # noqa: F811
+def test_health_is_answered_while_all_threads_are_busy(project: Project) -> None:
     service = SlowService(project.root)
     with serving(project.root, service=service, limits=Limits(threads=1, waiting=0)) as client:
         asking = threading.Thread(target=client.post, args=("/search",), kwargs={"json": {"query": "wet"}})
@@ -177,7 +181,7 @@ class SlowEncoder:
 
 
 def test_vectors_of_too_many_texts_stop_at_the_time_limit(
-    project: Project,  # noqa: F811
+    project: Project,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     service, encoder = Service(project.root), SlowEncoder()
@@ -191,7 +195,7 @@ def test_vectors_of_too_many_texts_stop_at_the_time_limit(
         assert encoder.calls <= 4  # of 32
 
 
-def test_more_text_than_a_request_for_vectors_may_have_is_refused(project: Project) -> None:  # noqa: F811
+def test_more_text_than_a_request_for_vectors_may_have_is_refused(project: Project) -> None:
     with serving(project.root) as client:
         model = client.get("/health").json()["encoders"][0]
         texts = ["wet " * 10_000] * 10

@@ -20,7 +20,7 @@ from tests.make import check_for_the_hub, refused, say
 from tests.small_bert import sayings
 from tests.training import QUICK, Stopped, say_more, times, write_notes
 
-from lemmata.core.artefacts import seal
+from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.workspace import read_manifest
 from lemmata.corpus.split import open_split
@@ -449,7 +449,7 @@ def test_a_file_with_held_out_passages_is_not_trained_on_whatever_its_manifest_s
     project.split(settings={**AGAIN, "seed": 5})
     project.mine("pairs")
     file.write_bytes(before)
-    seal(file.parent, read_manifest(project.manifest(file.parent)) or {})
+    write_hashed_manifest(file.parent, read_manifest(project.manifest(file.parent)) or {})
     count = len(held_out_now(project, file))
     with pytest.raises(LeakageError, match=f"'pairs' .*{count} passages"):
         project.finetune()

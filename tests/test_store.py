@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lemmata.core.artefacts import seal
+from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Document, Label, Link, Passage, Reading, Reference, Skip
 from lemmata.core.workspace import Workspace, read_manifest, write_manifest
@@ -147,7 +147,7 @@ def test_a_new_unit_with_an_id_of_another_is_refused_whole(tmp_path: Path) -> No
         Reading([Document("d", file="b.tex")], [passage("d#2")]),
         Reading([Document("e", file="b.tex")], [passage("e#1", "e"), passage("d#1", "e")]),
     ):
-        with pytest.raises(IdTaken, match="by a of root"):
+        with pytest.raises(IdTaken, match=r"\ba\b.*root"):
             fill(layout, ("b", second))
     corpus = Corpus(layout)
     assert (corpus.ids(), [document.id for document in corpus.documents()]) == (["d#1"], ["d"])
@@ -249,7 +249,7 @@ def test_another_format_is_refused(tmp_path: Path, number: int) -> None:
     connection = sqlite3.connect(layout.database)
     connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
-    seal(layout.corpus_folder, {"inputs": ""})
+    write_hashed_manifest(layout.corpus_folder, {"inputs": ""})
     for opened in (lambda: Corpus(layout), lambda: CorpusWriter(layout).__enter__()):
         with pytest.raises(WorkspaceError, match=f"format {number}"):
             opened()

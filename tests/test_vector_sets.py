@@ -125,9 +125,9 @@ def test_a_folder_is_the_same_encoder_however_it_is_written(
 
 
 def test_every_encoder_has_its_own_fusion(project: Project) -> None:
-    places = vector_set(project, MINI)
-    assert places is not None
-    write_manifest(places.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
+    vectors = vector_set(project, MINI)
+    assert vectors is not None
+    write_manifest(vectors.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     with project.retriever() as retriever:
         assert retriever.dense(MINI).fusion == Fusion(False, 0.1, crowding=0.0)
         assert retriever.dense().fusion == Fusion()
@@ -329,12 +329,12 @@ def kill_index(root: Path, encoder: str) -> None:
 
 def test_weights_that_were_fitted_to_a_model_go_with_its_vectors(project: Project) -> None:
     layout = project
-    places = [vector_set(layout, name) for name in ("hashing", MINI)]
-    for each in places:
+    both = [vector_set(layout, name) for name in ("hashing", MINI)]
+    for each in both:
         assert each is not None
         write_manifest(each.fusion, {"fusion": asdict(Fusion(weight=0.3))})
     invalidate_vectors(layout, "hashing")
-    assert [each.fusion.exists() for each in places if each] == [False, True]
+    assert [each.fusion.exists() for each in both if each] == [False, True]
 
 
 def test_a_killed_index_leaves_every_set_and_the_default_as_they_were(project: Project) -> None:

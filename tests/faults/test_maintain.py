@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.make import run_command, search, written_files
 
-from lemmata.core.artefacts import seal
+from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import WorkspaceBusy
 from lemmata.core.files import replace_folder, wait_for_lock
 from lemmata.core.workspace import write_manifest
@@ -143,7 +143,7 @@ def test_a_damaged_model_stays_and_its_command_is_said(project: Project) -> None
     model = project.model("tuned")
     model.mkdir(parents=True)
     (model / "weights").write_bytes(b"x" * 100)
-    seal(model, {"verb": "static"})
+    write_hashed_manifest(model, {"verb": "static"})
     (model / "weights").write_bytes(b"x" * 99)
     done = run_command("doctor", "--repair", "-w", project.root)
     assert done.returncode == 1

@@ -279,13 +279,13 @@ def making(item: Artefact, recipe: Mapping[str, Any], work: Path | None = None) 
     """
     if work is not None:
         yield work
-        seal(work, recipe)
+        write_hashed_manifest(work, recipe)
         replace_folder(work, item.folder)
         return
     with writing(item.folder) as folder:
         folder.mkdir()
         yield folder
-        seal(folder, recipe)
+        write_hashed_manifest(folder, recipe)
 
 
 def stale(workspace: Workspace, item: Artefact, manifest: Mapping[str, Any], corpus: str | None = None) -> str:
@@ -363,7 +363,7 @@ def _complete(item: Artefact) -> dict[str, Any]:
 # ---------------------------------------------------------------- the files
 
 
-def seal(
+def write_hashed_manifest(
     folder: Path, content: Mapping[str, Any], temporary: Sequence[str] = (), before: Artefact | None = None
 ) -> None:
     """Write the manifest of a folder with the size and hashes of its files; call it when all files are written.

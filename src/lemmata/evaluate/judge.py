@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.artefacts import seal
+from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.core.files import writing
 from lemmata.core.types import CrossEncoder, Integers, Pair, Progress
@@ -273,7 +273,7 @@ def judge_queries(
         _write(judgments, "query-id\tcorpus-id\tscore\n", (f"{q}\t{p}\t{g}\n" for q, p, _, g, _ in judged if g))
         pool_head = "query-id\tcorpus-id\tscore\tgrade\tretrievers\n"
         _write(folder / "pool.tsv", pool_head, (f"{q}\t{p}\t{s:.4f}\t{g}\t{f}\n" for q, p, s, g, f in judged))
-        seal(folder, recipe)
+        write_hashed_manifest(folder, recipe)
     return report
 
 

@@ -134,7 +134,7 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
         "verdicts": sorted(records.verdicts()),
         "report": report,
     }
-    records.seal()  # first: the manifest of the graph says that this stage is done
+    records.note_checksum()  # first: the manifest of the graph says that this stage is done
     write_compressed(workspace, graph, rows, concepts, merged, manifest)
     measure_new_graph(workspace)
     return report

@@ -78,27 +78,27 @@ class GraphRecordStore:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    def seal(self) -> None:
+    def note_checksum(self) -> None:
         """Note the checksum of the file; call it while holding the workspace, after the last change."""
         path = self.connection.path
-        if self._sealed().get("counter") != change_counter(path):
+        if self._noted_checksum().get("counter") != change_counter(path):
             facts = {**file_facts(path), "counter": change_counter(path)}
             write_manifest(self._note, {"verb": "graph", "files": {path.name: facts}})
 
-    def _sealed(self) -> dict[str, Any]:
-        """Size, hashes and change counter of the file when it was sealed; empty where it never was."""
+    def _noted_checksum(self) -> dict[str, Any]:
+        """Size, hashes and change counter of the file when its checksum was noted; empty where it never was."""
         facts = (read_manifest(self._note) or {}).get("files", {}).get(self.connection.path.name, {})
         return dict(facts)
 
     def verify(self) -> None:
         """Read the whole file; WorkspaceError where it is damaged.
 
-        A command that was killed may have changed the file after it was sealed: then SQLite checks its pages.
+        A command that was killed may have changed the file after its checksum was noted: then SQLite checks its pages.
         """
-        path, sealed = self.connection.path, self._sealed()
+        path, noted = self.connection.path, self._noted_checksum()
         counter = change_counter(path)
-        same = counter == sealed.get("counter")
-        if counter < 0 or (same and sealed.get("sha256") != sha256_of([path])):
+        same = counter == noted.get("counter")
+        if counter < 0 or (same and noted.get("sha256") != sha256_of([path])):
             raise WorkspaceError(f"{path} is damaged (its checksum is wrong): {self.connection.cure}")
         if not same:
             check_integrity(self.connection)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.artefacts import seal
+from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, near, require
 from lemmata.core.files import is_writable, writing
 from lemmata.core.types import Encoder, Floats, Integers, Passage
@@ -116,7 +116,9 @@ def inspect(
             (folder / "figures" / f"{name}.svg").write_text(svg_file(svg), "utf-8")
         (folder / "report.html").write_bytes(as_html(inspection, figures).encode("utf-8", "replace"))
         (folder / "numbers.json").write_text(json.dumps(numbers, ensure_ascii=True, indent=1) + "\n", "utf-8")
-        seal(folder, {"verb": "inspect", "encoders": names, "corpus": chosen.corpus, "seed": options.seed})
+        write_hashed_manifest(
+            folder, {"verb": "inspect", "encoders": names, "corpus": chosen.corpus, "seed": options.seed}
+        )
     return {"report": str(out / "report.html"), "figures": [f"{name}.svg" for name in figures], **numbers}
 
 

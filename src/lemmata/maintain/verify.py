@@ -127,7 +127,7 @@ def _record_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProb
 
 def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
     """Files that no manifest names and that lemmata did not leave for a reason."""
-    sealed = {item.folder for item in artefacts(workspace)}
+    known_folders = {item.folder for item in artefacts(workspace)}
     expected = {path for path, _ in notes(workspace)}
     expected |= {workspace.database, workspace.incoming, workspace.manifest(workspace.corpus_folder)}
     expected |= {workspace.graph_records, workspace.summary_bindings}
@@ -135,7 +135,7 @@ def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
         parts = path.relative_to(workspace.root).parts
         if any(part.startswith(".") or ".partial" in part for part in parts):
             continue  # temporary: a matter of `gc`
-        if path in expected or any(folder in sealed for folder in path.parents):
+        if path in expected or any(folder in known_folders for folder in path.parents):
             continue
         if parts[0] == "models" and not (workspace.models_folder / parts[1] / "manifest.json").exists():
             continue  # a model that was brought from elsewhere

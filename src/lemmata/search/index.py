@@ -24,8 +24,8 @@ from lemmata.core.artefacts import (
     is_current,
     neighbour_index,
     read_undamaged,
-    seal,
     size_on_disk,
+    write_hashed_manifest,
 )
 from lemmata.core.errors import LemmataError, WorkspaceError, suggest
 from lemmata.core.files import is_writable, link_folder, read_array, writing
@@ -528,7 +528,7 @@ def index_lexical(
         if about:
             (folder / "summaries").mkdir()
             write_texts(folder / "summaries", about)
-        seal(folder, {**recipe, "learnt_from": learnt_from}, before=item)
+        write_hashed_manifest(folder, {**recipe, "learnt_from": learnt_from}, before=item)
     return len(new_rows)
 
 

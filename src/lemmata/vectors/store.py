@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import Artefact, dense_index, read_artefact, read_undamaged, seal
+from lemmata.core.artefacts import Artefact, dense_index, read_artefact, read_undamaged, write_hashed_manifest
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, explain_failed_write, read_array, replace_folder
 from lemmata.core.types import Crowding, Floats, Integers
@@ -131,7 +131,7 @@ class VectorWriter:
         key = f"{maker} {hashlib.sha256(hashes.tobytes()).hexdigest()}"
         note = self.folder / "key"
         shape = (len(hashes), dimension)
-        if self._is_sealed(made_by, shape, hashes):  # killed just before it would have replaced the vectors before
+        if self._is_complete(made_by, shape, hashes):  # killed just before it would have replaced the vectors before
             note.write_text(key)
         stored = note.read_text() if note.is_file() else ""
         self.begun = self._begun() if stored != key and stored.partition(" ")[0] == maker else None
@@ -153,12 +153,12 @@ class VectorWriter:
             create_array(done, np.dtype(np.bool_), (len(hashes),))[:] = True
         self.done = np.lib.format.open_memmap(done, "r+")
 
-    def _is_sealed(self, made_by: str, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> bool:
+    def _is_complete(self, made_by: str, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> bool:
         manifest = read_manifest(self.folder / "manifest.json")
         if manifest is None or (manifest.get("made_by"), manifest.get("encoder")) != (made_by, self.encoder):
             return False
-        matrix, sealed = (np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in ("matrix", "hashes"))
-        return matrix.shape == shape and np.array_equal(sealed, hashes)
+        matrix, made_of = (np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in ("matrix", "hashes"))
+        return matrix.shape == shape and np.array_equal(made_of, hashes)
 
     def _begun(self) -> tuple[Floats, npt.NDArray[np.uint64]] | None:
         """Vectors and hashes of a run that was stopped before the texts changed; they stay open when it is removed."""
@@ -190,5 +190,5 @@ class VectorWriter:
                 np.save(self.folder / name, values)
             manifest = {**manifest, "spread": measured.crowding.spread}
         del self.matrix, self.done
-        seal(self.folder, {**manifest, "encoder": self.encoder}, temporary=("done.npy", "key"))
+        write_hashed_manifest(self.folder, {**manifest, "encoder": self.encoder}, temporary=("done.npy", "key"))
         replace_folder(self.folder, self.folder.with_name(self.name))
