@@ -14,7 +14,9 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from tests.make import make_workspace
+from tests.make import NAMES, make_workspace, write_papers
+from tests.test_serve_folder import papers
+from tests.test_serve_folder import serving as serving_folder
 
 from lemmata.project import Project
 from lemmata.server.app import Limits
@@ -633,6 +635,27 @@ INJECTED = """() => [...document.querySelectorAll("main *")].filter((one) =>
     one.matches("script, img, iframe, object, embed, form[action], svg:not(.graph):not(.bar)") ||
     [...one.attributes].some(({ name, value }) => name.startsWith("on") || (name === "href" && !value.startsWith("/"))))
     .map((one) => one.outerHTML)"""
+
+
+def test_two_browsers_follow_a_folder_that_changes(browser: Any, tmp_path: Path) -> None:
+    folder = papers(tmp_path / "trees")
+    with serving_folder(folder) as served:
+        served.wait(lambda progress: progress["generation"] > 0)
+        windows = [Window(browser, served.address) for _ in range(2)]
+        for each in windows:
+            each.open("/?q=bound+for+the+girth&retriever=lexical")
+            expect(each.page.locator(".hit").first).to_contain_text("girth")
+        write_papers(folder, "leafage")
+        served.wait(lambda _: served.ask("/health")[1].get("documents") == len(NAMES) + 1)
+        for each in windows:
+            each.page.locator("#query").fill("bound for the leafage")
+            each.page.locator("#query").press("Enter")
+            expect(each.page.locator(".hit").first).to_contain_text("leafage")
+        first, second = (each.page.locator(".hit").first.get_attribute("data-id") for each in windows)
+        assert first == second
+        for each in windows:
+            each.context.close()
+            assert each.wrong == []
 
 
 def test_a_hostile_corpus_stays_text(browser: Any, tmp_path: Path) -> None:

@@ -219,6 +219,31 @@ def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served(undistur
     undisturbed.wait(lambda progress: is_done(progress) and undisturbed.ask("/health")[1]["documents"] == len(NAMES))
 
 
+def test_a_folder_that_changes_while_it_is_read_ends_as_one_that_does_not(undisturbed: Served, tmp_path: Path) -> None:
+    folder = papers(tmp_path / "trees")
+    write_papers(folder, "leafage")
+    last = (folder / "girth.tex").read_text("utf-8")
+    (folder / "girth.tex").write_text(last.replace("bound", "limit"), "utf-8")
+    with serving(folder) as served:
+        served.wait(lambda progress: "files" in steps(progress, "now") and bool(served.children()))
+        (child,) = served.children()
+        os.kill(child, signal.SIGSTOP)  # somewhere in its reading
+        (folder / "leafage.tex").unlink()
+        (folder / "girth.tex").write_text(last, "utf-8")
+        write_papers(folder, "wrong")
+        (folder / "wrong.tex").rename(folder / "right.tex")
+        os.kill(child, signal.SIGCONT)
+        time.sleep(3)  # until the change is noticed
+        (folder / "right.tex").unlink()
+        served.wait(lambda progress: is_done(progress) and served.ask("/health")[1].get("documents") == len(NAMES))
+        served.wait(is_done)
+        answers = [each.search("bound for the girth of a tree")[1]["hits"] for each in (served, undisturbed)]
+        assert [[hit["id"] for hit in hits] for hits in answers] == [[hit["id"] for hit in answers[1]]] * 2
+        served.stop()
+    made = [contents(each)["index/lexical"]["corpus"] for each in (folder, folder_of(undisturbed))]
+    assert made[0] == made[1]
+
+
 def test_files_that_change_come_before_the_graph(tmp_path: Path) -> None:
     folder = papers(tmp_path / "trees")
     with serving(folder) as served:
