@@ -75,13 +75,13 @@ def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tu
     """The workspace of a set, and its validation queries."""
     if name in BEIR:
         project = workspace(out, name, [data / name], encoder)
-        queries, judged = read_judged(data / name, "train" if name == "scifact" else "test")
+        texts, judged = read_judged(data / name, "train" if name == "scifact" else "test")
         with contextlib.closing(project.corpus) as corpus:
             ids = set(corpus.ids())  # cranfield judges two abstracts without text
         held = {
             query: {each: grade for each, grade in grades.items() if each in ids} for query, grades in judged.items()
         }
-        return project, task_from(name, queries, {query: grades for query, grades in held.items() if grades})
+        return project, task_from(name, texts, {query: grades for query, grades in held.items() if grades})
     if name == "qseries":
         return workspace(out, name, [EXAMPLE], encoder), replace(asked_task(), name=name)
     if name.startswith("plant-"):

@@ -133,6 +133,12 @@ def test_a_few_new_passages_keep_what_is_known_and_many_do_not(tmp_path: Path) -
     assert json.loads(project.confidence.read_text())["measured"] == {"": [220, 0]}
 
 
+def test_letters_that_are_no_word_of_the_corpus_are_never_sure(project: Project) -> None:
+    with project.retriever() as searcher:
+        assert all((hit.confidence or 0) <= 0.25 for hit in searcher.search("qzxv tableauxx wprtk"))
+        assert (searcher.search("tableaux qzxv wprtk")[0].confidence or 0) > 0
+
+
 def test_the_command_line_says_that_nothing_matches(project: Project) -> None:
     nothing = lemmata("search", "how do I bake a cake", "-w", project.root)
     assert "nothing here matches well" in nothing

@@ -31,6 +31,9 @@ _SURE, _NEARER = 1.5, 0.25
 _LEAST_SPREAD = 1e-3
 FIRST = 10  # hits that tell whether a query has an answer
 LEAST = 0.5  # confidence of the best of them
+UNKNOWN_WORDS = (
+    0.25  # of the confidence, where no word of the query stands in the corpus: encoders see codes in letters
+)
 NOTHING = "nothing here matches well"
 
 

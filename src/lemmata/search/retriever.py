@@ -22,7 +22,15 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.encode.cross import load_cross_encoder
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
-from lemmata.search.confidence import FIRST, SENTENCES, Scale, measure_scale, own_sentences, unrelated_texts
+from lemmata.search.confidence import (
+    FIRST,
+    SENTENCES,
+    UNKNOWN_WORDS,
+    Scale,
+    measure_scale,
+    own_sentences,
+    unrelated_texts,
+)
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
 from lemmata.search.exact import citing_rows, missing_number, named_rows, put_first, titled_rows
 from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
@@ -457,7 +465,10 @@ class Retriever:
         if scale is None or not hits or not text:
             return hits
         rows = np.array([self.corpus.row(hit.id) for hit in hits])
-        confidences = scale.confidences(self._scores([text], [rows], index)[0])
+        scores = self._scores([text], [rows], index)[0]
+        confidences = scale.confidences(scores)
+        if not scores[1].any() and not self._is_word(text[:LONGEST_QUERY]):
+            confidences = [UNKNOWN_WORDS * confidence for confidence in confidences]
         return [
             hit._replace(confidence=1.0 if row in named else confidence)
             for hit, row, confidence in zip(hits, rows.tolist(), confidences, strict=True)
