@@ -48,6 +48,7 @@ def problems(preamble: str, text: str) -> dict[str, str]:
         (r"\long\def\a#1{<#1>}", r"\a{x}", "<x>"),
         (r"\let\a=\alpha\let\b\beta", r"\a\b", r"\alpha\beta"),
         (r"\newcommand{\a}{x}\let\b\a", r"\b", "x"),
+        (r"\let\exists\relax\DeclareMathOperator*\exists{\mathchoice{a}{b}{c}{d}}", r"$\exists_x$", r"$\exists_x$"),
         (r"\DeclareMathOperator{\Hom}{Hom}", r"$\Hom(A)$", r"$\operatorname{Hom}(A)$"),
         (r"\DeclareMathOperator*{\colim}{colim}", r"$\colim_i$", r"$\operatorname*{colim}_i$"),
         (r"\NewDocumentCommand{\a}{m m}{#2#1}", r"\a{x}{y}", "yx"),

@@ -180,6 +180,12 @@ def read_definitions(text: str) -> Definitions:
         definitions.spans.append((begin, scan))
         if name.rstrip("*") in PROTECTED or not name[0].isalpha():
             continue
+        if (
+            command == "let"
+            and macro == Macro("\\relax")
+            and not any(name == other for _, other, *_ in definitions.entries)
+        ):
+            continue  # makes room for a better drawing of a built-in symbol
         problem = _problem_of(macro)
         if problem == "it defines" and macro is not None:
             definitions.setters[name] = macro

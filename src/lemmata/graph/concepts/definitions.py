@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from lemmata.core.types import Passage
 from lemmata.core.words import PHRASE_BREAKS, STOP_WORDS
-from lemmata.graph.concepts.terms import property_or_object, result_kind, sentence_spans
+from lemmata.graph.concepts.symbols import symbols_of
+from lemmata.graph.concepts.terms import FORMULA, property_or_object, result_kind, sentence_spans
 
-LONGEST_DEFINITION = 900  # characters; an encoder reads little more
+LONGEST_DEFINITION = 1200  # characters; an encoder reads little more
 CONDITION = re.compile(r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|iff|provided|wenn|falls)\b")
 _FEWEST_WORDS = 4
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
@@ -22,7 +23,8 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 # ---------------------------------------------------------------- what belongs to the sentence
 
 _REFERS_BACK = re.compile(
-    r"\W*(?:(?:These|This|Then|Such|It|They|Those|The (?:latter|former)|In (?:this|that) case|Diese[rsnm]?|Solche\w*)"
+    r"\W*(?:(?:These|This|Then|Such|Its|It(?! is \w+ (?:to|that)\b)|They|Those|If,? in addition|The (?:latter|former)"
+    r"|In (?:this|that) case|Diese[rsnm]?|Solche\w*)"
     r"|(?:An?|Any|The) [^.,;:$]{1,60} (?:(?:with|of|having|satisfying) (?:these|this|those)|in this (?:way|manner))"
     r"|The [^.,;:$]{1,40} (?:just|above) (?:stated|given|described|mentioned)"
     r"|We (?:\w+ )?call (?:such|it|them|this|these))\b"
@@ -32,19 +34,19 @@ _OWN_SETTING = re.compile(
     r"\W*(?:Definition\W+)?(?:(?:In|For|On|Over) (?:an?|any|each|every|two)|Let|Suppose|Given|If)\b"
 )
 _CONTINUES = re.compile(r"\W*(?:Moreover|Furthermore|In addition|Additionally|The defining)\b")
-_MOST_SETTINGS, _NEAR = 3, 6  # sentences before a definition that are shown with it, and that are looked at
-_OWN_SYMBOL = re.compile(
-    r"(?:\\(?:math[a-z]+|operatorname\*?)\s*\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[A-Za-z])"
-    r"(?:_(?:\{[A-Za-z]+\}|[A-Za-z]|\\[a-z]+)|'+|\^(?:\*|\{\*\}|\\ast))|\\math(?:cal|scr|frak)\s*\{[A-Za-z]+\}"
-)
-_VARIABLE_FIRST = re.compile(r"\W*(?:(?:Then )?[Ww]e say (?:that )?)?\$")
+_NEAR = 3  # sentences before a definition that introduce its symbols in any words, and not only by `Let`
 _FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
 _FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
+_FOOTNOTES = re.compile(r"\s*\(\s*[A-Z“](?:[^()]|\((?:[^()]|\([^()]*\))*\))*[.”!?:]\s*\)\s*")
+_LOST_REFERENCE = re.compile(r",? \(?(?:see|cf\.?)(?: also)?\)?(?=[.,;)]|$)")
 _ANNOUNCES = re.compile(
     r"(?::|\b(?:following|as follows|folgende\w*)\b[^.]*\.?|\b(?:if|iff|when|whenever|such that|wenn|falls))\s*$"
 )
+_STEP = re.compile(r"\W*(?:First|We (?:first|start|begin)|To )\b")
+_GOES_ON = re.compile(r"\s*(?:where|with|such that|for (?:all|any|each|every|some)|and)\b")
 _EXPLAINED = re.compile(r"[\s,]*(?:\([^()]*\))?[\s,]*(?:which|that) (?:is|are) (?:an?|the)\b")
 _ITEM = re.compile(r"\s*(?:•|–\s|\((?:\d|[a-z]|[ivx]+)\))\s*")
+_HEADING = re.compile(rf"(?:(?:{_ITEM.pattern}|\s*Definitions?(?:\s*\d+)?[.:]?\s+(?=[A-Z$])))+")
 
 # ---------------------------------------------------------------- what defines nothing
 
@@ -53,30 +55,51 @@ _NO_DEFINITION = re.compile(
     r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|"
     r"^\W*(?:Because|Since|Here|Notice|Note|Observe|Besides|Technically|Again|Perhaps|However|But|Thus|Hence|So|"
     r"Therefore|Indeed|Conversely|Otherwise|Another|First consider|Let us|In our|If you|As an?|As we|In fact|"
-    r"Most often|The same|In the (?:later|latter|former|parent))\b|"
+    r"Most often|The same|While|Whereas|Although|In the (?:later|latter|former|parent))\b|"
     r"^\W*In (?:this|the|our) (?:example|section|chapter|proof|notation)\b|"
     r"^\W*In the (?:special )?case \$|"
     r"^\W*If there (?:is|are) no\b|\bonly (?:\w+ )?used\b|\buseful applications\b|"
     r"^\W*The (?:first|second|third|last) (?:condition|property|axiom|equation|inequality|identity|formula)\b|"
     r"^\W*(?:Any|Every|All|The) other\b|^\W*The following (?:theorem|lemma|proposition|result)\b|"
-    r"^\W*For (?:example|instance)\b|\bas in(?: and\b|[.,;])|\bTODO\b|\bTBD\b|\bby the following table\b|"
+    r"^\W*For (?:example|instance)\b|\bas in(?: and\b|[.,;])|\bby the following table\b|\bin the example\b|"
     r"\b(?:shows?|proves?) that\b[^.;:]*\bdefine\b|\bwhat (?:is|are)\b|\?\s*$"
 )
 # What these words stand for is not in the sentence.
 _ELSEWHERE = re.compile(
     r"\b(?:[Ff]or (?:example|instance)|e\.g|[Ii]n the same way|"
     r"[Tt]his|[Tt]hese|[Tt]hose|above|below|such(?! that)|[Tt]hus|latter|former|previous\w*|preceding|as in|"
-    r"(?:so|just) \w+ed|aforementioned)\b|^\W*(?:\w+\W+){0,8}calls? (?:it|them)\b|^\W*\w+ \w+ of (?:it|them)\b|"
+    r"(?:so|just) \w+ed|aforementioned|in Figure|in Table)\b|"
+    r"^\W*(?:\w+\W+){0,8}calls? (?:it|them)\b|^\W*\w+ \w+ of (?:it|them)\b|"
     r"^\W*(?!If|When|Given|Let|For)\w.*\b(?:it|they) (?:is|are) (?:\w+ ){0,2}(?:called|known)\b"
 )
 _ELSEWHERE_AFTER = re.compile(
     r"\bsuch an? [\w-]+\s*[.;]|\bthey are both\b|\bevery such\b|\babove\b(?! or\b| the\b)|\bthese (?:conditions|two)\b"
 )
+# The text refers to what is not shown, or the author has not finished it.
+_UNFINISHED = re.compile(
+    r"\b(?:Axiom|Proposition|Theorem|Lemma|Corollary|Condition|Equation|Definition)s? \(?(?:\d|[IVX]+\b)|"
+    r"\bTODO\b|\bTBD\b|\bunder the (?:first|second) definition\b|"
+    r"\b(?:defined|mentioned|described|given|introduced) (?:earlier|before|previously)\b|"
+    r"\bdefined (?:analogously|similarly)\b|\bin (?:a similar|the same|an analogous) (?:way|manner|fashion)\b|"
+    r"\b(?:defined|provided|given|described|constructed|introduced) (?:in|by|from)\s*[.,;)]|\bbegins as follows\b|"
+    r"\bsatisf\w+ (?:the )?(?:condition|equation|axiom)s?(?: (?:for|and|if|is)\b|[.,])|:\s*\d+\.$|\b[ie]\.[eg]\.$|"
+    r"\b(?:of|by|in|from|than|with|and|the|an?|to|possible)\s*[.]$|"  # a reference was lost
+    r"_\{[^{}]*\}\s*_\{"  # a quantifier was lost
+)
+_ANAPHOR = re.compile(
+    r"\b(?:th(?:is|ese)|(?<=[,;] )the(?= \w+ (?:is|are|will|may|can)\b[^.;:]{0,20}\b(?:called|said to)\b)|"
+    r"(?<=\bthen )the(?= \w+ (?:is|are|will|may|can)\b[^.;:]{0,20}\b(?:called|said to)\b)) ([a-z]{3,})\b"
+)
+_NO_NOUN = STOP_WORDS | frozenset("means implies case kind way type types two three properties conditions".split())
 _MID_LIST, _LIST_START = re.compile(r"\((?:[2-9]|[b-h]|i[iv]+)\)"), re.compile(r"\((?:1|a|i)\)")
 _NO_CONTEXT = re.compile(  # a sentence before that is of no help
     r"\W*(?:[a-z(•$]|It (?!is \w+ (?:to|that)\b)|"
     r"(?:We|With|They|That|Prove|Show|Then|Hence|Note|Equivalently|Furthermore|Thus|In (?:Lemma|Theorem|Section))\b)|"
     r".*\b(?:[Ff]igure|[Tt]h(?:is|ese|ose)|above|below|such(?! that))\b"
+)
+_NO_SETTING = re.compile(
+    r"\W*(?:[a-z•]|(?:Then|Hence|Thus|So|Therefore|It|This|These|They|Note|Prove|Show|For example|Clearly|As|"
+    r"Observe|To|By|In other words)\b)"
 )
 _CALLED = r"(?:called|termed|named|known as|referred to as|said to be|denoted)"
 _BE = r"(?:is|are|was|were|will be|may be|can be)(?: \w+){0,2}?"
@@ -100,7 +123,7 @@ _BRACKETS = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
 _VAGUE = re.compile(
     r"\b(?:certain|[Rr]oughly|[Ii]nformally|[Ll]oosely|[Gg]enerally speaking|similar to|special case|"
     r"nothing more than|sort of|(?:is|are) (?:essentially|basically|almost)|probably the|somehow|"
-    r"not defined|interesting|"
+    r"not defined|interesting|specific|variation (?:of|on)|the reverse of|"
     r"(?:laws|rules|properties) that are called|in some sense)\b"
 )
 # After the subject: what it is good for or related to, not what it is.
@@ -108,6 +131,12 @@ _PURPOSE = re.compile(
     r"[^.;:]{0,60}?\b(?:(?:is|are) (?:\w+ly )?(?:used|useful|important|needed|an? (?:[\w-]+ ){0,3}"
     r"(?:way|tool|means|example|analogu?e?|generali[sz]ation|consequence|variant form|definition|notion|term"
     r"|statement about) ?(?:of|to|for|in)?)\b|describes\b)"
+)
+# A kind without what sets the term apart: `is a divide-and-conquer sampling strategy`, `is a clique`.
+_ONLY_A_KIND = re.compile(
+    r"\s*(?:\([^()]*\)|of an? \w+)?\s*(?:is|are) (?:an?|the) (?:\w+(?:\.|, and\b)|(?:[\w()-]+ ){0,4}(?:strateg|display|"
+    r"setup|techni|method|tool|approach|step|hierarch|process|notation)\w*"
+    r"(?: (?:of|in|on|for)(?: [\w()-]+){1,5})?\s*\.)"
 )
 # `A frame is a pair of a set, whose elements are called worlds`: defines a frame.
 _PART_OF_ANOTHER = re.compile(
@@ -172,14 +201,23 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
         if not before or (not german and _NO_CONTEXT.match(before)):
             return ""
         first = spans[number - 1][0]
-    elif before and not _ELSEWHERE.search(before) and not german:
-        setting = _VARIABLE_FIRST.match(sentence) and _SETTING.match(before)
-        if setting or _names_formula_of(source, number, start, place[0], before):
-            first = spans[number - 1][0]
+        if _REFERS_BACK.match(before):
+            if number < 2 or _NO_CONTEXT.match(_short(masked[slice(*spans[number - 2])])):
+                return ""
+            first = spans[number - 2][0]
+    elif (
+        before and not german and not _ELSEWHERE.search(before) and _names_formula_of(source, number, place[0], before)
+    ):
+        first = spans[number - 1][0]
     announces = _ANNOUNCES.search(sentence)
     if announces:
         if number + 1 == len(spans):
             return ""
+        number += 1
+        end = spans[number][1]
+        if _STEP.match(masked, spans[number][0]):
+            return ""
+    elif number + 1 < len(spans) and sentence.rstrip().endswith("$") and _GOES_ON.match(masked, spans[number + 1][0]):
         number += 1
         end = spans[number][1]
     elif footnote := _FOOTNOTE_AFTER.search(sentence):
@@ -190,43 +228,55 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
         end = spans[number][1]
         follows = [_CONTINUES, _ITEM]
     context = "" if first == start else before
-    if not german:
-        first = _with_settings(source, first, end)
-        if first < 0:
-            return ""
-    text = " ".join(passage.text[first:end].split())
+    settings = [] if german else _settings(name, source, first, end)
+    symbols = symbols_of(" ".join((*settings, passage.text[first:end])), name)
+    if not german and any(not letter.islower() or len(letter) > 1 for letter in symbols.alone & symbols.missing):
+        return ""  # a set or a space of which nothing is known
+    heading = _HEADING.match(passage.text, first)
+    own = passage.text[heading.end() if heading else first : end]
+    text = _without_footnotes(" ".join(" ".join((*settings, own)).split()))
     after = _short(masked[place[1] : min(end, place[1] + LONGEST_DEFINITION)])
     if german or _defines(name, _short(masked[start : place[0]]), after, context, text):
-        return _ITEM.sub("", text, count=1) if _ITEM.match(text) else text
+        return text
     return ""
 
 
-def _with_settings(source: Source, first: int, end: int) -> int:
-    """Where a definition begins together with the sentences right before it that introduce its symbols.
+def _without_footnotes(text: str) -> str:
+    """A text without the sentences that it has in brackets."""
+    masked = FORMULA.sub(lambda formula: "$" * (formula.end() - formula.start()), text)
+    for footnote in reversed(list(_FOOTNOTES.finditer(masked))):
+        text = f"{text[: footnote.start()]} {text[footnote.end() :]}"
+    return _LOST_REFERENCE.sub("", text).strip()
 
-    -1 where they are too far away to be shown.
-    """
-    if _OWN_SETTING.match(source.masked, first):
-        return first
-    text = source.passage.text
+
+def _settings(name: str, source: Source, first: int, end: int) -> list[str]:
+    """The sentences above a definition that say what its symbols are, the nearest for each symbol."""
+    text, masked = source.passage.text, source.masked
+    settings: list[str] = []
+    definition = text[first:end]
+    shown = first  # where the text of the settings begins
+    symbols = symbols_of(definition, name)
     place = bisect.bisect_right(source.spans, first, key=lambda span: span[1])
-    for back, (start, stop) in enumerate(reversed(source.spans[max(0, place - _NEAR) : place]), 1):
-        fits = end - start <= LONGEST_DEFINITION
-        if _own_symbols(text[first:end]) & _own_symbols(text[start:stop]):
-            if back > _MOST_SETTINGS or not fits:
-                return -1
-            first = start
-        elif back <= _MOST_SETTINGS and fits and _SETTING.match(source.masked, start):
-            symbols = {formula.strip("$ ") for formula in _FORMULA.findall(text, first, end)}
-            introduced = " ".join(_FORMULA.findall(text, start, stop))
-            if any(re.search(rf"(?<![\w\\]){re.escape(symbol)}(?!\w)", introduced) for symbol in symbols if symbol):
-                first = start
-    return first
-
-
-def _own_symbols(text: str) -> set[str]:
-    """The symbols of a text that it must have made itself: with an index, a prime or a star, or in script letters."""
-    return set(_OWN_SYMBOL.findall(" ".join(_FORMULA.findall(text))))
+    own_setting = _OWN_SETTING.match(masked, first)
+    for back, (start, stop) in enumerate(reversed(source.spans[:place]), 1):
+        heading = _HEADING.match(text, start)
+        sentence = text[heading.end() if heading else start : stop].strip()
+        is_near, is_setting = back <= _NEAR, _SETTING.match(masked, start)
+        if not (is_near or is_setting):
+            continue
+        found = symbols_of(sentence)
+        if is_near and is_setting and not own_setting:
+            is_wanted = symbols.used & (found.used if back == 1 else found.bound)
+        else:
+            is_wanted = found.bound & symbols.missing & (symbols.used if is_near else symbols.letters)
+        size = sum(map(len, settings)) + len(definition) + len(sentence)
+        is_whole = sentence.endswith((".", ":", "$")) and not _NO_SETTING.match(masked, start)
+        if not is_wanted or size > LONGEST_DEFINITION or not is_whole or _ELSEWHERE.search(sentence):
+            continue
+        settings.insert(0, f"{sentence} …" if text[stop:shown].strip() else sentence)
+        shown = start
+        symbols = symbols_of(" ".join((*settings, definition)), name)
+    return settings
 
 
 def _footnote_around(masked: str, start: int, place: int) -> tuple[int, int] | None:
@@ -247,10 +297,13 @@ def _footnote_around(masked: str, start: int, place: int) -> tuple[int, int] | N
     return None
 
 
-def _names_formula_of(source: Source, number: int, start: int, end: int, before: str) -> bool:
+def _names_formula_of(source: Source, number: int, end: int, before: str) -> bool:
     """Whether a clause only gives a name to a formula of the sentence before it: `We call $C_P$ the`."""
+    start = source.spans[number][0]
     clause = _ARTICLE_LAST.sub("", _short(source.masked[start:end]))
-    if " also " in clause or not _ONLY_NAMED.fullmatch(clause) or _NO_CONTEXT.match(before):
+    if not before or " also " in clause or not _ONLY_NAMED.fullmatch(clause):
+        return False
+    if _NO_CONTEXT.match(before) or _ELSEWHERE.search(before):
         return False
     text = source.passage.text
     formula = _FORMULA.search(text, start, end)
@@ -278,6 +331,8 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
         or (re.search(r"(?:^|[•)])\s*$", before) and after.lstrip().startswith(":"))
     ):
         return False
+    if len(text) > LONGEST_DEFINITION or _UNFINISHED.search(text) or _is_dangling(name, text):
+        return False
     if _MID_LIST.search(before) and not _LIST_START.search(before):
         return False
     if _ELSEWHERE_AFTER.search(after) or (re.search(r"\bcalls? (?:an?|the)\s*$", before) and re.match(r"\s*\$", after)):
@@ -295,7 +350,12 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
             return False
     if not condition and (_ONE_OF_SEVERAL.search(before) or (_CALLED_END.search(before) and _AND_OTHERS.match(after))):
         return False
-    if _VAGUE.search(_BRACKETS.sub("", f"{before} {after}")) or _PURPOSE.match(after) or _CALLED_AFTER.match(after):
+    if (
+        _VAGUE.search(_BRACKETS.sub("", f"{before} {after}"))
+        or _PURPOSE.match(after)
+        or _ONLY_A_KIND.match(after)
+        or _CALLED_AFTER.match(after)
+    ):
         return False
     if _PROPERTY_NAMED.search(before) and property_or_object(name) == "definition":
         return False
@@ -304,6 +364,16 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
     if result_kind(name) and not _STATED.search(f"{context} {before} {after}"):
         return False
     return not _is_part(name, after) and not _is_circular(name, before, after) and _says_something(name, text)
+
+
+def _is_dangling(name: str, text: str) -> bool:
+    """Whether a text speaks of `this function` where nothing before it is a function."""
+    plain = _BRACKETS.sub("", text)
+    for anaphor in _ANAPHOR.finditer(plain):
+        noun = anaphor[1].rstrip("s")
+        if anaphor[1] not in _NO_NOUN and name not in noun and noun not in f"{name} {plain[: anaphor.start()].lower()}":
+            return True
+    return False
 
 
 def _is_part(name: str, after: str) -> bool:
@@ -326,7 +396,7 @@ def _is_part(name: str, after: str) -> bool:
 def _is_circular(name: str, before: str, after: str) -> bool:
     """Whether a sentence explains a name by itself: a thing is finite if its set is finite."""
     as_before = "" if property_or_object(name) == "definition" else ".* as (?:an?|the)\\s*$"
-    if re.search(rf"\b{re.escape(name)}\b{as_before}", before):
+    if re.search(rf"\b{re.escape(name)}s?\b{as_before}", before):
         return True
     again = rf"\b(?:is|are|mean|as|by)(?: an?| the)? {re.escape(name)}(?=\s*(?:[.,;$]|$)| of\b)(?!, (?:i\.e|that is)\b)"
     return bool(re.search(again, _BRACKETS.sub("", after), re.IGNORECASE))

@@ -66,7 +66,7 @@ _SENTENCE_END = re.compile(
     r"(?<![.!?])[.!?](?:[”\"']*(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ$•\d])|[”\"')\]]+(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ•\d]))|\n\n+"
 )
 _ABBREVIATION = re.compile(
-    r"(?:^|[\s(\[])(?:[A-Z]|e\.g|i\.e|cf|resp|etc|viz|vs|al|Thm|Prop|Lem|Cor|Def|Eq|Fig|Sec|p|pp|z|B|d|h)\.$"
+    r"(?:^|[\s(\[]|\b[A-Z]\.)(?:[A-Z]|e\.g|i\.e|cf|resp|etc|viz|vs|al|Thm|Prop|Lem|Cor|Def|Eq|Fig|Sec|p|pp|z|B|d|h)\.$"
 )
 
 
