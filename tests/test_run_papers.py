@@ -76,17 +76,15 @@ def test_math_embed_runs_with_the_settings_of_the_page(tmp_path: Path) -> None:
 
 def test_the_process_industry_runs_with_the_settings_of_the_page(tmp_path: Path) -> None:
     base = small_bert(tmp_path / "tiny")
-    quick = (
-        f'[embed]\nepochs = 2\ndimension = 16\n[finetune.similar]\nbase = "{base}"\n{QUICK}[finetune.tuned]\n{QUICK}'
-    )
     settings = settings_of(
         "process-industry",
-        ("[split]", '[mine]\ngate = "none"\n\n[split]'),
-        ('"plant/', '"../plant/'),
-        ('tasks = ["plant"]', 'base = "hashing"\ntasks = ["../plant"]'),
+        ('[finetune.similar]\nbase = "lemmata-mini"', f'[finetune.similar]\nbatch = 8\nbase = "{base}"'),
+        ("[finetune.tuned]", "[embed]\nepochs = 2\ndimension = 16\n\n[finetune.tuned]\nbatch = 8"),
+        ("epochs = 1 ", "epochs = 0.2 "),
+        ('base = "lemmata-mini" ', 'base = "hashing" '),
     )
-    plant.generate(tmp_path / "plant", logs=160)
-    folder = workspace(tmp_path / "w", settings + quick)
+    folder = workspace(tmp_path / "w", settings)
+    plant.generate(folder / "plant", logs=160)
     [report], stages = run_all(folder)
     assert [name for name in stages if name.startswith("finetune")] == ["finetune similar", "finetune tuned"]
     assert list(report.retrievers["tuned"]) == ["MAP@10", "MRR@10", "nDCG@10"]

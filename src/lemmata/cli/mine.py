@@ -240,11 +240,9 @@ _CAUSES = {
 
 
 def _print_set(report: dict[str, Any]) -> None:
-    seconds = report["seconds"]
     line(
         (report["name"], "bold"),
-        f": {counted(report['records'], 'record')} in {seconds['mining']:.1f} s;"
-        f" audited in {seconds['all'] - seconds['mining']:.1f} s: {report['audit']}",
+        f": {counted(report['records'], 'record')} in {report['seconds']['all']:.1f} s; {report['audit']}",
     )
     if report["replaced"]:
         line("  replaced the set of this name")
