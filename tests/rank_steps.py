@@ -1,10 +1,9 @@
-"""What one process computes, and each of two that torchrun starts with this file: losses, gradients, a metric."""
+"""What one process computes, and each of two: losses, gradients, a metric."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +69,11 @@ def gathered_rows() -> list[list[float]]:
     return [*(value.tolist() for value in values), list(said)]
 
 
-def main(base: Path, folder: Path) -> None:
-    torch.set_num_threads(1)
+def write_steps(base: Path, folder: Path) -> None:
+    """Write what this process of two has."""
     number = os.environ["RANK"]
     (folder / f"rows-{number}.json").write_text(json.dumps(gathered_rows()))
     results = {name: gradients(base, open_job(folder / "job"), options) for name, options in OBJECTIVES.items()}
     results["metric"] = trained_metric()
     for name, parts in results.items():
         np.savez(folder / f"{name}-{number}.npz", **parts)  # type: ignore[arg-type] # none is called allow_pickle
-
-
-if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))

@@ -7,16 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Reference
-from lemmata.latex.bibliography import (
-    arxiv_id,
-    doi,
-    normalise_title,
-    read_amsrefs,
-    read_bib,
-    read_bibitems,
-    read_biblatex_bbl,
-    read_bibliography,
-)
+from lemmata.latex.bib_identifiers import arxiv_id, doi, normalise_title
+from lemmata.latex.bibliography import read_amsrefs, read_bib, read_bibitems, read_biblatex_bbl, read_bibliography
 
 
 def item(body: str, label: str = "") -> Reference:

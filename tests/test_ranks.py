@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.make import lemmata
-from tests.rank_steps import OBJECTIVES, gradients, trained_metric
+from tests.rank_steps import OBJECTIVES, gradients, trained_metric, write_steps
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, small_bert, small_job
 from tests.training import workspace
 
@@ -82,6 +84,27 @@ def output_of(*arguments: object) -> str:
     return out
 
 
+def in_two_processes(work: Callable[[], object]) -> None:
+    """Call a function in two processes that know each other as those of torchrun do.
+
+    They are copies of this one, so that torch is not loaded again.
+    """
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused.getsockname()[1])}
+
+    def run(number: int) -> None:
+        os.environ.update({**place, "WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number)})
+        work()
+
+    both = [multiprocessing.get_context("fork").Process(target=run, args=(number,)) for number in (0, 1)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+
+
 # ---------------------------------------------------------------- a step
 
 
@@ -97,7 +120,7 @@ def static(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_losses_gradients_and_metrics_are_those_of_one_process(static: Path, tmp_path: Path) -> None:
     job = small_job(tmp_path / "job", static, negatives=1)
-    output_of("-m", "tests.rank_steps", static, tmp_path)
+    in_two_processes(lambda: write_steps(static, tmp_path))
     rows = [json.loads((tmp_path / f"rows-{number}.json").read_text()) for number in (0, 1)]
     assert rows[0] == [[0.0, 1.0, 0.0], [3.0, 300.0], [0.0], [5.0, 0.0, 1.0]]
     assert rows[1] == [[0.0, 1.0, 0.0], [30.0], [0.0], [5.0, 0.0, 1.0]]

@@ -17,8 +17,8 @@ from lemmata.corpus.trained import read_trained
 from lemmata.evaluate.report import as_json
 from lemmata.evaluate.tasks import Task
 from lemmata.project import Project
+from lemmata.train.bases import weights_sha256
 from lemmata.train.prepare import new_queries
-from lemmata.train.train import weights_sha256
 from lemmata.train.update import TrainingState, gain_lost, read_state, tasks_to_compare, write_state
 
 RECIPE = """

@@ -46,17 +46,10 @@ from lemmata.plant.link import link_graph
 from lemmata.search.fusion import Fusion
 from lemmata.search.index import index, packaged_encoder
 from lemmata.search.summaries.texts import chosen_sources
+from lemmata.train.bases import find_base, weights_sha256
 from lemmata.train.finetune import teacher_names
 from lemmata.train.prepare import new_queries, validation_queries
-from lemmata.train.train import (
-    find_base,
-    finetune_model,
-    finetune_options,
-    pretrain_model,
-    static_model,
-    update_model,
-    weights_sha256,
-)
+from lemmata.train.train import finetune_model, finetune_options, pretrain_model, static_model, update_model
 from lemmata.train.update import TrainingState, gain_lost, read_state, tasks_to_compare, write_state
 from lemmata.vectors.store import vectors_manifest
 

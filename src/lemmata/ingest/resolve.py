@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from lemmata.core.types import Document, Label, Reference
-from lemmata.latex.bibliography import normalise_title
+from lemmata.latex.bib_identifiers import normalise_title
 
 CELLS = frozenset(("reports_about", "related_to"))  # relations whose label is a cell, which may hold several ids
 _PIECE = re.compile(r"[^;|,\n]+")

@@ -40,7 +40,7 @@ from lemmata.inspect.space import (
 )
 from lemmata.inspect.tokens import common_commands, read_tokenizer, token_norms, tokenise, vocabulary_overlap
 from lemmata.latex.readable import readable
-from lemmata.train.train import base_folder
+from lemmata.train.bases import base_folder
 from lemmata.vectors.store import open_vectors, vectors_manifest
 
 _FEWEST = 10  # passages of a corpus

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
-import json
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -18,60 +15,40 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.artefacts import file_problems, is_current, making, model
-from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError, require
+from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.types import Passage, Progress
-from lemmata.core.workspace import Options, Settings, Workspace, read_manifest, read_manifests
+from lemmata.core.workspace import Options, Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import Keys, id_keys, open_split
 from lemmata.corpus.trained import Trained, read_trained, summary, write_trained
-from lemmata.corpus.training_files import read_training, set_file, split_key, text_columns
-from lemmata.encode.bert import is_bert, is_cross_bert, read_architecture
-from lemmata.encode.cross import cross_folder, is_cross_encoder, load_cross_encoder
-from lemmata.encode.export import export_encoder, write_cross_encoder
-from lemmata.encode.load import AUTO, BASELINE, PACKAGED, baseline_folder, load_encoder
-from lemmata.encode.restore import restore, restore_cross_encoder
+from lemmata.corpus.training_files import split_key
+from lemmata.encode.bert import is_bert
+from lemmata.encode.export import export_encoder
+from lemmata.encode.load import AUTO, BASELINE, PACKAGED, load_encoder
 from lemmata.encode.static import (
     is_static,
     plain_tokenizer,
     rename_static,
-    static_settings,
-    static_sha256,
     write_static,
 )
-from lemmata.evaluate.tasks import Task, restricted
-from lemmata.evaluate.tuning import tune
 from lemmata.evaluate.workspace_tasks import TASKS
 from lemmata.mine.material import training_view
 from lemmata.mine.training_sets import audit_again, older_sources, trainable_sets
 from lemmata.search.index import packaged_encoder
-from lemmata.train.card import (
-    STATIC_POOLING,
-    Estimate,
-    Guard,
-    Measured,
-    ModelFacts,
-    SplitFacts,
-    TrainingSet,
-    inherited,
-    write_card,
-)
+from lemmata.train.bases import base_folder, base_sha256, find_base, locate_base, weights_sha256
+from lemmata.train.describe import describe_model
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, teacher_names
 from lemmata.train.job import Job, open_job
-from lemmata.train.losses import cut_lengths
-from lemmata.train.prepare import NewToModel, is_of, prepare, resolve_workspace
+from lemmata.train.prepare import NewToModel, prepare, resolve_workspace
 from lemmata.train.pretrain import PretrainOptions, pretrain
 from lemmata.train.ranks import held_by_first, is_first_process, make_once
-from lemmata.train.report import History, Point, training_report, write_history
-from lemmata.train.reranker import LONGEST, RerankerOptions, RerankerResult, train_reranker
 from lemmata.train.static import StaticOptions, as_finetune, count_tokens, fitted, token_vectors
 from lemmata.train.validate import selection
 from lemmata.train.windows import worth_reading
 from lemmata.vectors.store import invalidate_vectors
 
 DRIFT_TEXTS = 100  # on which an export is compared with the model
-RERANKED = 20  # hits of a held-out query that are reranked to choose the weight of the reranker
-WEIGHED = 50  # held-out queries for that
 PRECISION = "int8"  # of the export with which a workspace searches; models other than BERT have fp32
 
 
@@ -97,7 +74,7 @@ def finetune_options(
     return model_options(workspace, FinetuneOptions, "finetune", name, settings)
 
 
-def _check_name(name: str, base: str) -> None:
+def check_name(name: str, base: str) -> None:
     if not re.fullmatch(r"[\w-]+(?:\.[\w-]+)*", name) or name.endswith(".old"):  # a suffix of replaced folders
         raise ConfigError(f"the name of a model has letters, digits, - and _, not {name!r}")
     if name in (*PACKAGED, BASELINE, "hashing"):
@@ -109,7 +86,7 @@ def _check_name(name: str, base: str) -> None:
 # ---------------------------------------------------------------- one way for every model
 
 
-def _make(
+def make_model(
     place: Path,
     inputs: Mapping[str, Any],
     build: Callable[[Path], dict[str, Any]],
@@ -149,78 +126,6 @@ def _make(
     return report
 
 
-# ---------------------------------------------------------------- bases
-
-
-def base_folder(workspace: Workspace | None, name: str, scratch: Path) -> Path:
-    """The folder of a base, of sentence-transformers or of a static encoder.
-
-    The weights of an exported model are restored to `scratch`.
-    """
-    folder = _located(workspace, name)
-    return folder if is_static(folder) else _trainable(folder, scratch, "modules.json", restore)
-
-
-def _trainable(folder: Path, scratch: Path, file: str, restored: Callable[[Path, Path], Path]) -> Path:
-    """A model with weights that can be trained, which has this file; those of an exported one go to `scratch`."""
-    if (folder / file).is_file():
-        return folder
-    out = scratch / f"base-{folder.name}-{weights_sha256(folder)[:8]}"
-    make_once((out / file).is_file, lambda: restored(folder, out))
-    return out
-
-
-def _located(workspace: Workspace | None, name: str) -> Path:
-    return find_base(workspace, name) or _from_hub(name)
-
-
-def find_base(workspace: Workspace | None, name: str) -> Path | None:
-    """The folder of a base, of sentence-transformers or exported; None for a hub name. ConfigError if there is none.
-
-    A path is relative to the workspace or to the current folder.
-    """
-    if workspace is not None and "/" not in name:
-        own = workspace.model(name)
-        if (own / "modules.json").is_file() or is_static(own):
-            return own
-    if workspace is not None and name in read_manifests(workspace.models_folder):
-        raise ConfigError(f"the model {name!r} was not kept: fine-tuned, it did worse on validation than its base")
-    if name in PACKAGED:
-        return PACKAGED[name]
-    if name == BASELINE:
-        return baseline_folder()
-    path = Path(name).expanduser()
-    for folder in (workspace.root / path, path) if workspace is not None else (path,):
-        if (folder / "modules.json").is_file() or (folder / "encoder.json").is_file():
-            return folder
-    if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) and not path.exists():
-        return None
-    available = ", ".join(
-        (*PACKAGED, BASELINE, *(read_manifests(workspace.models_folder) if workspace is not None else ()))
-    )
-    raise ConfigError(f"there is no base model {name!r}; possible are {available}, a folder, or a hub name")
-
-
-def _from_hub(name: str) -> Path:
-    hub = require("huggingface_hub", "train")
-    try:
-        return Path(hub.snapshot_download(name))
-    except Exception as error:  # the hub's client raises many kinds
-        raise InputError(f"cannot be downloaded from the hub ({str(error).splitlines()[0]})", file=name) from error
-
-
-def weights_sha256(folder: Path) -> str:
-    """Of a model's weights, in whatever format they are stored."""
-    if is_static(folder):
-        return static_sha256(folder)
-    kinds = (folder.rglob(pattern) for pattern in ("*.safetensors", "*.bin", "model.onnx"))
-    return sha256_of(next((files for kind in kinds if (files := sorted(kind))), []))
-
-
-def _base_sha256(workspace: Workspace | None, name: str) -> str:
-    return weights_sha256(_located(workspace, name))
-
-
 # ---------------------------------------------------------------- pretraining
 
 
@@ -235,7 +140,7 @@ def pretrain_model(
     """
     options = model_options(workspace, PretrainOptions, "pretrain", name, settings)
     judge = finetune_options(workspace, options.judge) if options.judge else None
-    _check_name(name, options.base)
+    check_name(name, options.base)
     if judge is not None and not judge.validation:
         raise ConfigError(
             "pretraining is judged on validation, but the fine-tuning that is its judge names no validation task"
@@ -244,14 +149,14 @@ def pretrain_model(
     def build(work: Path) -> dict[str, Any]:
         base = base_folder(workspace, options.base, work)
         if judge is not None:  # errors in the judge's options should come before hours of pretraining
-            _prepared(workspace, base, judge, work / "gate-base" / "job")
+            prepare_sets(workspace, base, judge, work / "gate-base" / "job")
         texts = TrainingTexts(workspace, options.sections)
         report = pretrain(base, texts, work / "out", options, work=work / "work", progress=workspace.progress)
         report = {"name": name, "kept": True, **report}
         if judge is not None:
             report |= _judged(workspace, work, base, judge)
         if is_first_process():
-            write_trained(work / "out", [*_trained_before(workspace, options.base), texts.trained()])
+            write_trained(work / "out", [*trained_before(workspace, options.base), texts.trained()])
             if not report["kept"]:
                 shutil.rmtree(work / "out")
                 (work / "out").mkdir()
@@ -261,11 +166,11 @@ def pretrain_model(
         inputs = {
             "verb": "pretrain",
             "options": asdict(options),
-            "judge": _inputs(workspace, judge) if judge else {},
-            "base_sha256": _base_sha256(workspace, options.base),
+            "judge": training_inputs(workspace, judge) if judge else {},
+            "base_sha256": base_sha256(workspace, options.base),
             "split": split_key(workspace),
         }
-        return _make(workspace.model(name), inputs, build, workspace)
+        return make_model(workspace.model(name), inputs, build, workspace)
 
 
 def _judged(workspace: Workspace, work: Path, base: Path, judge: FinetuneOptions) -> dict[str, Any]:
@@ -273,7 +178,7 @@ def _judged(workspace: Workspace, work: Path, base: Path, judge: FinetuneOptions
     table: dict[str, dict[str, Any]] = {}
     for name, start in (("base", base), ("pretrained", work / "out")):
         folder = work / f"gate-{name}"
-        job = _prepared(workspace, start, judge, folder / "job")
+        job = prepare_sets(workspace, start, judge, folder / "job")
         result = _finetune(workspace, start, job, judge, folder, workspace.progress)
         domain = selection(dict(result.after), job.validations)[0]
         table[name] = {"before": dict(result.before), "after": dict(result.after), "domain": domain}
@@ -322,11 +227,11 @@ def prepare_job(
         "tokens": len(job.texts.flat),
         "sets": {name: len(records) for name, records in job.sets.items()},
         "validations": {task.name: len(task.queries) for task in job.validations},
-        "notes": _notes(workspace, options.sets),
+        "notes": notes_of_sets(workspace, options.sets),
     }
 
 
-def _notes(workspace: Workspace, specs: Iterable[str]) -> list[str]:
+def notes_of_sets(workspace: Workspace, specs: Iterable[str]) -> list[str]:
     """What is said about the training sets of a model: which are older than what they were made from."""
     places = [resolve_workspace(workspace, spec.partition(":")[0]) for spec in specs or trainable_sets(workspace)]
     return [sentence for other, name in places for sentence in older_sources(other, [name])]
@@ -346,21 +251,25 @@ def static_model(workspace: Workspace, name: str = "static", *, settings: Settin
 
 
 def _encoder_model(workspace: Workspace, name: str, options: FinetuneOptions, verb: str) -> dict[str, Any]:
-    _check_name(name, options.base)
+    check_name(name, options.base)
     is_static_model = verb == "static"
     find = _static_base if is_static_model else base_folder
 
     def build(work: Path) -> dict[str, Any]:
         base = find(workspace, options.base, work)
-        job = _prepared(workspace, base, options, work / "job")
+        job = prepare_sets(workspace, base, options, work / "job")
         chosen = fitted(options, job) if is_static_model else options
-        before = _trained_before(workspace, options.base)
+        before = trained_before(workspace, options.base)
         return {**_train_encoder(workspace, name, base, job, chosen, work, before, workspace.progress), "notes": notes}
 
     with held_by_first(workspace.hold()):
-        notes = _notes(workspace, options.sets)
-        inputs = {"verb": verb, "base_sha256": _base_sha256(workspace, options.base), **_inputs(workspace, options)}
-        return {**_make(workspace.model(name), inputs, build, workspace), "notes": notes}
+        notes = notes_of_sets(workspace, options.sets)
+        inputs = {
+            "verb": verb,
+            "base_sha256": base_sha256(workspace, options.base),
+            **training_inputs(workspace, options),
+        }
+        return {**make_model(workspace.model(name), inputs, build, workspace), "notes": notes}
 
 
 def update_model(
@@ -384,7 +293,7 @@ def update_model(
         if weights_sha256(place) != start:
             raise WorkspaceError(f"the model {name!r} has changed since the run began: run again")
         before = read_trained(place)
-        job = _prepared(workspace, place, options, work / "job", NewToModel(new, before))
+        job = prepare_sets(workspace, place, options, work / "job", NewToModel(new, before))
         if not job.sets:
             return {"name": name, "kept": False, "new": 0, "replayed": 0}
         chosen = replace(fitted(options, job) if static else options, base=name)
@@ -395,8 +304,8 @@ def update_model(
         return {**report, **counts, "kept": report["share"] > 0}
 
     with held_by_first(workspace.hold()):
-        about = {"new": fingerprint(new.tolist()), **_inputs(workspace, options)}
-        return _make(place, {"verb": "update", "base_sha256": start, **about}, build, workspace)
+        about = {"new": fingerprint(new.tolist()), **training_inputs(workspace, options)}
+        return make_model(place, {"verb": "update", "base_sha256": start, **about}, build, workspace)
 
 
 def train_job(
@@ -409,16 +318,16 @@ def train_job(
         raise InputError("exists and is no model, so it is not replaced", file=str(out))
 
     def build(work: Path) -> dict[str, Any]:
-        start, before = base_folder(None, str(base), work), _trained_before(None, str(base))
+        start, before = base_folder(None, str(base), work), trained_before(None, str(base))
         return _train_encoder(None, out.name, start, job, options, work, before, progress)
 
     inputs = {
         "verb": "finetune",
         "options": asdict(options),
-        "base_sha256": _base_sha256(None, str(base)),
+        "base_sha256": base_sha256(None, str(base)),
         "job": fingerprint(dict(job.facts)),
     }
-    return _make(out, inputs, build)
+    return make_model(out, inputs, build)
 
 
 def _train_encoder(
@@ -443,13 +352,13 @@ def _train_encoder(
     if is_first_process() and base_is_candidate and not result.share:
         shutil.rmtree(out)
     elif is_first_process():
-        _describe(out, name, base, job, options, result)
+        describe_model(out, name, base, job, options, result)
         write_trained(out, [*before, *read_trained(job.folder)])
         report |= _export(workspace, out, name) if workspace is not None else {}
     return report
 
 
-def _inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str, Any]:
+def training_inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str, Any]:
     """Options and hashes of all that a fine-tuning reads: a change means another model."""
     sets = {}
     for spec in options.sets or trainable_sets(workspace):
@@ -471,7 +380,7 @@ def _inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str, Any]:
         "sets": sets,
         "tasks": tasks,
         "split": split_key(workspace),
-        "others": {spec: _base_sha256(workspace, spec) for spec in others},
+        "others": {spec: base_sha256(workspace, spec) for spec in others},
     }
 
 
@@ -479,7 +388,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path][: path.is_file()]
 
 
-def _prepared(
+def prepare_sets(
     workspace: Workspace, base: Path, options: FinetuneOptions, folder: Path, new: NewToModel | None = None
 ) -> Job:
     """The job in `folder`, prepared by the first process where it is missing."""
@@ -487,7 +396,7 @@ def _prepared(
     return open_job(folder)
 
 
-def _trained_before(workspace: Workspace | None, base: str) -> list[Trained]:
+def trained_before(workspace: Workspace | None, base: str) -> list[Trained]:
     """What the base has seen, as far as it is recorded."""
     folder = find_base(workspace, base)
     return read_trained(folder) if folder is not None else []
@@ -545,7 +454,7 @@ def _static_base(workspace: Workspace, name: str, scratch: Path) -> Path:
 
     The vectors are weighted by the frequency of the tokens in the training part.
     """
-    folder = _located(workspace, name)
+    folder = locate_base(workspace, name)
     if is_static(folder):
         return folder
     tokenizer = folder / "tokenizer.json"
@@ -563,226 +472,3 @@ def _static_base(workspace: Workspace, name: str, scratch: Path) -> Path:
 
     make_once(lambda: is_static(out), write)
     return out
-
-
-# ---------------------------------------------------------------- rerankers
-
-
-def reranker_model(workspace: Workspace, name: str = "reranker", *, settings: Settings | None = None) -> dict[str, Any]:
-    """Train a cross-encoder on mined sets, by [reranker.NAME]; resumes from the last checkpoint.
-
-    Its weight beside the retriever's own score is chosen on held-out pairs, where the workspace has an index.
-    """
-    options = model_options(workspace, RerankerOptions, "reranker", name, settings)
-    _check_name(name, options.base)
-
-    def build(work: Path) -> dict[str, Any]:
-        if source is None:
-            base = base_folder(workspace, options.base, work)
-        else:
-            base = _trainable(source, work, "config.json", restore_cross_encoder)
-        job, out = _prepared(workspace, base, as_finetuning, work / "job"), work / "out"
-        shown = replace(options, sets=chosen)
-        result = train_reranker(base, job, out, shown, work=work / "work", progress=workspace.progress)
-        values = {part: value for part, value in result._asdict().items() if part not in ("history", "held_out")}
-        report = {"name": name, **values, "held_out": sum(map(len, result.held_out.values())), "notes": notes}
-        if is_first_process():
-            task = _held_out_task(workspace, result)
-            _describe_reranker(out, name, base, job, options, result)
-            before = read_trained(source) if source is not None else _trained_before(workspace, options.base)
-            write_trained(out, [*before, *read_trained(job.folder)])
-            report |= _export_reranker(out, name, task)
-            report |= _weigh(workspace, out, task)
-        return report
-
-    with held_by_first(workspace.hold()):
-        chosen = options.sets or dict.fromkeys(_sets_with_negatives(workspace), 1.0)
-        as_finetuning = FinetuneOptions(sets=chosen, prompts={"query": "", "passage": ""})
-        hashes = {part: value for part, value in _inputs(workspace, as_finetuning).items() if part in ("sets", "split")}
-        source = _cross_source(workspace, options.base)
-        sha256 = weights_sha256(source) if source is not None else _base_sha256(workspace, options.base)
-        notes = _notes(workspace, chosen)
-        inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
-        return {**_make(workspace.model(name), inputs, build, workspace), "notes": notes}
-
-
-def _sets_with_negatives(workspace: Workspace) -> list[str]:
-    """All sets that have negatives, or all where none has."""
-    names = list(trainable_sets(workspace))
-    with_negatives = [name for name in names if len(text_columns(set_file(workspace, name))) > 2]
-    return with_negatives or names
-
-
-def _cross_source(workspace: Workspace, name: str) -> Path | None:
-    """The folder of a base that is a cross-encoder already; None for an encoder."""
-    folder = cross_folder(name, workspace.models_folder)
-    folder = folder.parent if folder.name == "onnx" else folder
-    if not folder.is_dir() and name not in (*PACKAGED, BASELINE) and find_base(workspace, name) is None:
-        folder = _from_hub(name)
-    return folder if is_cross_encoder(folder) else None
-
-
-def _held_out_task(workspace: Workspace, result: RerankerResult) -> Task:
-    """Held-out records as queries; every positive that the sets have for such a query is an answer."""
-    queries: dict[str, str] = {}
-    itself: dict[str, str] = {}
-    files = {
-        spec: set_file(workspace, spec.partition(":")[0])
-        for spec in result.held_out
-        if "/" not in spec.partition(":")[0]
-    }
-    for spec, file in files.items():
-        places = set(result.held_out[spec])
-        restriction = spec.partition(":")[2]
-        records = (line for line in read_training(file) if is_of(line, restriction))
-        for number, line in enumerate(records):
-            if number in places and line["anchor"] not in queries.values():
-                query = f"{spec}-{number}"
-                queries[query] = line["anchor"]
-                if line["anchor_id"] is not None:
-                    itself[query] = line["anchor_id"]
-    by_text = {text: query for query, text in queries.items()}
-    qrels: dict[str, dict[str, int]] = {query: {} for query in queries}
-    for file in dict.fromkeys(files.values()):
-        for line in read_training(file):
-            if line["anchor"] in by_text:
-                qrels[by_text[line["anchor"]]][line["positive_id"]] = 1
-    return Task("held-out pairs", queries, qrels, itself=itself)
-
-
-def _export_reranker(folder: Path, name: str, task: Task) -> dict[str, Any]:
-    """Export a reranker, so that searching needs no torch, and compare scores; the report says why where that fails."""
-    if not is_cross_bert(folder):
-        return {"drift": None, "not_exported": "it is no BERT with one score for a pair"}
-    write_cross_encoder(folder, folder / "onnx", PRECISION, name, LONGEST)
-    texts = list(task.queries.values())[:DRIFT_TEXTS]
-    pairs = list(zip(texts, texts[1:] + texts[:1], strict=True)) + [(text, text) for text in texts]
-    if len(pairs) < 4:
-        return {"drift": None, "precision": PRECISION}
-    exported, original = (load_cross_encoder(str(place)).score(pairs) for place in (folder / "onnx", folder))
-    correlation = float(np.corrcoef(exported, original)[0, 1])
-    return {"drift": {"pairs": len(pairs), "correlation": correlation}, "precision": PRECISION}
-
-
-def _weigh(workspace: Workspace, folder: Path, task: Task) -> dict[str, Any]:
-    """Choose the reranker's weight on held-out pairs; where that fails, search gives it the default weight.
-
-    A missing index or a remote encoder that does not answer is no reason to lose a trained model.
-    """
-    model = folder / "onnx" if (folder / "onnx").is_dir() else folder
-    few = restricted(task, list(task.queries)[:WEIGHED])
-    if not few.queries:
-        return {"weight": None}
-    try:
-        return {"weight": tune(workspace, few, f"auto+rerank{RERANKED}:{model}")}
-    except LemmataError as error:
-        return {"weight": None, "not_weighed": str(error)}
-
-
-# ---------------------------------------------------------------- report and card
-
-
-def _describe(folder: Path, name: str, base: Path, job: Job, options: FinetuneOptions, result: FinetuneResult) -> None:
-    """Write report, history and card of an encoder into its folder."""
-    sweep = [Point(point["share"], point["domain"], point["general"]) for point in result.sweep]
-    measures, guards = [], []
-    for task in job.validations:
-        key = f"{task.name}/{task.measure}"
-        before, after = Estimate(result.before[key]), Estimate(result.after[key])
-        if task.general:
-            guards.append(Guard(task.name, task.measure, len(task.queries), before, after, options.forget))
-        else:
-            measures.append(Measured("validation", task.name, task.measure, len(task.queries), before, after))
-    if is_static(folder):
-        settings = static_settings(folder)
-        pooling, max_tokens, prompts = STATIC_POOLING, settings["max_tokens"], settings["prompts"]
-        dimension = int(settings["dimension"])
-    else:
-        architecture = read_architecture(folder)
-        pooling, max_tokens, prompts = architecture.pooling, architecture.max_tokens, architecture.prompts
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        dimension = int(config.get("hidden_size", 0)) * max(1, len(pooling))
-    facts = {
-        "dimension": dimension,
-        "max_tokens": max_tokens,
-        "pooling": pooling,
-        "prompts": {role: prompt for role, prompt in prompts.items() if prompt},
-        "matryoshka": cut_lengths(options.dimensions, dimension) if options.dimensions else [],
-        "measures": measures,
-        "guards": guards,
-        "sweep": sweep,
-        "share": result.share,
-        "intended_use": "Search in the corpus that it was trained for, and in text like it.",
-        "limits": [
-            "Measured on validation only; see the report of 'lemmata run' or 'lemmata evaluate' for the test part."
-        ],
-    }
-    curves = {"sweep": sweep, "share": result.share if sweep else None, "pairs_per_second": result.records_per_second}
-    _write_description(folder, name, base, job, options, result, facts, curves)
-
-
-def _describe_reranker(
-    folder: Path, name: str, base: Path, job: Job, options: RerankerOptions, result: RerankerResult
-) -> None:
-    """Write report, history and card of a cross-encoder into its folder."""
-    queries = sum(map(len, result.held_out.values()))
-    facts = {
-        "dimension": 0,
-        "max_tokens": LONGEST,
-        "pooling": (),
-        "measures": [
-            Measured(
-                "held-out pairs", "ten passages", measure, queries, Estimate(value), Estimate(result.after[measure])
-            )
-            for measure, value in result.before.items()
-        ],
-        "intended_use": "Rerank the first hits of a search in its corpus, and check mined training data.",
-        "limits": [
-            "The held-out pairs are of the training part; 'lemmata evaluate --retriever dense+rerank' measures others.",
-            "Scores are comparable between queries of one kind, but are no probabilities.",
-        ],
-    }
-    curves = {"pairs_per_second": result.pairs_per_second}
-    _write_description(folder, name, base, job, options, result, facts, curves)
-
-
-def _write_description(
-    folder: Path,
-    name: str,
-    base: Path,
-    job: Job,
-    options: FinetuneOptions | RerankerOptions,
-    result: FinetuneResult | RerankerResult,
-    facts: Mapping[str, Any],
-    curves: Mapping[str, Any],
-) -> None:
-    """Write the history of a training, its report, and the card: `facts`, and what it comes from."""
-    history = replace(
-        History.from_log(result.history),
-        best_step=result.best_step,
-        options=asdict(options),
-        sets={each["name"]: each["records"] for each in job.facts["sets"]},
-        seconds=result.seconds,
-        name=name,
-        **curves,
-    )
-    write_history(folder / "history.json", history)
-    training_report(history, folder)
-    libraries = ("lemmata", "torch", "transformers", "sentence-transformers", "numpy")
-    installed = {distribution.name for distribution in importlib.metadata.distributions()}
-    card = ModelFacts(
-        name=name,
-        base=options.base,
-        base_sha256=weights_sha256(base),
-        **inherited(base),
-        command=" ".join(["lemmata", *sys.argv[1:]]),
-        sets=[
-            TrainingSet(each["name"], each["records"], {"data.parquet": each.get("sha256", "")})
-            for each in job.facts["sets"]
-        ],
-        split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
-        options=asdict(options),
-        versions={library: importlib.metadata.version(library) for library in libraries if library in installed},
-        **facts,
-    )
-    write_card(folder, card)
