@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -36,8 +37,8 @@ settings.load_profile("fixed")
 SLOW = frozenset(
     (
         "cross disk docs embed finetune fuzz_server fuzz_workspace kills long_window losses maintain mcp metric milvus "
-        "mteb page pretrain quantized ranks ray reranker restore run run_papers run_plant run_static run_thesis "
-        "serve_folder significance stage_metric stage_train static supply_chain update updates"
+        "mteb page page_search page_views pretrain quantized ranks ray reranker restore run run_papers run_plant "
+        "run_static run_thesis serve_folder significance stage_metric stage_train static supply_chain update updates"
     ).split()
 )
 
@@ -171,3 +172,38 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = small_bert(tmp_path_factory.mktemp("base") / "tiny")
     (folder / "README.md").write_text("---\nlicense: mit\nlanguage: [de, en]\n---\n")
     return folder
+
+
+@pytest.fixture(scope="session")
+def _notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.window import made
+
+    return made(tmp_path_factory.mktemp("page"), Path(__file__).parents[1] / "examples" / "qseries").root
+
+
+@pytest.fixture(scope="module")
+def notes(_notes: Path) -> Iterator[str]:
+    """A server of the bundled example, with vectors, graph and map."""
+    from tests.window import serving
+
+    with serving(_notes) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from tests.window import launched
+
+    with launched() as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def window(browser: Any, notes: str) -> Iterator[Any]:
+    """A page in the browser, with which nothing may go wrong."""
+    from tests.window import Window
+
+    opened = Window(browser, notes)
+    yield opened
+    opened.context.close()
+    assert opened.wrong == []

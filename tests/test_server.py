@@ -147,7 +147,8 @@ def test_a_hit_comes_with_its_path_and_the_nodes_on_it(client: httpx.Client) -> 
 
 def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
     shown = valid(client.get("/passages/" + quote("a#middle", safe="")), "/passages/{id}")
-    assert (shown["previous"], shown["next"]) == ("a#sponge", "a#zebra")
+    assert (shown["previous"]["id"], shown["next"]["id"], shown["place"]) == ("a#sponge", "a#zebra", 1)
+    assert (shown["next"]["kind"], shown["next"]["number"]) == ("theorem", "1")
     assert [(other["id"], other["relation"]) for other in shown["uses"]] == [("a#zebra", "proof_uses")]
     assert [(other["id"], other["relation"]) for other in shown["used_by"]] == [("a#sponge", "proof_uses")]
     assert shown["document"]["authors"] == ["Ada Wet"]
@@ -217,11 +218,14 @@ def test_concepts_are_looked_up_and_described(client: httpx.Client) -> None:
     assert {passage["id"] for passage in shown["passages"]} == {"b#comet", "b#alone"}
 
 
-def test_a_bridge_is_that_of_the_command_line_with_its_nodes(client: httpx.Client, project: Project) -> None:
+def test_a_bridge_is_that_of_the_command_line_but_for_paths_over_documents(
+    client: httpx.Client, project: Project
+) -> None:
     body = {"source": "a#sponge", "target": "a#zebra", "k": 2}
     found = valid(client.post("/bridge", json=body), "/bridge")
-    expected = as_json(project.bridge("a#sponge", "a#zebra", k=2))
-    assert {key: found[key] for key in expected} == expected
+    over_documents, along_links = as_json(project.bridge("a#sponge", "a#zebra", k=2))["paths"]
+    assert [step["relation"] for step in over_documents["steps"]] == ["part_of", "^part_of"]
+    assert [path["steps"] for path in found["paths"]] == [along_links["steps"]]
     assert found["nodes"]["a#middle"]["excerpt"] == "Sponges and zebras drink."
     refused(client.post("/bridge", json={"source": "a#sponge", "target": "a#sponge"}), 400, "refused")
     for name in ("concept:comet", "comet", " Comets "):  # an id, a name, and the same in another case and number
@@ -294,8 +298,10 @@ def test_text_stands_in_the_outline_where_the_document_has_it(tmp_path: Path) ->
         assert ids[0] == "a#first"
         assert ids[-1] == "a#second"
         assert len(ids) > 2
-        assert [service.passage(one)["next"] for one in ids] == [*ids[1:], None]
-        assert [service.passage(one)["previous"] for one in ids] == [None, *ids[:-1]]
+        shown = [service.passage(one) for one in ids]
+        assert [one["next"] and one["next"]["id"] for one in shown] == [*ids[1:], None]
+        assert [one["previous"] and one["previous"]["id"] for one in shown] == [None, *ids[:-1]]
+        assert [one["place"] for one in shown] == [*range(len(ids))]
 
 
 def test_the_map_has_a_place_for_each_passage(client: httpx.Client, project: Project) -> None:

@@ -484,6 +484,17 @@ class Corpus(Sequence[Passage]):
         )
         return self._with_files(records)
 
+    def newest(self, k: int) -> list[str]:
+        """The newest logs; else the documents that were read last, none where all were read within an hour."""
+        logs = "SELECT id FROM passages WHERE kind = 'log' AND date IS NOT NULL ORDER BY date DESC, number DESC LIMIT ?"
+        if newest := [identity for (identity,) in self._connection.execute(logs, (k,))]:
+            return newest
+        read = (
+            "SELECT d.id FROM documents d JOIN units u ON u.number = d.unit WHERE d.kind != 'location' AND julianday("
+            "u.read_at) > (SELECT MIN(julianday(read_at)) FROM units) + 1.0 / 24 ORDER BY u.read_at DESC, d.id LIMIT ?"
+        )
+        return [identity for (identity,) in self._connection.execute(read, (k,))]
+
     def document_statistics(self) -> Iterator[dict[str, Any]]:
         """Each document, by id and without locations: passages by kind, size of its texts, links, references.
 

@@ -25,7 +25,7 @@ from lemmata.core.artefacts import (
 )
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, read_array
-from lemmata.core.types import Floats, Graph, Integers, MeasuredGraph, Progress
+from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
 from lemmata.core.workspace import VectorSet, Workspace, read_corpus_manifest, read_manifest, vector_set, vector_sets
 from lemmata.graph.store import open_graph
 from lemmata.vectors.store import open_vectors
@@ -255,3 +255,12 @@ def measure_new_graph(workspace: Workspace) -> None:
             measure_edges(workspace, vectors.encoder)
         elif not lengths_are_up_to_date(workspace, vectors):
             shutil.rmtree(vectors.lengths, ignore_errors=True)
+
+
+def with_edges(measured: MeasuredGraph, kept: Mask) -> MeasuredGraph:
+    """The same nodes with those of the edges that are kept (edges of the Graph,)."""
+    entries = kept[np.where(measured.edges >= 0, measured.edges, -1 - measured.edges)]
+    ends = np.concatenate(([0], np.cumsum(entries)))
+    return MeasuredGraph(
+        ends[measured.indptr], measured.targets[entries], measured.lengths[entries], measured.edges[entries]
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
@@ -383,11 +383,17 @@ def imported_links(workspace: Workspace) -> dict[str, list[str]]:
     return links
 
 
-def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """For each concept the passages that mention or define it; and the first one that defines it."""
+def concept_passages(
+    stored: StoredGraph, definitions: Container[int] = ()
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """For each concept the passages that mention or define it; and the first one that defines it.
+
+    Of passages that define it, one whose row is among `definitions` goes before others.
+    """
     graph = stored.graph
     sources = graph.sources()
     mentioning: dict[str, list[str]] = {}
+    stated: dict[str, str] = {}
     defining: dict[str, str] = {}
     for number, relation in enumerate(graph.relations):
         if relation not in ("mentions", "defines"):
@@ -398,8 +404,8 @@ def concept_passages(stored: StoredGraph) -> tuple[dict[str, list[str]], dict[st
             if concept in stored.concepts:
                 mentioning.setdefault(concept, []).append(passage)
                 if relation == "defines":
-                    defining.setdefault(concept, passage)
-    return {concept: sorted(set(passages)) for concept, passages in mentioning.items()}, defining
+                    (stated if stored.rows[source] in definitions else defining).setdefault(concept, passage)
+    return {concept: sorted(set(passages)) for concept, passages in mentioning.items()}, defining | stated
 
 
 def write_embedding(workspace: Workspace, vectors: Floats, manifest: Mapping[str, Any]) -> None:

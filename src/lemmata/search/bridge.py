@@ -92,12 +92,12 @@ def _same_case(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-def open_bridge_graph(workspace: Workspace) -> BridgeGraph:
+def open_bridge_graph(workspace: Workspace, stored: StoredGraph | None = None) -> BridgeGraph:
     """The graph of a workspace; WorkspaceError where it or its lengths are missing or out of date.
 
     Where [geodesic] says so, links between passages are measured by the metric that was learned from them.
     """
-    stored = open_graph(workspace)
+    stored = stored or open_graph(workspace)
     node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
     by_text = open_lengths(workspace)
     if not workspace.options(GeodesicOptions, "geodesic").learned_bridges:

@@ -22,6 +22,7 @@ from lemmata.latex.source import match_brace
 from lemmata.search.excerpts import mark_words, window
 from lemmata.server.cache import cached
 from lemmata.server.deadline import check_time
+from lemmata.server.diagrams import DIAGRAM, as_diagram
 from lemmata.server.records import short_text
 
 Span = tuple[int, int]  # first offset, offset after the last
@@ -54,6 +55,10 @@ _ALPHABETS = {
     "bold-sans-serif": "sans",
     "monospace": "mono",
 }
+_COMMAND = re.compile(r"\\[a-zA-Z]+")
+_NAMED = {r"\vcentcolon": ":", r"\coloneqq": ":=", r"\eqqcolon": "=:"}
+_SAME = re.compile(r"\\(?:vcentcolon|coloneqq|eqqcolon)(?![a-zA-Z])")
+_OPERATOR = re.compile(r"(\\operatorname\*?)\s*\{\s*\\(?:mathrm|text|mathsf|rm)\s*\{([^{}\\]*)\}\s*\}")
 _PRIMES = frozenset(f"&#x{code};" for code in ("02032", "02033", "02034", "02057"))
 _TIGHT = frozenset(("/", "|", "&#x0002F;", "&#x0007C;"))  # between these TeX sets no space
 _SPACES = {
@@ -237,7 +242,7 @@ def _stands_alone(text: str, begin: int, end: int) -> bool:
 
 def _is_block(formula: str) -> bool:
     """Whether a formula inside a line is too large for it."""
-    if len(formula) > _LONGEST:
+    if len(formula) > _LONGEST or DIAGRAM.search(formula):
         return True
     if "\\\\" in formula and any(token == "\\\\" for token, _ in _top_level(formula)):  # noqa: S105
         return True
@@ -265,6 +270,8 @@ def _top_level(formula: str) -> Iterator[tuple[str, int]]:
 def formula_html(formula: str, block: bool = False) -> str:
     """A formula without its dollars as `<math>`; as its LaTeX in `<code>` where it cannot be converted."""
     formula = _OWN_CHARACTERS.sub("\ufffd", formula)
+    if len(formula) <= _LONGEST and DIAGRAM.search(formula) and _depth(formula) <= _DEEPEST:
+        return as_diagram(formula, formula_html, block=block) or _latex_html(formula)
     if len(formula) <= _LONGEST and not _REFUSED.search(formula) and _depth(formula) <= _DEEPEST:
         from latex2mathml.converter import Converter
 
@@ -281,7 +288,7 @@ def formula_html(formula: str, block: bool = False) -> str:
 
 def _latex_html(formula: str) -> str:
     kept = html.escape(_OWN_CHARACTERS.sub("\ufffd", formula).strip())
-    return f'<code class="latex" data-latex="{kept}">{kept}</code>'
+    return f'<code class="latex" title="LaTeX that cannot be shown as a formula" data-latex="{kept}">{kept}</code>'
 
 
 def _depth(formula: str) -> int:
@@ -297,15 +304,16 @@ def _depth(formula: str) -> int:
 def _prepared(formula: str) -> str:
     """The formula as latex2mathml understands it."""
     formula = _ROW_SPACE.sub(r"\1", _DROPPED.sub("", formula))
+    formula = _OPERATOR.sub(r"\1{\2}", _SAME.sub(lambda match: _NAMED[match[0]], formula))
     formula = _ENVIRONMENT.sub(_environment, formula)
     formula = _without_genfrac(_with_formulas_in_text(formula))
     if all(len(_SIZED_LEFT.findall(cell)) == len(_SIZED_RIGHT.findall(cell)) for cell in _CELLS.split(formula)):
         formula = _SIZED_RIGHT.sub(r"\\right", _SIZED_LEFT.sub(r"\\left", formula))  # so that an exponent fits
     signs = {sign for sign, _ in _top_level(formula)}
     if "&" in signs:
-        return rf"\begin{{align*}}{formula}\end{{align*}}"
+        return rf"\begin{{align*}}{{}}{formula}\end{{align*}}"  # so that `[` begins no option
     if "\\\\" in signs:
-        return rf"\begin{{split}}{formula}\end{{split}}"
+        return rf"\begin{{split}}{{}}{formula}\end{{split}}"
     return formula
 
 
@@ -363,7 +371,9 @@ def _serialised(element: Element, depth: int) -> str:
     """An element with its attributes and content, as far as they are known and safe."""
     if depth > 200:
         return ""
-    name = "mo" if element.text in _PRIMES else element.tag
+    name = "mo" if element.text in _PRIMES or (element.tag == "mi" and element.text == ":") else element.tag
+    if name == "mo" and not element.text and not len(element):
+        return ""  # as before the argument of \operatorname
     children = [_serialised(child, depth + 1) for child in element]
     text = _text(element)
     if name not in _ELEMENTS:
@@ -378,6 +388,8 @@ def _serialised(element: Element, depth: int) -> str:
 
 def _text(element: Element) -> str:
     text = html.unescape(element.text or "")
+    if _COMMAND.fullmatch(text):
+        text = text[1:]  # of the authors: `\Hom` reads best as Hom
     alphabet = _ALPHABETS.get(element.get("mathvariant", ""))
     if alphabet and text.isascii() and (text.isalpha() or (text.isalnum() and alphabet not in ("script", "fraktur"))):
         text = styled_letters(text, alphabet)

@@ -270,7 +270,8 @@ def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
     if record["bibtex"] and len(record["bibtex"]) <= _LONGEST_ENTRY and not offset:
         text.say("BibTeX of its document:")
         text.quote(record["bibtex"])
-    structured |= {name: record[name] for name in ("previous", "next", "bibtex", "latex")}
+    structured |= {name: record[name] and record[name]["id"] for name in ("previous", "next")}
+    structured |= {name: record[name] for name in ("bibtex", "latex")}
     return text.result(structured)
 
 

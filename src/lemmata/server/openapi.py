@@ -39,8 +39,12 @@ class Endpoint(NamedTuple):
 
 ENDPOINTS = (
     Endpoint("POST", "/search", Service.search, records.SearchAnswer),
+    Endpoint("GET", "/start", Service.start, records.StartAnswer),
+    Endpoint("GET", "/complete", Service.complete, records.CompletionsAnswer),
+    Endpoint("GET", "/bridges", Service.bridges, records.BridgesAnswer),
     Endpoint("POST", "/mark", Service.mark, records.MarkAnswer),
     Endpoint("GET", "/passages/{id}", Service.passage, records.PassageAnswer),
+    Endpoint("GET", "/cards/{id}", Service.card, records.CardAnswer),
     Endpoint("POST", "/similar", Service.similar, records.SimilarAnswer),
     Endpoint("GET", "/concepts", Service.concepts, records.ConceptsAnswer),
     Endpoint("GET", "/concepts/{id}", Service.concept, records.ConceptAnswer),

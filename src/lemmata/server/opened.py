@@ -16,25 +16,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.types import Concept, Document, Encoder, MeasuredGraph
+from lemmata.core.types import HEADING, Concept, Document, Encoder, Passage
 from lemmata.core.workspace import Workspace, vector_sets
+from lemmata.corpus.contents import chapter_places, headings, is_book
 from lemmata.graph.concepts.rank import rank_concepts
-from lemmata.graph.lengths import open_lengths
+from lemmata.graph.lengths import with_edges
 from lemmata.graph.store import GraphRecordStore, StoredGraph, concept_passages, open_graph
 from lemmata.llm.chat import Chat
 from lemmata.project import Project
-from lemmata.search.bridge import BridgeGraph, concepts_by_name
+from lemmata.search.bridge import BridgeGraph, open_bridge_graph
 from lemmata.search.map import StoredMap, open_map
 from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import open_summaries
 from lemmata.server.cache import cached
+from lemmata.server.mathml import title_html
 
 _WATCHED = ("lemmata.toml", "synonyms.txt", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")
 _WATCHED_NAMES = {"manifest.json", "fusion.json"}
 _CACHED_DOCUMENTS = 1 << 24  # characters
+_STRUCTURE = ("part_of", "next")
+_LEAST_HUB, _HUB_SHARE = 60, 0.08  # edges of a hub, and their share of all nodes
 _MOST_ORDERS = 64  # documents whose order is in memory
 
 
@@ -55,18 +61,27 @@ def state_of(workspace: Workspace) -> State:
     return tuple(sorted(found))
 
 
+class KnownName(NamedTuple):
+    """Something that can be named in the box of the page."""
+
+    folded: str  # a blank in front of every word
+    what: str  # concept, title, document, author, location
+    name: str
+    id: str  # of an author the name
+    kind: str
+
+
 class OpenedGraph(NamedTuple):
     """The graph of a workspace with what requests look up in it."""
 
     stored: StoredGraph
-    measured: MeasuredGraph | None  # None without vectors of this graph
+    bridges: BridgeGraph | None  # None without vectors of this graph
     node_of: Mapping[str, int]
     records: GraphRecordStore
     passages: Mapping[str, list[str]]  # of each concept
     definitions: Mapping[str, str]  # of each concept the first passage that defines it
     concepts: tuple[Concept, ...]  # the most telling first
     names: tuple[str, ...]  # all names of each of `concepts`, casefolded, a blank in front of every word
-    concept_of: Mapping[str, str]  # ids of concepts by name, for bridges
 
 
 @dataclass(slots=True)
@@ -98,6 +113,7 @@ class Opened:
         self._loading = threading.Lock()
         self._closing = contextlib.ExitStack()
         self._chat: Chat | None = None
+        self.bridge_examples: list[list[dict[str, str]]] | None = None  # likewise
         self.map_record: dict[str, Any] | None = None  # once it was asked for
         try:
             self.retriever: Retriever = self._closing.enter_context(project.retriever())
@@ -113,6 +129,8 @@ class Opened:
         self.encoders = [vectors.encoder for vectors in vector_sets(self.workspace) if vectors.manifest.exists()]
         self.document = cached(_CACHED_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
         self.order_of = functools.lru_cache(_MOST_ORDERS)(self._order_of)
+        self.chapters_of = functools.lru_cache(_MOST_ORDERS)(self._chapters_of)
+        self.contents_of = functools.lru_cache(_MOST_ORDERS)(self._contents_of)
         self.retriever.search("of", 1)  # opens all that a search needs
         self.problems: list[str] = [*filter(None, [self.retriever.missing_part()])]
         self.graph = self._open_graph()
@@ -132,27 +150,29 @@ class Opened:
         except WorkspaceError as error:
             self.problems.append(str(error))
             return None
-        measured = None
+        bridges = None
         try:
-            measured = open_lengths(self.workspace)
+            bridges = open_bridge_graph(self.workspace, stored)
             _ = self.retriever.dense().paths
         except WorkspaceError as error:
             self.problems.append(str(error))
-        passages, definitions = concept_passages(stored)
+        kinds = self.retriever.corpus.table("kind")
+        passages, definitions = concept_passages(
+            stored, {row for row, (kind,) in enumerate(kinds) if kind == "definition"}
+        )
         ranked = rank_concepts(stored, passages)
         names = ("\n".join(f" {name}" for name in (concept.name, *concept.aliases)).casefold() for concept in ranked)
         node_of = {name: node for node, name in enumerate(stored.graph.nodes)}
         records = self._closing.enter_context(GraphRecordStore(self.workspace))
         return OpenedGraph(
             stored,
-            measured,
+            bridges,
             node_of,
             records,
             passages,
             definitions,
             tuple(ranked),
             tuple(names),
-            concepts_by_name(stored),
         )
 
     def needed_graph(self) -> OpenedGraph:
@@ -164,9 +184,28 @@ class Opened:
     def bridge_graph(self) -> BridgeGraph:
         """The graph with the lengths of its edges; WorkspaceError with the cure where one of them is missing."""
         graph = self.needed_graph()
-        if graph.measured is None:
+        if graph.bridges is None:
             raise WorkspaceError(self.problems[0])
-        return BridgeGraph(graph.stored, graph.measured, graph.node_of, graph.concept_of)
+        return graph.bridges
+
+    @functools.cached_property
+    def linked_graph(self) -> BridgeGraph:
+        """The same without edges that say only where a passage stands: they connect whatever is in one document."""
+        whole = self.bridge_graph()
+        graph, rows = whole.stored.graph, np.asarray(whole.stored.rows)
+        codes = [code for code, name in enumerate(graph.relations) if name in _STRUCTURE]
+        says_little = np.isin(graph.relation, codes) & (rows[graph.sources()] >= 0)
+        return whole._replace(measured=with_edges(whole.measured, ~says_little))
+
+    @functools.cached_property
+    def quiet_graph(self) -> BridgeGraph:
+        """The same also without the edges of nodes that have very many: what they connect has little in common."""
+        linked = self.linked_graph
+        graph = linked.stored.graph
+        degrees = np.diff(linked.measured.indptr)
+        is_hub = degrees > max(_LEAST_HUB, _HUB_SHARE * len(degrees))
+        kept = ~(is_hub[graph.sources()] | is_hub[graph.indices])
+        return linked._replace(measured=with_edges(linked.measured, kept))
 
     def prepare(self, retriever: str) -> None:
         """Load what a retriever needs beyond the default, in one thread; its name is checked."""
@@ -240,6 +279,23 @@ class Opened:
             ordered += [place, *chunks.get(number, ())]
         return [first + place for place in ordered]
 
+    def _contents_of(self, document: str) -> list[dict[str, Any]]:
+        """The headings of a document, each with the place of the first passage below it and the number of them."""
+        contents = headings(self.document(document))
+        rows = self.order_of(document) if contents else []
+        counts, first = [0] * len(contents), [len(rows)] * len(contents)
+        for place, passage in enumerate(self.retriever.corpus.passages(rows)):
+            heading = passage.metadata.get(HEADING, -1)
+            if 0 <= heading < len(contents):
+                counts[heading] += 1
+                first[heading] = min(first[heading], place)
+        for heading in range(len(contents) - 2, -1, -1):  # one without passages begins where the next one does
+            first[heading] = min(first[heading], first[heading + 1])
+        return [
+            {**heading._asdict(), "title_html": title_html(heading.title), "place": place, "passages": count}
+            for heading, place, count in zip(contents, first, counts, strict=True)
+        ]
+
     @functools.cached_property
     def tree(self) -> dict[str, Place]:
         """The locations by id."""
@@ -258,6 +314,38 @@ class Opened:
             for identity in _way_to(target, tree):
                 tree[identity].logs += count
         return tree
+
+    @functools.cached_property
+    def names(self) -> list[KnownName]:
+        """Concepts, the most telling first, then titles, documents, authors and locations."""
+        corpus = self.retriever.corpus
+        concepts = self.graph.concepts if self.graph else ()
+        names = [("concept", name, one.id, "concept") for one in concepts for name in (one.name, *one.aliases)]
+        names += [
+            ("title", title, identity, kind) for identity, kind, title in corpus.table("id", "kind", "title") if title
+        ]
+        names += [("document", one.title, one.id, one.kind) for one in corpus.documents() if one.kind != "location"]
+        names += [("author", name, name, "author") for name in corpus.authors()]
+        for identity, place in self.tree.items():
+            code = identity.removeprefix("location:")
+            names.append(("location", f"{code} {place.title}".strip(), identity, "location"))
+        return [
+            KnownName(f" {name.replace('-', ' ')}".casefold(), what, name, identity, kind)
+            for what, name, identity, kind in names
+            if name
+        ]
+
+    def chapter_of(self, passage: Passage) -> str:
+        """The title of the chapter that a passage of a book stands in; empty in what is no book."""
+        chapters = self.chapters_of(passage.document)
+        place = passage.metadata.get(HEADING, -1)
+        return chapters[place] if 0 <= place < len(chapters) else ""
+
+    def _chapters_of(self, document: str) -> list[str]:
+        """Of each heading of a book the title of its chapter."""
+        contents = headings(self.document(document))
+        places = chapter_places(contents) if is_book(contents) else []
+        return [contents[place].title or contents[place].number if place >= 0 else "" for place in places]
 
     def way_to(self, location: str) -> list[str]:
         """The ids of the locations from the root to this one; none for one that is not in the tree."""

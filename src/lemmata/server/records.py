@@ -71,6 +71,7 @@ class DocumentRecord(TypedDict):
     date: Date
     categories: list[str]
     kind: str
+    form: str  # What readers call it: book, paper, notes, logs, pdf, location.
 
 
 class HitRecord(TypedDict):
@@ -120,6 +121,7 @@ class Facets(TypedDict):
     categories: list[Facet]
     years: list[Facet]
     documents: list[Facet]
+    chapters: list[Facet]  # Of books.
     locations: list[Facet]
 
 
@@ -150,10 +152,20 @@ class SimilarAnswer(Answer):
     nodes: NotRequired[dict[str, Shown]]  # The nodes on paths, by id.
 
 
-class Neighbour(Shown):
+class Linked(Shown):
     id: str
-    relation: str
     date: Date
+
+
+class Neighbour(Linked):
+    relation: str
+
+
+class CardAnswer(Answer, Linked):
+    """What is read of a reference without following it; `html` is its statement, or the start of it."""
+
+    defined_in: Linked | None  # Of a concept.
+    document: DocumentRecord | None
 
 
 class Named(TypedDict):
@@ -202,12 +214,35 @@ class PassageAnswer(Answer):
     summaries: list[SummaryRecord]
     earlier: list[Neighbour]
     later: list[Neighbour]
-    previous: str | None  # Id of the passage before it in the document.
-    next: str | None
+    previous: Linked | None  # The passage before it in the document.
+    next: Linked | None
+    place: Count | None  # Among the passages of its document, from 0; null in a table.
     bibtex: str
     latex: str  # A citation of the passage.
     latex_text: str  # Text and proof as LaTeX that compiles with amsmath.
     metadata: dict[str, Any]
+
+
+class StartAnswer(Answer):
+    examples: list[str]  # Queries to try.
+    added: list[Neighbour]  # The documents that were read last, or the newest logs; empty where all came at once.
+
+
+class BridgesAnswer(Answer):
+    bridges: list[
+        list[Named]
+    ]  # Pairs of concepts that stand far apart, those first that something remarkable connects.
+
+
+class Completion(TypedDict):
+    what: Literal["concept", "title", "document", "author", "location"]
+    name: str
+    id: str  # Of an author the name.
+    kind: str
+
+
+class CompletionsAnswer(Answer):
+    names: list[Completion]
 
 
 class BridgeAnswer(Answer):
@@ -242,6 +277,7 @@ class ConceptAnswer(Answer, Named):
     aliases: list[str]
     definition: Neighbour | None
     relations: list[Relation]
+    nodes: dict[str, Shown]  # The passages that state relations, by id.
     passages: list[Neighbour]
     passages_in_all: Count
 
@@ -268,11 +304,23 @@ class ListedPlace(Titled):
 class ListedPassage(Shown):
     id: str
     section: str
+    section_html: TitleHtml
     date: Date
     location: list[str]
     is_follow_up: bool  # Of a log at a location: it is in the thread of the one before it.
     file: str
     line: Line
+    proof_name: NotRequired[str]  # Proof, or Solution of an exercise.
+    proof_html: NotRequired[str]  # With the whole text as `html`, where it was asked for.
+
+
+class ContentsEntry(TypedDict):
+    level: Count  # 0 for a part, 1 for a chapter, 2 for a section, …
+    number: str
+    title: str
+    title_html: TitleHtml
+    place: Count  # Of the first passage below it, from 0.
+    passages: Count  # Directly below it.
 
 
 class DocumentsAnswer(Page):
@@ -284,6 +332,7 @@ class DocumentAnswer(Page):
     document: DocumentRecord
     above: list[ListedPlace]  # Of a location: those above it, the root first.
     parts: list[ListedPlace]  # Of a location: those that are part of it.
+    contents: list[ContentsEntry]  # The headings of a document, in order.
     passages: list[ListedPassage]  # In the order of the document; logs of a location: the newest thread first.
 
 

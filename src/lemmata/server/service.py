@@ -27,7 +27,6 @@ from lemmata.evaluate.judgments import JudgmentLog, Mark
 from lemmata.llm.endpoint import Budget
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
-from lemmata.search.bridge import bridge
 from lemmata.search.confidence import NOTHING, confidence_of, matches_badly
 from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.exact import missing_number
@@ -35,7 +34,7 @@ from lemmata.search.filter import Filter, Name
 from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.query import SYNTAX
 from lemmata.search.retriever import rerankers
-from lemmata.server import views
+from lemmata.server import entrance, views
 from lemmata.server.background import Background
 from lemmata.server.deadline import check_time
 from lemmata.server.folder import shown_name
@@ -303,17 +302,24 @@ class Service:
     def bridge(
         self, source: End, target: End, k: Annotated[int, Described("Number of paths.", 1, 20)] = 5
     ) -> dict[str, Any]:
-        """Paths between two ideas."""
+        """Paths between two ideas; over hubs and the documents of passages only where there is no other way."""
         with self.opened() as opened:
-            found = bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
+            found = views.bridge_of(opened, source, target, k)
             ids = {end for path in found.paths for step in path.steps for end in (step.source, step.target)}
             ids |= {name for path in found.paths for step in path.steps for name in step.evidence}
             described = views.nodes(opened, sorted(ids))
             return {**as_json(found), "nodes": described, "generation": opened.generation}
 
+    # ------------------------------------------------------------ the entrance
+
+    start = _answered_by(entrance.start)
+    complete = _answered_by(entrance.complete)
+    bridges = _answered_by(entrance.bridges)
+
     # ------------------------------------------------------------ one thing
 
     passage = _answered_by(views.passage)
+    card = _answered_by(views.card)
     concept = _answered_by(views.concept)
     concepts = _answered_by(views.concepts)
     graph_around = _answered_by(views.graph_around)

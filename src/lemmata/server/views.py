@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import heapq
 import itertools
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -15,7 +16,10 @@ import numpy.typing as npt
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.records import Described
 from lemmata.core.types import BOOKKEEPING, INSERTED, Document, Edge, Hit, Passage, whole_id
+from lemmata.corpus.contents import headings, is_book
+from lemmata.latex.sentences import cut
 from lemmata.plant.history import read_history
+from lemmata.search.bridge import Bridge, bridge
 from lemmata.search.filter import Name
 from lemmata.server.mathml import inline_html, name_of, reference_links, title_html, to_html
 from lemmata.server.opened import Opened, OpenedGraph
@@ -25,6 +29,9 @@ from lemmata.server.references import bibtex, latex_reference, latex_text
 _MOST_NEIGHBOURS = 200
 _MOST_VALUES = 50  # of a facet
 _MOST_RELATIONS = 500
+_FORMS = {"text": "notes", "table": "logs"}  # what readers call a document of a kind
+_COHERENT = 0.3  # the least cosine of neighbours on a path that hangs together
+_CARD = 700  # characters of the statement on a card
 _MENTIONS = ("mentions", "defines")
 
 
@@ -57,6 +64,7 @@ def _document_record(document: Document) -> dict[str, Any]:
         "date": document.date,
         "categories": list(document.categories),
         "kind": document.kind,
+        "form": "book" if is_book(headings(document)) else _FORMS.get(document.kind, document.kind),
     }
 
 
@@ -64,14 +72,14 @@ def _document_record(document: Document) -> dict[str, Any]:
 
 
 def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]]]:
-    """How many of the hits have each kind, document, category, location and year, the most frequent first.
+    """How many of the hits have each kind, document, chapter of a book, category, location and year, most first.
 
     Documents and locations come with their titles. A hit counts for its location and for all above it, as the filter
     has it; a root that no hit names is left out, for it says nothing.
     """
     exact: set[str] = set()
     counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("kinds", "documents", "categories", "locations", "years")
+        name: Counter() for name in ("kinds", "documents", "chapters", "categories", "locations", "years")
     }
     for hit in hits:
         if (hit_passage := hit.passage) is None:
@@ -79,6 +87,8 @@ def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]
         document = opened.document(hit_passage.document)
         counts["kinds"][hit_passage.kind] += 1
         counts["documents"][hit_passage.document] += 1
+        if chapter := opened.chapter_of(hit_passage):
+            counts["chapters"][chapter] += 1
         counts["categories"].update(document.categories)
         ways = [opened.way_to(f"location:{name}") for name in hit_passage.locations]
         exact.update(hit_passage.locations)
@@ -121,7 +131,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
     identity = shown.id  # of the whole passage, where a part was asked for
     row = corpus.row(identity)
     document = opened.document(shown.document)
-    previous, following = _beside(opened, shown, row)
+    previous, following, place = _beside(opened, shown, row)
     links = {link.target: link.relation for link in shown.links if link.target}
     referring = {source: relation for source, relation in corpus.referring(identity) if source != identity}
     earlier, later = _logs_beside(opened, shown)
@@ -135,10 +145,8 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "title_html": title_html(shown.title),
         **name_of(shown.title or (document.title if shown.kind == "abstract" else ""), shown.text),
         "text": shown.text,
-        "html": to_html(shown.text, links=_references(shown, "text")),
+        **_whole(shown),
         "proof": shown.proof,
-        "proof_name": shown.proof_name,
-        "proof_html": to_html(shown.proof, links=_references(shown, "proof")),
         "section": shown.section,
         "section_html": title_html(shown.section),
         "file": shown.file,
@@ -148,8 +156,8 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "location": list(shown.locations),
         "places": _places(opened, shown),
         "document": _document_record(document),
-        "uses": _neighbours(opened, links.items()),
-        "used_by": _neighbours(opened, referring.items()),
+        "uses": neighbours(opened, links.items()),
+        "used_by": neighbours(opened, referring.items()),
         "concepts": _concepts_of(opened, identity),
         "summaries": [
             {"text": summary["text"], "html": inline_html(summary["text"]), "author": summary["author"]}
@@ -159,6 +167,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "later": later,
         "previous": previous,
         "next": following,
+        "place": place,
         "bibtex": bibtex(document),
         "latex": latex_reference(shown),
         "latex_text": latex_text(shown),
@@ -166,20 +175,29 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
     }
 
 
-def _beside(opened: Opened, shown: Passage, row: int) -> tuple[str | None, str | None]:
-    """The ids of the passages before and after a passage in its document."""
+def _beside(
+    opened: Opened, shown: Passage, row: int
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None, int | None]:
+    """The passages before and after a passage in its document, and its place there; a long table has no places."""
     corpus = opened.retriever.corpus
-    if opened.document(shown.document).kind == "table":  # it may be long, and has its rows in order
-        rows: Sequence[int] = range(max(0, row - 1), min(len(corpus), row + 2))
-    else:
-        rows = opened.order_of(shown.document)
+    is_table = opened.document(shown.document).kind == "table"  # it may be long, and has its rows in order
+    rows = range(max(0, row - 1), min(len(corpus), row + 2)) if is_table else opened.order_of(shown.document)
     place = rows.index(row)
     beside = [corpus[rows[other]] if 0 <= other < len(rows) else None for other in (place - 1, place + 1)]
-    before, after = (other.id if other and other.document == shown.document else None for other in beside)
-    return before, after
+    before, after = (_linked(other) if other and other.document == shown.document else None for other in beside)
+    return before, after, None if is_table else place
 
 
-def _neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+def _linked(shown: Passage) -> dict[str, Any]:
+    """What a link to a passage says."""
+    return {
+        "id": shown.id,
+        "date": shown.date,
+        **_shown(shown.kind, shown.title, shown.text, shown.number, shown.printed),
+    }
+
+
+def neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     """Passages and documents, each with its relation, as neighbour records; unknown ids are left out."""
     pairs = list(itertools.islice(related, _MOST_NEIGHBOURS))
     rows = opened.passage_rows([identity for identity, _ in pairs])
@@ -228,7 +246,7 @@ def _logs_beside(opened: Opened, log: Passage) -> tuple[list[dict[str, Any]], li
         return [], []
     corpus = opened.retriever.corpus
     sides = (corpus.reports(locations, log, later=False), corpus.reports(locations, log, later=True))
-    before, after = (_neighbours(opened, ((identity, "reports_about") for identity in side)) for side in sides)
+    before, after = (neighbours(opened, ((identity, "reports_about") for identity in side)) for side in sides)
     return before, after
 
 
@@ -276,9 +294,10 @@ def concept(opened: Opened, identity: Id) -> dict[str, Any]:
         "description": shown.description,
         "html": to_html(shown.description),
         "aliases": list(shown.aliases),
-        "definition": next(iter(_neighbours(opened, [(defining, "defines")])), None) if defining else None,
+        "definition": next(iter(neighbours(opened, [(defining, "defines")])), None) if defining else None,
         "relations": relations,
-        "passages": _neighbours(opened, ((name, "defines" if name == defining else "mentions") for name in ordered)),
+        "nodes": nodes(opened, sorted({name for relation in relations for name in relation["evidence"]})),
+        "passages": neighbours(opened, ((name, "defines" if name == defining else "mentions") for name in ordered)),
         "passages_in_all": len(ordered),
     }
 
@@ -326,7 +345,10 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
 
 
 def graph_around(
-    opened: Opened, identity: Id, limit: Annotated[int, Described("Number of nodes.", 1, 500)] = 50
+    opened: Opened,
+    identity: Id,
+    limit: Annotated[int, Described("Number of nodes.", 1, 500)] = 50,
+    siblings: Annotated[bool, Described("Whether passages of one document are near because they stand in it.")] = True,
 ) -> dict[str, Any]:
     """The nodes nearest to a node along the graph, and the edges between them."""
     graph = opened.needed_graph()
@@ -335,7 +357,8 @@ def graph_around(
         raise UnknownIdError(
             f"there is no {identity!r} in the graph: take that of a passage, document, concept or location"
         )
-    measured, network = opened.bridge_graph().measured, graph.stored.graph
+    measured = (opened.bridge_graph() if siblings else opened.linked_graph).measured
+    network = graph.stored.graph
     nearest: dict[int, float] = {}
     waiting = [(0.0, graph.node_of[identity])]
     while waiting and len(nearest) < limit:
@@ -377,6 +400,45 @@ def graph_around(
     }
 
 
+def bridge_of(opened: Opened, source: str, target: str, k: int) -> Bridge:
+    """Paths in the graph without hubs, else with them; over the documents of passages where there is no other way."""
+    quiet = bridge(opened.retriever, source, target, k, graph=opened.quiet_graph)
+    if least_by_chance(quiet) <= 1:
+        return quiet
+    linked = bridge(opened.retriever, source, target, k, graph=opened.linked_graph)
+    if not linked.paths:
+        return bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
+    return linked if least_by_chance(linked) <= 1 or not quiet.paths else quiet
+
+
+def least_by_chance(found: Bridge) -> float:
+    """How many paths like the most remarkable one that hangs together chance would make."""
+    return min((path.expected for path in found.paths if path.coherence >= _COHERENT), default=math.inf)
+
+
+def card(opened: Opened, identity: Id) -> dict[str, Any]:
+    """What is read of a reference without following it: name, statement and document."""
+    graph = opened.graph
+    merged = graph.stored.merged.get(identity, identity) if graph else identity
+    shown = nodes(opened, [whole_id(merged) or merged]).get(whole_id(merged) or merged)
+    if shown is None:
+        raise UnknownIdError(f"there is nothing of the id {identity!r}: search for it, or look into the outline")
+    named = graph.definitions.get(merged, merged) if graph else merged
+    rows = opened.passage_rows([whole_id(named) or named])
+    statement = next(iter(opened.retriever.corpus.passages(rows.values())), None)
+    text = statement.text if statement else shown["excerpt"]
+    start = cut(text, _CARD)
+    document = opened.known_document(statement.document if statement else merged)
+    return {
+        "id": merged,
+        **shown,
+        "html": to_html(start) + ("<p>…</p>" if len(start) < len(text) else ""),
+        "defined_in": _linked(statement) if statement and named != merged else None,
+        "date": (statement.date if statement else None) or (document.date if document else None),
+        "document": _document_record(document) if document else None,
+    }
+
+
 # ---------------------------------------------------------------- the outline
 
 
@@ -385,9 +447,10 @@ def outline(
     document: Annotated[Name, Described("Id of a document; empty for the list of all.")] = "",
     offset: Annotated[int, Described("Entries to leave out.", 0, 10**9)] = 0,
     k: Annotated[int, Described("Number of entries.", 1, 1000)] = 50,
+    whole: Annotated[bool, Described("Whether passages have their whole text and proof as HTML.")] = False,
 ) -> dict[str, Any]:
     """The documents, or the passages of one document in its order."""
-    return _passages_of(opened, document, offset, k) if document else _documents(opened, offset, k)
+    return _passages_of(opened, document, offset, k, whole) if document else _documents(opened, offset, k)
 
 
 def _documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
@@ -401,7 +464,7 @@ def _documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
     }
 
 
-def _passages_of(opened: Opened, identity: str, offset: int, k: int) -> dict[str, Any]:
+def _passages_of(opened: Opened, identity: str, offset: int, k: int, whole: bool) -> dict[str, Any]:
     """The passages of a document in its order, with the start of their texts.
 
     Those of a location are the logs about it and all below it: the thread with the newest log first, and in a thread
@@ -420,21 +483,33 @@ def _passages_of(opened: Opened, identity: str, offset: int, k: int) -> dict[str
         "document": _document_record(document),
         "above": _locations(opened, way[:-1]),
         "parts": _locations(opened, opened.tree[identity].parts if way else []),
+        "contents": [] if is_place else opened.contents_of(identity),
         "passages": [
             {
                 "id": shown.id,
                 **_shown(shown.kind, shown.title, shown.text, shown.number, shown.printed),
                 "section": shown.section,
+                "section_html": title_html(shown.section),
                 "date": shown.date or document.date,
                 "location": list(shown.locations),
                 "is_follow_up": row in follow_ups,
                 "file": shown.file,
                 "line": shown.first_line or None,
+                **(_whole(shown) if whole else {}),
             }
             for row, shown in zip(page, opened.retriever.corpus.passages(page), strict=True)
         ],
         "total": len(rows),
         "next_offset": offset + k if offset + k < len(rows) else None,
+    }
+
+
+def _whole(shown: Passage) -> dict[str, str]:
+    """Text and proof of a passage as HTML, with their references."""
+    return {
+        "proof_name": shown.proof_name,
+        "html": to_html(shown.text, links=_references(shown, "text")),
+        "proof_html": to_html(shown.proof, links=_references(shown, "proof")),
     }
 
 

@@ -1,6 +1,7 @@
 // The shell: which view an address shows, the history, the keyboard, the theme, and copying formulas as LaTeX.
 
 import { forgetWorkspace, get, workspace } from "./api.js";
+import * as cards from "./cards.js";
 import { announce, problem } from "./dom.js";
 import * as search from "./search.js";
 
@@ -31,6 +32,7 @@ export async function show({ focus = true } = {}) {
   const { view, id } = parse(location);
   leave?.();
   leave = null;
+  cards.end();
   for (const anchor of document.querySelectorAll("header [data-view]")) {
     if (anchor.dataset.view === view) anchor.setAttribute("aria-current", "page");
     else anchor.removeAttribute("aria-current");
@@ -180,5 +182,6 @@ function name() {
 }
 
 history.scrollRestoration = "manual";
+cards.start();
 followProgress();
 show({ focus: false });

@@ -1,7 +1,7 @@
 // Ask: a question, an answer that is written while you read, and the passages that it cites.
 
 import { stream } from "./api.js";
-import { address, announce, append, counted, excerpt, fromServer, h, named, number, problem, sentence } from "./dom.js";
+import { address, announce, append, counted, excerpt, fromServer, h, heading, number, problem, sentence } from "./dom.js";
 import { family, kindWord } from "./words.js";
 
 export async function show(main, { parameters, go }) {
@@ -118,7 +118,7 @@ function mark(number, state, flag) {
 function row(passage) {
   return h(
     "li", { class: `hit ${family(passage.kind)}`, id: `passage-${passage.number}` },
-    h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind, passage.printed_number, passage.printed)), named(passage))),
+    h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind, passage.printed_number, passage.printed)), heading(passage))),
     h("p", { class: "from" }, [passage.document_title || passage.document, passage.section].filter(Boolean).join(" · ")),
     h("div", { class: "math excerpt" }, excerpt({ html: passage.html, excerpt: passage.text })),
   );

@@ -1,7 +1,7 @@
 // Bridge: paths between two ideas, drawn as one graph and told step by step.
 
 import { get, post } from "./api.js";
-import { address, announce, counted, excerpt, h, heading, link, named, number, problem, waiting } from "./dom.js";
+import { address, announce, counted, h, heading, link, number, problem, row, waiting } from "./dom.js";
 import { drawPaths } from "./graph.js";
 import { family, kindWord, relationWords } from "./words.js";
 
@@ -34,7 +34,7 @@ export async function show(main, { parameters, go }) {
   }
   const controller = new AbortController();
   result.replaceChildren(waiting("Looking for paths …"));
-  post("/bridge", { source: ends[0], target: ends[1], k: 5 }, controller.signal).then(
+  post("/bridge", { source: ends[0], target: ends[1], k: 12 }, controller.signal).then(
     (bridge) => {
       [first, last].forEach((box, place) => {
         const node = bridge.nodes[ends[place]];
@@ -63,23 +63,35 @@ function idOf(text) {
 }
 
 async function examples(result) {
-  const { concepts } = await get("/concepts?k=14").catch(() => ({ concepts: [] }));
-  if (concepts.length < 4 || result.childElementCount) return;
-  const pairs = [[0, 9], [3, 12], [5, 7]].filter(([, last]) => last < concepts.length).map((pair) => pair.map((place) => concepts[place]));
+  const { bridges } = await get("/bridges").catch(() => ({ bridges: [] }));
+  if (!bridges.length || result.childElementCount) return;
   result.replaceChildren(
-    h("p", { class: "small" }, "For example"),
-    h("ul", { class: "chips" }, pairs.map(([from, to]) => h("li", null, h("a", { href: `/view/bridge?from=${encodeURIComponent(from.id)}&to=${encodeURIComponent(to.id)}` }, `${from.name} → ${to.name}`)))),
+    h("p", { class: "small" }, "Far apart in this corpus, for example"),
+    h("ul", { class: "chips" }, bridges.map(([from, to]) => h("li", null, h("a", { href: `/view/bridge?from=${encodeURIComponent(from.id)}&to=${encodeURIComponent(to.id)}` }, `${from.name} → ${to.name}`)))),
   );
 }
 
-function render(result, bridge) {
-  const { paths, nodes } = bridge;
-  if (!paths.length) {
+const CHANCE = 1; // such paths in a random graph, from which on a path says nothing
+const COHERENT = 0.3; // the least similarity of neighbours on a path that hangs together
+const SHOWN = 5;
+
+// The paths that chance does not explain and that hang together; the others on demand.
+function render(result, bridge, all = false) {
+  const { nodes } = bridge;
+  if (!bridge.paths.length) {
     announce("no path");
     result.replaceChildren(h("p", { class: "empty" }, "No path leads from one to the other: they lie in different parts of the graph."));
     return;
   }
+  const telling = bridge.paths.filter((path) => path.expected <= CHANCE && path.coherence >= COHERENT);
+  const paths = (all ? bridge.paths : telling).slice(0, SHOWN);
+  const hidden = all ? 0 : Math.min(SHOWN, bridge.paths.length) - Math.min(SHOWN, telling.length);
+  const more = hidden > 0 && h("p", { class: "weaker" }, paths.length ? "" : "Every path between them is one that chance would make, or does not hang together. ", h("button", { type: "button", class: "plain", onclick: () => render(result, bridge, true) }, `Show ${counted(hidden, "weaker path")}`));
   announce(`${counted(paths.length, "path")}`);
+  if (!paths.length) {
+    result.replaceChildren(more);
+    return;
+  }
   const told = h("ol", { class: "told" }, paths.map((path, place) => tell(path, place, nodes)));
   const drawing = drawPaths(paths, nodes, (place) => {
     for (const [number, item] of [...told.children].entries()) item.classList.toggle("lit", number === place);
@@ -96,7 +108,7 @@ function render(result, bridge) {
     h("li", null, h("b", null, "Coherence"), " is the similarity of the two least similar neighbours on the path: below 0.3 it is weak."),
     h("li", null, h("b", null, "By chance"), " is how many such paths a random graph with the same degrees would have: below 0.05 chance hardly explains the path, from 1 on it is nothing remarkable."),
   );
-  result.replaceChildren(drawing.element, told, legend, ...[passages(bridge)].filter(Boolean));
+  result.replaceChildren(...[drawing.element, told, more, legend, passages(bridge, paths)].filter(Boolean));
 }
 
 function nodeName(id, nodes) {
@@ -126,11 +138,10 @@ function tell(path, place, nodes) {
   return h("li", null, h("h2", null, `Path ${place + 1}`), facts, h("p", { class: "start" }, nodeName(path.steps[0].source, nodes)), h("ol", { class: "steps" }, steps));
 }
 
-function passages({ passages: records, nodes }) {
-  if (!records?.length) return null;
-  const rows = records.slice(0, 8).map((record) => {
-    const node = nodes[record.id] || {};
-    return h("li", { class: family(node.kind) }, h("a", { href: address(record.id) }, h("span", { class: "kind" }, kindWord(node.kind, node.number, node.printed)), named({ ...node, id: record.id })), h("span", { class: "relation" }, `on path ${record.paths.join(", ")}`), h("div", { class: "gist" }, excerpt(node)));
-  });
+function passages({ passages: found, nodes }, shown) {
+  const on = new Set(shown.flatMap((path) => path.steps.map((step) => step.target)));
+  const records = found.filter(({ id }) => on.has(id));
+  if (!records.length) return null;
+  const rows = records.slice(0, 8).map(({ id }) => row({ ...nodes[id], id }));
   return h("section", { class: "between" }, h("h2", null, "Passages in between"), h("ul", { class: "neighbours" }, rows));
 }

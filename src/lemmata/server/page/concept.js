@@ -1,38 +1,62 @@
-// A concept: what it is called, what defines it, how it relates to others, and the passages that mention it.
+// A concept: its definition, the passages that mention it by kind, and the concepts that it is related to.
 
 import { get } from "./api.js";
-import { address, excerpt, fromServer, h, heading, link, named, number, waiting } from "./dom.js";
-import { family, kindWord, relationWords, shortName } from "./words.js";
+import { fromServer, h, heading, link, number, row, waiting } from "./dom.js";
+import { family, kindWord, relationWords } from "./words.js";
+
+const SHOWN = 6; // passages of a kind before "more"
+const KINDS = ["term", "result", "example", "prose", "log"]; // families, in the order in which they are shown
 
 export async function show(main, { id }) {
   const controller = new AbortController();
   main.replaceChildren(waiting("Reading …"));
   const concept = await get(`/concepts/${encodeURIComponent(id)}`, controller.signal);
   document.title = `${concept.name} – lemmata`;
-  const { definition } = concept;
+  const graph = h("section", null);
   const article = h(
     "article", { class: "passage term" },
     h("p", { class: "from" }, `Concept · ${concept.kind}`),
     h("h1", null, concept.name),
     concept.aliases.length > 0 && h("p", { class: "small" }, "also called ", concept.aliases.join(", ")),
-    concept.html && fromServer("div", { class: "math text" }, concept.html),
-    definition && h("p", { class: "from" }, "Defined in ", link(definition.id, definition.kind, kindWord(definition.kind, definition.number, definition.printed), " ", heading(definition))),
+    definition(concept),
     h("p", { class: "copies" }, h("a", { class: "plain button", href: `/?q=${encodeURIComponent(concept.name)}` }, "Search for it"), h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(concept.id)}` }, "Bridge from here")),
-    relations(concept),
+    graph,
+    groups(concept),
   );
-  const passages = h("h2", null, "Passages", h("span", { class: "count" }, number(concept.passages_in_all ?? concept.passages.length)));
-  const aside = h("aside", { class: "beside", "aria-label": "Passages that mention it" }, h("section", null, passages, h("ul", { class: "neighbours" }, concept.passages.slice(0, 60).map(row))));
-  main.replaceChildren(h("div", { class: "reading" }, article, aside));
+  main.replaceChildren(h("div", { class: "reading" }, article, h("aside", { class: "beside", "aria-label": "Related concepts" }, relations(concept))));
+  related(concept, graph, controller.signal).catch(() => {}); // the page is complete without it
   return () => controller.abort();
 }
 
-function row(record) {
-  return h(
-    "li", { class: family(record.kind) },
-    h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed)), named(record)),
-    record.relation === "defines" && h("span", { class: "relation" }, "defines it"),
-    h("div", { class: "gist" }, excerpt(record)),
-  );
+function definition({ definition: defining, html }) {
+  if (!defining) return [h("p", { class: "empty" }, "No definition found."), html && fromServer("div", { class: "math text" }, html)];
+  return h("blockquote", { class: "defining" }, fromServer("div", { class: "math text" }, html || defining.html), h("p", { class: "from" }, link(defining.id, defining.kind, kindWord(defining.kind, defining.number, defining.printed), " ", defining.title && heading(defining))));
+}
+
+async function related(concept, place, signal) {
+  if (!concept.relations.length) return;
+  const { amongConcepts, around } = await import("./around.js");
+  const drawing = await around(concept.id, amongConcepts(signal));
+  if (drawing) place.append(h("h2", null, "Related concepts"), drawing);
+}
+
+// The passages that mention it, apart from its definition, by kind.
+function groups(concept) {
+  const passages = concept.passages.filter(({ id }) => id !== concept.definition?.id);
+  const kinds = [...new Set(passages.map(({ kind }) => kind))].sort((a, b) => KINDS.indexOf(family(a)) - KINDS.indexOf(family(b)));
+  const rest = concept.passages_in_all - concept.passages.length;
+  return [
+    kinds.map((kind) => group(kindWord(kind), passages.filter((passage) => passage.kind === kind))),
+    rest > 0 && h("p", { class: "small" }, `and ${number(rest)} more: `, h("a", { href: `/?q=${encodeURIComponent(concept.name)}` }, "search for it")),
+  ];
+}
+
+function group(name, passages) {
+  const rows = passages.map((passage) => row(passage));
+  rows.slice(SHOWN).forEach((hidden) => (hidden.hidden = true));
+  const more = rows.length > SHOWN && h("button", { class: "plain small", type: "button" }, `${rows.length - SHOWN} more`);
+  if (more) more.addEventListener("click", () => (rows.forEach((hidden) => (hidden.hidden = false)), more.remove()));
+  return h("section", { class: "group" }, h("h2", null, name, h("span", { class: "count" }, number(rows.length))), h("ul", { class: "neighbours wide" }, rows), more);
 }
 
 function relations(concept) {
@@ -40,11 +64,9 @@ function relations(concept) {
   const rows = concept.relations.map((relation) => {
     const forwards = relation.source === concept.id;
     const other = forwards ? relation.target : relation.source;
-    return h(
-      "li", null,
-      h("span", { class: "relation" }, relationWords(forwards ? relation.relation : `^${relation.relation}`)), " ", link(other, "concept", relation.name || shortName(other)),
-      relation.evidence?.length > 0 && h("span", { class: "evidence" }, " stated in ", relation.evidence.slice(0, 3).map((id, place) => [place ? ", " : "", link(id, "passage", shortName(id))])),
-    );
+    const stated = (relation.evidence || []).filter((id) => concept.nodes[id]).slice(0, 2);
+    const name = (id) => kindWord(concept.nodes[id].kind, concept.nodes[id].number, concept.nodes[id].printed);
+    return h("li", null, h("span", { class: "relation" }, relationWords(forwards ? relation.relation : `^${relation.relation}`)), " ", link(other, "concept", relation.name), stated.length > 0 && h("span", { class: "evidence" }, stated.map((id, place) => [place ? ", " : "", link(id, "passage", name(id))])));
   });
-  return h("section", null, h("h2", null, "Relations"), h("ul", { class: "relations" }, rows));
+  return h("section", null, h("h2", null, "Relations", h("span", { class: "count" }, number(rows.length))), h("ul", { class: "relations" }, rows));
 }

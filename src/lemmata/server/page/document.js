@@ -1,52 +1,121 @@
-// A document, or a location, with its passages in their order.
+// A document with its contents, as a list of its passages or as a text to read on in; a location with its logs.
 
 import { get } from "./api.js";
-import { address, counted, excerpt, h, link, named, number, title, waiting } from "./dom.js";
+import { tree } from "./contents.js";
+import { address, counted, excerpt, fromServer, h, heading, link, number, row, title, waiting } from "./dom.js";
 import { day, family, kindWord, moment, shortName } from "./words.js";
 
-const PAGE = 200;
+const LISTED = 200; // passages of a page
+const READ = 30; // of one to read
 
-export async function show(main, { id }) {
+export async function show(main, { id, parameters, go }) {
   const controller = new AbortController();
   main.replaceChildren(waiting("Reading …"));
-  const outline = await get(`/outline?k=${PAGE}&document=${encodeURIComponent(id)}`, controller.signal);
+  const read = parameters.get("read") === "1";
+  const size = read ? READ : LISTED;
+  const at = Math.max(0, Number(parameters.get("at")) || 0);
+  const page = (offset, k = size) => get(`/outline?document=${encodeURIComponent(id)}&offset=${offset}&k=${k}${read ? "&whole=true" : ""}`, controller.signal);
+  const outline = await page(at);
   const paper = outline.document;
   const isPlace = paper.kind === "location";
-  document.title = `${paper.title || id} – lemmata`;
-  const list = h("div", { class: "outline" });
-  add(list, outline.passages);
   const isLogs = isPlace || outline.passages[0]?.kind === "log";
-  const more = outline.next_offset && h("button", { class: "plain", type: "button" }, isLogs ? "More logs" : "More passages");
-  let offset = outline.next_offset;
-  more?.addEventListener("click", async () => {
-    const next = await get(`/outline?k=${PAGE}&offset=${offset}&document=${encodeURIComponent(id)}`, controller.signal);
-    add(list, next.passages);
-    offset = next.next_offset;
-    if (!offset) more.remove();
-  });
+  document.title = `${paper.title || id} – lemmata`;
+  const here = (place, reads = read) => `/view/document/${encodeURIComponent(id)}?${reads ? "read=1&" : ""}at=${place}`;
+  const list = h("div", { class: read ? "book" : "outline" });
+  const contents = outline.contents.length > 1 && tree(outline.contents, (entry) => here(entry.place), jump);
+  let [first, last] = [at, at];
+  const add = (passages) => {
+    (read ? addText : addRows)(list, passages, last);
+    last += passages.length;
+  };
+  add(outline.passages);
+  const more = h("button", { class: "plain more", type: "button", hidden: last >= outline.total }, isLogs ? "More logs" : read ? "Read on" : "More passages");
+  const earlier = h("a", { class: "plain button more", href: here(Math.max(0, at - size)), hidden: !first }, "What stands before");
+  const follow = async () => {
+    more.disabled = true;
+    add((await page(last)).passages);
+    more.disabled = false;
+    more.hidden = last >= outline.total;
+    watch();
+  };
+  more.addEventListener("click", follow);
+
+  function jump(place) {
+    const target = place >= first && place < last && list.querySelector(`[data-place="${place}"]`);
+    if (!target) return go(here(place));
+    target.scrollIntoView({ block: "start" });
+    mark(place);
+  }
+
+  const position = h("p", { class: "small position" });
+  function mark(place) {
+    if (!contents) return;
+    contents.mark(place);
+    position.textContent = `passage ${number(place + 1)} of ${number(outline.total)}`;
+  }
+
+  // The passage at the top of the window tells the position.
+  const observer = new IntersectionObserver(
+    (entries) => {
+      const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => Number(entry.target.dataset.place));
+      if (!seen.length) return;
+      mark(Math.min(...seen));
+    },
+    { rootMargin: "-10% 0px -80% 0px" },
+  );
+  const watch = () => list.querySelectorAll("[data-place]:not([data-watched])").forEach((element) => ((element.dataset.watched = ""), observer.observe(element)));
   const search = isPlace ? `/?loc=${encodeURIComponent(shortName(paper.id))}` : `/?doc=${encodeURIComponent(paper.id)}`;
+  const other = !isLogs && h("a", { class: "plain button", href: here(at, !read) }, read ? "List of its passages" : "Read it");
   const article = h(
     "article", { class: "passage document" },
     h("p", { class: "from" }, [paper.authors?.join(", "), day(paper.date), paper.categories?.join(", ")].filter(Boolean).join(" · ")),
-    h("h1", null, h("span", { class: "kind" }, kindWord(paper.kind)), title(paper, shortName(paper.id))),
+    h("h1", null, h("span", { class: "kind" }, kindWord(paper.form)), title(paper, shortName(paper.id))),
     h("p", { class: "foot" }, h("span", { class: "mono" }, shortName(paper.id)), outline.total > 0 && h("span", null, counted(outline.total, isLogs ? "log" : "passage"))),
-    h("p", { class: "copies" }, h("a", { class: "plain button", href: search }, isPlace ? "Search at this location" : "Search in this document")),
+    h("p", { class: "copies" }, other, h("a", { class: "plain button", href: search }, isPlace ? "Search at this location" : "Search in this document")),
     places("Part of", outline.above),
     places("Parts", outline.parts),
-    h("section", null, isPlace && outline.total > 0 && h("h2", null, "Logs, the newest first, follow-ups below what they follow"), list, more),
+    h("section", null, isPlace && outline.total > 0 && h("h2", null, "Logs, the newest first, follow-ups below what they follow"), earlier, list, more),
   );
-  main.replaceChildren(article);
-  return () => controller.abort();
+  const wide = matchMedia("(min-width: 60rem)").matches;
+  const aside = contents && h("nav", { class: "sidebar", "aria-label": "Contents" }, h("details", { open: wide }, h("summary", null, "Contents"), position, contents.element));
+  main.replaceChildren(contents ? h("div", { class: "withcontents" }, aside, article) : article);
+  watch();
+  mark(at);
+  return () => {
+    controller.abort();
+    observer.disconnect();
+  };
 }
 
-function places(heading, records) {
+function places(name, records) {
   if (!records.length) return null;
   const rows = records.map((place) => h("li", { class: "log" }, link(place.id, "location", h("span", { class: "mono" }, shortName(place.id))), place.title, h("span", { class: "count" }, number(place.passages))));
-  return h("section", null, h("h2", null, heading), h("ul", { class: "neighbours" }, rows));
+  return h("section", null, h("h2", null, name), h("ul", { class: "neighbours" }, rows));
 }
 
-function add(list, passages) {
-  let group = list.lastElementChild?.querySelector("ul");
+// ---------------------------------------------------------------- its passages, below the headings that they stand under
+
+function addRows(list, passages, start) {
+  bySection(list, passages, (passage, place, section) => {
+    const group = section.querySelector("ul") || section.appendChild(h("ul", { class: "neighbours" }));
+    const item = passage.kind === "log" ? logRow(passage) : row(passage, "", passage.line ? source(passage) : moment(passage.date));
+    item.dataset.place = start + place;
+    group.append(item);
+  });
+}
+
+function addText(list, passages, start) {
+  bySection(list, passages, (passage, place, section) => {
+    const isText = passage.kind === "chunk";
+    const name = !isText && h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), passage.title && heading(passage)));
+    const where = h("a", { class: "source", href: address(passage.id), title: "This passage on its own page" }, isText ? "¶" : source(passage));
+    const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, passage.proof_name), fromServer("div", { class: "math text" }, passage.proof_html));
+    section.append(h("div", { class: `${family(passage.kind)} ${isText ? "running" : "stated"}`, dataset: { place: start + place } }, name, fromServer("div", { class: "math text" }, passage.html), proof, where));
+  });
+}
+
+function bySection(list, passages, put) {
+  let group = list.lastElementChild;
   let section = list.dataset.section;
   const last = new Map(); // section: the place of its last statement
   passages.forEach((passage, place) => passage.kind !== "chunk" && last.set(passage.section, place));
@@ -55,21 +124,23 @@ function add(list, passages) {
     const inside = passage.kind === "chunk" && last.get(section) > place;
     if (!group || (passage.section !== section && !inside)) {
       section = passage.section;
-      group = h("ul", { class: "neighbours" });
-      list.append(h("section", null, section && h("h2", null, section), group));
+      group = h("section", null, section && h("h2", null, sectionName(passage)));
+      list.append(group);
     }
-    group.append(passage.kind === "log" ? logRow(passage) : row(passage));
+    put(passage, place, group);
   });
   if (section !== undefined) list.dataset.section = section;
 }
 
-function row(passage) {
-  const where = passage.line ? `line ${passage.line}` : moment(passage.date);
-  return h(
-    "li", { class: family(passage.kind) },
-    h("div", null, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), named(passage)), h("div", { class: "gist" }, excerpt(passage))),
-    h("span", { class: "small mono" }, where),
-  );
+// The last of the headings above a passage; those above it stand before it, small.
+function sectionName({ section, section_html: html }) {
+  if (html) return fromServer("span", null, html);
+  const parts = section.split(" / ");
+  return [parts.length > 1 && h("span", { class: "above" }, parts.slice(0, -1).join(" / ")), parts.at(-1)];
+}
+
+function source({ file, line }) {
+  return h("span", { class: "mono" }, line ? `${file.split("/").at(-1)}:${line}` : file);
 }
 
 function logRow(log) {

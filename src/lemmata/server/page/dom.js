@@ -1,6 +1,6 @@
 // Elements from text. Nothing becomes markup, except in `fromServer`, whose HTML the server made and escaped.
 
-import { moment, shortName } from "./words.js";
+import { family, kindWord, moment, shortName } from "./words.js";
 
 export function h(name, properties, ...children) {
   const element = document.createElement(name);
@@ -53,16 +53,16 @@ export function heading(record) {
   return record.name_html ? fromServer("span", record.title ? null : { class: "unnamed" }, record.name_html) : shortName(record.id);
 }
 
-// The title of what is followed by its first words; without title and number its label.
-export function named(record) {
-  if (record.title || record.title_html) return title(record);
-  if (record.kind === "log") return moment(record.date) || record.name;
-  return record.number ? null : label(record) || record.id;
-}
-
-function label({ id, kind }) {
-  if (kind === "log") return null;
-  return h("span", { class: "label" }, kind === "abstract" ? id.replace(/#.*/, "") : shortName(id).replace(/^.*@/, "part "));
+// One row of a list: a link by kind, number and name, what is said about it, and its first words. What has neither
+// name nor number is called by its first words.
+export function row(record, note, where) {
+  const named = record.kind === "log" ? moment(record.date) || record.name : record.title && title(record);
+  const words = h("div", { class: "gist" }, excerpt(record));
+  const kind = h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed));
+  const about = note && h("span", { class: "relation" }, note);
+  const link = (...inside) => h("a", { href: address(record.id, record.kind), class: named || record.number ? null : "wordy" }, kind, inside);
+  const inside = named || record.number ? [link(named), about, words] : link(about, words);
+  return h("li", { class: family(record.kind) }, h("div", null, inside), where && h("span", { class: "small" }, where));
 }
 
 export function excerpt(record) {

@@ -1,14 +1,13 @@
-// Graphs from left to right: paths, one lane each with shared nodes drawn once, and neighbourhoods. Drag to pan, wheel to zoom.
+// Paths from left to right, one lane each, shared nodes drawn once; and what all drawings have: boxes, panning, zooming.
 
 import { address, h, svg } from "./dom.js";
 import { family, kindWord, relationWords, shortName, shortRelation, shortened } from "./words.js";
 
-const WIDTH = 164; // of a node
-const HEIGHT = 50;
+export const WIDTH = 176; // of a node
+export const HEIGHT = 50;
 const GAP = 84; // between columns, room for the words of an edge
 const LANE = 84;
-const SMALLEST = 0.55; // scale at which the words can still be read: on a phone a wider drawing begins at its left end
-const NARROW = 700; // pixels
+const SMALLEST = 0.7; // scale at which the words can still be read: a wider drawing begins at its left end
 
 export function drawPaths(paths, nodes, lit) {
   const lines = new Map(); // the two ends of an edge: the step, and the paths that use it
@@ -33,32 +32,6 @@ export function drawPaths(paths, nodes, lit) {
   return { element, light };
 }
 
-// The neighbourhood of a node: from left to right the node, its neighbours, and theirs, each by its shortest edge.
-export function drawAround(id, { nodes, edges }) {
-  const known = Object.fromEntries(nodes.map((node) => [node.id, node]));
-  const sorted = edges.filter((edge) => edge.relation !== "next").sort((a, b) => a.length - b.length);
-  const placed = new Map([[id, { column: 0, lane: 0 }]]);
-  const lines = [];
-  const levels = [[id]];
-  for (let column = 1; column <= 2; column++) {
-    const level = [];
-    for (const from of levels[column - 1]) {
-      for (const { source, target, relation, length } of sorted) {
-        const to = source === from ? target : target === from ? source : null;
-        if (to === null || placed.has(to) || level.length >= (column === 1 ? 6 : 8) || (column === 2 && known[to]?.kind === "paper")) continue;
-        placed.set(to, { column, lane: 0 });
-        level.push(to);
-        lines.push({ step: { source: from, target: to, relation: source === from ? relation : `^${relation}`, length } });
-      }
-    }
-    levels.push(level);
-  }
-  if (!lines.length) return null;
-  const most = Math.max(...levels.map((level) => level.length));
-  for (const level of levels) level.forEach((node, number) => (placed.get(node).lane = ((number + 0.5) * most) / level.length - 0.5));
-  return draw(placed, lines, known, "The nearest passages and concepts in the graph").element;
-}
-
 // Nodes at their places and the edges between them; each line gets its element as `drawn`.
 function draw(placed, lines, nodes, label) {
   const columns = Math.max(...[...placed.values()].map((node) => node.column));
@@ -77,10 +50,15 @@ function draw(placed, lines, nodes, label) {
   const size = { x: -16, y: -22, width: columns * (WIDTH + GAP) + WIDTH + 32, height: lanes * LANE + HEIGHT + 44 };
   const drawing = svg("svg", { class: "graph", role: "group", tabindex: "0", "aria-label": label }, arrow(), layer);
   const zoom = panAndZoom(drawing, size);
+  requestAnimationFrame(zoom.begin);
+  return { drawing, layer, element: frame(drawing, zoom, "Arrows point the way a relation goes; numbers are distances, less is nearer.") };
+}
+
+// A drawing with what moves it.
+export function frame(drawing, zoom, hint) {
   const button = (sign, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, sign);
   const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Show all", () => zoom.fit()));
-  const hint = h("span", { class: "small" }, "Drag to move, Ctrl and wheel to zoom. Arrows point the way a relation goes; numbers are distances, less is nearer.");
-  return { drawing, layer, element: h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, hint, tools)) };
+  return h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, h("span", { class: "small" }, `${hint} Drag to move, Ctrl and wheel to zoom.`), tools));
 }
 
 // Each path is a lane, and its nodes are spread evenly from the first column to the last; a node of two paths is drawn
@@ -108,7 +86,7 @@ function place(paths) {
   return placed;
 }
 
-function arrow() {
+export function arrow() {
   const marker = (id) => svg("marker", { id, viewBox: "0 0 8 8", refX: "7.2", refY: "4", markerWidth: "7", markerHeight: "7", orient: "auto-start-reverse" }, svg("path", { d: "M0 .8 7.4 4 0 7.2z" }));
   return svg("defs", null, marker("arrow"));
 }
@@ -136,20 +114,31 @@ function edge(x1, y1, x2, y2, step, beside) {
 }
 
 function box(id, node, x, y) {
-  const name = node ? node.name || shortName(id) : id;
-  const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind, node.number, node.printed).toLowerCase()) : "text";
-  const inside = [
-    svg("title", null, `${kind}: ${node?.title || id}\n${node?.excerpt || ""}`),
-    svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
-    svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),
-    svg("text", { x: x + 12, y: y + 38, class: "name" }, shortened(name, 20)),
-  ];
-  if (!node) return svg("g", { class: "box query", "data-id": id }, inside);
-  const link = svg("a", { class: `box ${family(node.kind)}`, href: address(id, node.kind), "data-id": id }, inside);
-  return link;
+  if (!node) return svg("g", { class: "box query", "data-id": id }, boxInside(id, node, x, y));
+  return svg("a", { class: `box ${family(node.kind)}`, href: address(id, node.kind), "data-id": id }, boxInside(id, node, x, y));
 }
 
-function panAndZoom(drawing, size) {
+// Kind and number above the name, which is cut where the box ends.
+export function boxInside(id, node, x, y) {
+  const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind, node.number, node.printed)) : "text";
+  return [
+    svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
+    svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),
+    svg("text", { x: x + 12, y: y + 38, class: "name" }, fitted(node ? node.name || shortName(id) : id)),
+  ];
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+// As much of a name as fits into a box.
+function fitted(name) {
+  ruler.font = `15.5px ${getComputedStyle(document.documentElement).getPropertyValue("--serif")}`;
+  let most = name.length;
+  while (most > 1 && ruler.measureText(shortened(name, most)).width > WIDTH - 24) most = Math.floor(most * 0.95);
+  return shortened(name, most);
+}
+
+export function panAndZoom(drawing, size) {
   let view;
   const apply = () => drawing.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.height}`);
   const fit = () => {
@@ -158,7 +147,7 @@ function panAndZoom(drawing, size) {
   };
   const begin = () => {
     const room = drawing.clientWidth || 1000;
-    const scale = Math.min(1.15, Math.max(room < NARROW ? SMALLEST : 0, room / size.width));
+    const scale = Math.min(1.15, Math.max(SMALLEST, room / size.width));
     drawing.setAttribute("height", String(Math.round(Math.min(560, size.height * scale))));
     view = { x: scale > SMALLEST ? size.x - (room / scale - size.width) / 2 : size.x, y: size.y, width: room / scale, height: size.height };
     apply();
@@ -221,6 +210,5 @@ function panAndZoom(drawing, size) {
     }
   });
   fit();
-  requestAnimationFrame(begin);
-  return { by, fit };
+  return { by, fit, begin, at };
 }

@@ -1,7 +1,7 @@
 // The map: every passage a point on a canvas; colours, hover, click, and a lasso to search among some of them.
 
 import { get } from "./api.js";
-import { address, announce, counted, excerpt, h, named, number, waiting } from "./dom.js";
+import { address, announce, counted, excerpt, h, heading, number, row, waiting } from "./dom.js";
 import { family, kindWord } from "./words.js";
 
 const COLOURS = {
@@ -287,7 +287,7 @@ function draw(main, points, go) {
     if (turn !== asked) return;
     const [passage] = await about([row]).catch(() => []);
     if (turn !== asked || !passage) return;
-    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind, passage.number, passage.printed)), named(passage)), h("span", { class: "small" }, points.by.document.titles.get(passage.document) || passage.document), h("div", { class: "gist" }, excerpt(passage)));
+    tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind, passage.number, passage.printed)), passage.title || passage.kind === "log" ? heading(passage) : ""), h("span", { class: "small" }, points.by.document.titles.get(passage.document) || passage.document), h("div", { class: "gist" }, excerpt(passage)));
     tip.hidden = false;
     const [x, y] = [px(row), py(row)];
     tip.style.left = `${Math.min(Math.max(8, x + 14), Math.max(8, width - tip.offsetWidth - 8))}px`;
@@ -441,7 +441,7 @@ function draw(main, points, go) {
     const rest = chosen.length - passages.length;
     chosenPanel.replaceChildren(
       close, h("h2", null, counted(chosen.length, "passage")), form,
-      h("ul", { class: "neighbours" }, passages.map((passage) => h("li", { class: family(passage.kind) }, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), named(passage)), h("div", { class: "gist" }, excerpt(passage))))),
+      h("ul", { class: "neighbours" }, passages.map((passage) => row(passage))),
       rest > 0 ? h("p", { class: "small" }, `and ${number(rest)} more${chosen.length > MOST ? `; a search looks at the first ${number(MOST)}` : ""}`) : "",
     );
   }

@@ -1,7 +1,7 @@
 // A passage with its proof, links and neighbours.
 
 import { get, post, workspace } from "./api.js";
-import { address, copyButton, counted, excerpt, fromServer, h, heading, link, named, problem, title, waiting } from "./dom.js";
+import { address, copyButton, counted, excerpt, fromServer, h, heading, link, number, problem, row, title, waiting } from "./dom.js";
 import { day, family, kindWord, moment, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id, go }) {
@@ -19,9 +19,9 @@ export async function show(main, { id, go }) {
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,
+    turning(passage),
     copies(passage),
     h("p", { class: "foot" }, h("span", { class: "mono" }, passage.id), passage.file && h("span", { class: "mono" }, passage.line ? `${passage.file}:${passage.line}` : passage.file)),
-    turning(passage),
     timeline(passage),
     columns(passage.metadata),
   );
@@ -35,7 +35,7 @@ export async function show(main, { id, go }) {
     similar,
   );
   main.replaceChildren(h("div", { class: "reading" }, article, aside));
-  around(passage.id, article, controller.signal).catch(() => {}); // the page is complete without it
+  neighbourhood(passage.id, article, controller.signal).catch(() => {}); // the page is complete without it
   post("/similar", { id: passage.id, k: 6, html: true }, controller.signal).then(
     ({ hits }) => similar.replaceChildren(h("h2", null, "Similar"), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, "Nothing.")),
     (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, "Similar"), problem(error)),
@@ -44,8 +44,8 @@ export async function show(main, { id, go }) {
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
     if (event.key === "p" && proof) proof.open = !proof.open;
-    else if (event.key === "[" && passage.previous) go(address(passage.previous));
-    else if (event.key === "]" && passage.next) go(address(passage.next));
+    else if (event.key === "[" && passage.previous) go(address(passage.previous.id));
+    else if (event.key === "]" && passage.next) go(address(passage.next.id));
   }
   document.addEventListener("keydown", onKey);
   return () => {
@@ -55,11 +55,11 @@ export async function show(main, { id, go }) {
 }
 
 // The neighbourhood in the graph; a workspace without one has none to show.
-async function around(id, article, signal) {
+async function neighbourhood(id, article, signal) {
   const { graph } = await workspace();
   if (!Object.keys(graph?.edges || {}).length) return;
-  const [found, { drawAround }] = await Promise.all([get(`/graph/${encodeURIComponent(id)}?limit=24`, signal), import("./graph.js")]);
-  const drawing = drawAround(id, found);
+  const { around, inGraph } = await import("./around.js");
+  const drawing = await around(id, inGraph(signal));
   if (drawing) article.append(h("section", null, h("h2", null, "Around it in the graph"), drawing));
 }
 
@@ -76,13 +76,12 @@ function copies(passage) {
   );
 }
 
-function turning({ previous, next }) {
+// The passages before and after it by name, and the way into the whole document.
+function turning({ previous, next, place, document: paper }) {
   if (!previous && !next) return null;
-  return h(
-    "nav", { class: "turning", "aria-label": "In its document" },
-    previous ? h("a", { href: address(previous), rel: "prev" }, "← ", shortName(previous)) : h("span"),
-    next ? h("a", { href: address(next), rel: "next" }, shortName(next), " →") : h("span"),
-  );
+  const beside = (record, words, rel) => h("a", { href: address(record.id), rel, class: family(record.kind) }, h("span", { class: "small" }, words), h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed)), heading(record));
+  const whole = place !== null && h("a", { class: "whole", href: `/view/document/${encodeURIComponent(paper.id)}?read=1&at=${place}` }, "Read on from here", h("span", { class: "small" }, `passage ${number(place + 1)}`));
+  return h("nav", { class: "turning", "aria-label": "In its document" }, previous ? beside(previous, "← before", "prev") : h("span"), whole, next ? beside(next, "after →", "next") : h("span"));
 }
 
 // The way from the root of the tree of locations to that of a log.
@@ -110,7 +109,7 @@ function timeline({ id, earlier, later, date, text, title: name }) {
 }
 
 function columns(metadata) {
-  const rows = Object.entries(metadata || {}).filter(([key, value]) => key !== "environment" && ["string", "number", "boolean"].includes(typeof value) && value !== "");
+  const rows = Object.entries(metadata || {}).filter(([key, value]) => !["environment", "number", "printed"].includes(key) && ["string", "number", "boolean"].includes(typeof value) && value !== "");
   if (!rows.length) return null;
   return h("dl", { class: "metadata" }, rows.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, String(value)))));
 }
@@ -123,18 +122,12 @@ function neighbours(name, records) {
 const SHOWN = 8;
 
 function list(records) {
-  const rows = records.map((record, place) =>
-    h(
-      "li", { class: family(record.kind), hidden: place >= SHOWN },
-      h("a", { href: address(record.id, record.kind) }, h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed)), named(record)),
-      record.relation && h("span", { class: "relation" }, relationWords(record.relation)),
-      h("div", { class: "gist" }, excerpt({ html: record.html, excerpt: record.excerpt || record.text })),
-    ),
-  );
+  const rows = records.map((record) => row(record, record.relation && relationWords(record.relation)));
+  rows.slice(SHOWN).forEach((hidden) => (hidden.hidden = true));
   const all = h("ul", { class: "neighbours" }, rows);
   if (rows.length <= SHOWN) return all;
   const more = h("button", { class: "plain small", type: "button" }, `${rows.length - SHOWN} more`);
-  more.addEventListener("click", () => (rows.forEach((row) => (row.hidden = false)), more.remove()));
+  more.addEventListener("click", () => (rows.forEach((hidden) => (hidden.hidden = false)), more.remove()));
   return [all, more];
 }
 

@@ -1,11 +1,15 @@
-// Search: the box, the retriever, filters with counts, and the hits as cards with their paths.
+// Search: the box, the retriever, filters with counts, and the hits.
 
 import { get, post, workspace } from "./api.js";
-import { address, announce, counted, fromServer, h, heading, link, number, problem, sentence, title } from "./dom.js";
-import { RETRIEVERS, autoWords, day, family, kindWord, passageWord, relationWords, shortName } from "./words.js";
+import { completion, leadsTo } from "./complete.js";
+import { announce, counted, h, heading, number, problem, sentence } from "./dom.js";
+import { card, folded, without } from "./hit.js";
+import { home } from "./home.js";
+import { RETRIEVERS, autoWords, kindWord } from "./words.js";
 
 const FACETS = [
   { key: "kind", field: "kinds", label: "Kind", show: (value) => kindWord(value) },
+  { key: "chapter", field: "chapters", label: "Chapter", show: (value) => value.replaceAll("$", "") },
   { key: "doc", field: "documents", label: "Document", show: (value, names, record) => record.title || names.get(value) || value },
   { key: "cat", field: "categories", label: "Category", show: (value) => value },
   { key: "loc", field: "locations", label: "Location", show: (value, names, record) => record.title || value, code: (value) => value },
@@ -32,8 +36,8 @@ export function show(main, { parameters, go }) {
     current?.abort();
     view.explain(state);
     document.title = state.q ? `${state.q} – lemmata` : "lemmata";
-    if (!state.q.trim()) {
-      home(view, state, update);
+    if (!state.q.trim() && !state.like) {
+      begin();
       return;
     }
     const controller = (current = new AbortController());
@@ -44,9 +48,10 @@ export function show(main, { parameters, go }) {
     }
     view.results.setAttribute("aria-busy", "true");
     try {
-      const answer = await ask(state, 0, controller.signal);
+      const answer = await (state.like ? alike(state, controller.signal) : ask(state, 0, controller.signal));
+      answer.only = (await workspace().catch(() => null))?.documents === 1;
       if (controller.signal.aborted) return;
-      [answer.facets, answer.hint] = await Promise.all([countedWithoutOwn(answer.facets, state, controller.signal), hintAt(answer, state, controller.signal)]);
+      if (!state.like) [answer.facets, answer.hint] = await Promise.all([countedWithoutOwn(answer.facets, state, controller.signal), hintAt(answer, state, controller.signal)]);
       remember(location.search, answer);
       if (!controller.signal.aborted) render(answer);
     } catch (error) {
@@ -62,7 +67,7 @@ export function show(main, { parameters, go }) {
     view.results.removeAttribute("aria-busy");
     for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
     drawFacets(view.facets, answer.facets, state, update);
-    const line = isUnanswered(answer) ? "" : `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
+    const line = state.like ? "" : isUnanswered(answer) ? "" : `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
     const legend = answer.hits.some((hit) => hit.path?.length > 1) && h("span", { class: "legendline" }, "Numbers in a path are distances: 0 is the same, less is nearer.");
     view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
     if (answer.also?.length) view.line.append(h("span", { class: "cure" }, ` Also searched for: ${answer.also.join(", ")}.`));
@@ -70,19 +75,70 @@ export function show(main, { parameters, go }) {
       const meant = h("button", { class: "plain small meant", type: "button", onclick: () => ((view.box.value = answer.did_you_mean), update({ q: answer.did_you_mean })) }, answer.did_you_mean);
       view.line.append(" Did you mean ", meant, "?");
     }
+    if (answer.like) view.line.prepend("More like ", h("b", null, answer.like), " ", h("button", { class: "plain small", type: "button", onclick: () => update({ like: "" }) }, "Back to the start"));
     announce(answer.hits.length ? line || answer.note : "nothing found");
     if (!answer.hits.length) {
       const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, "Clear the filters");
       view.results.replaceChildren(h("div", { class: "empty" }, h("p", null, "Nothing found. Say it in other words, or ask with another retriever."), clear));
       return;
     }
-    const list = h("ol", { class: "hits" }, answer.hits.map((hit) => card(hit, answer)));
+    const list = h("ol", { class: "hits" }, cards(answer, answer.hits));
+    const gone = answer.hits.filter((hit) => refused(answer).has(hit.id));
+    if (gone.length) view.line.append(` ${counted(gone.length, "hit")} left out. `, h("button", { class: "plain small", type: "button", onclick: () => restore(answer, gone) }, "Show them again"));
     if (isUnanswered(answer)) {
       view.results.replaceChildren(h("details", { class: "nearest" }, h("summary", null, "Show the nearest passages"), list));
       return;
     }
     view.results.replaceChildren(list);
     if (answer.next_offset) view.results.append(moreButton(answer, list));
+  }
+
+  function cards(answer, hits) {
+    return folded(without(hits, refused(answer))).map(([hit, ...others]) => card(hit, answer, { only: answer.only, folded: others, refuse: state.like ? null : (one) => refuse(answer, one) }));
+  }
+
+  function refused({ marks }) {
+    return new Set([...state.not, ...Object.keys(marks).filter((id) => marks[id] === "wrong")]);
+  }
+
+  // What is refused is left out at once; where marks are kept, it is also marked as no answer.
+  async function refuse(answer, hit) {
+    state.not = [...state.not, hit.id];
+    go(`/?${write(state)}`, { replace: true, quiet: true });
+    remember(location.search, answer);
+    render(answer);
+    view.results.querySelector("h3 a")?.focus({ preventScroll: true });
+    await markWrong(answer, hit, "wrong");
+  }
+
+  async function restore(answer, hits) {
+    state.not = [];
+    await Promise.all(hits.map((hit) => markWrong(answer, hit, "none")));
+    go(`/?${write(state)}`, { replace: true, quiet: true });
+    render(answer);
+  }
+
+  async function markWrong(answer, hit, mark) {
+    const { log } = await workspace().catch(() => ({ log: "off" }));
+    if (log === "off") return;
+    await post("/mark", { query: answer.query, id: hit.id, mark }).then(() => (answer.marks[hit.id] = mark), () => {});
+  }
+
+  // Before anything is searched: what the filters allow, or the start page.
+  async function begin() {
+    view.facets.replaceChildren();
+    view.line.replaceChildren();
+    view.results.removeAttribute("aria-busy");
+    view.results.replaceChildren();
+    if (filtered(state)) {
+      const limits = FACETS.flatMap(({ key, show }) => state[key].map((value) => show(value, documentNames, {})));
+      const dates = [state.since && `since ${state.since}`, state.until && `until ${state.until}`, state.among && "the points chosen on the map"];
+      const clear = h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, "Search everywhere");
+      view.results.replaceChildren(h("p", { class: "lead" }, `Your search will look at these only: ${[...limits, ...dates].filter(Boolean).join(", ")}.`), clear);
+      return;
+    }
+    const parts = await home(go);
+    if (!view.box.value.trim() && !state.like) view.results.replaceChildren(...parts);
   }
 
   function moreButton(answer, list) {
@@ -95,9 +151,9 @@ export function show(main, { parameters, go }) {
         answer.nodes = { ...answer.nodes, ...next.nodes };
         answer.marks = { ...answer.marks, ...next.marks };
         answer.next_offset = next.next_offset;
-        const first = card(next.hits[0], answer);
-        list.append(first, ...next.hits.slice(1).map((hit) => card(hit, answer)));
-        first.querySelector("a").focus({ preventScroll: true });
+        const more = cards(answer, next.hits);
+        list.append(...more);
+        more[0]?.querySelector("a").focus({ preventScroll: true });
         button.remove();
         if (answer.next_offset) view.results.append(moreButton(answer, list));
         view.line.firstChild.textContent = howMany(answer);
@@ -110,15 +166,21 @@ export function show(main, { parameters, go }) {
 
   view.box.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(() => update({ q: view.box.value }, { replace: true }), 220);
+    timer = setTimeout(() => update({ q: view.box.value, like: "", not: [] }, { replace: true }), 220);
   });
   view.form.addEventListener("submit", (event) => {
     event.preventDefault();
     clearTimeout(timer);
-    update({ q: view.box.value }, { replace: state.q === view.box.value });
+    update({ q: view.box.value, like: "" }, { replace: state.q === view.box.value });
   });
   view.retriever.addEventListener("change", () => update({ retriever: view.retriever.value }));
   view.paths.addEventListener("change", () => update({ paths: view.paths.checked }));
+
+  const completing = completion(view.box, (name) => {
+    clearTimeout(timer);
+    go(leadsTo(name));
+  });
+  view.form.querySelector(".box").append(completing.list);
 
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
@@ -132,6 +194,9 @@ export function show(main, { parameters, go }) {
       event.preventDefault();
       if (at === 0) view.box.focus();
       else choose(anchors[at - 1]);
+    } else if (at >= 0 && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+      const button = anchors[at].closest("li").querySelector("[data-open]");
+      if ((button.getAttribute("aria-expanded") === "true") !== (event.key === "ArrowRight")) button.click();
     }
   }
   document.addEventListener("keydown", onKey);
@@ -164,6 +229,8 @@ function read(parameters) {
     since: parameters.get("since") || "",
     until: parameters.get("until") || "",
     among: parameters.get("among") || "",
+    like: parameters.get("like") || "",
+    not: parameters.getAll("not"),
     ...Object.fromEntries(FACETS.map(({ key }) => [key, parameters.getAll(key)])),
   };
 }
@@ -174,7 +241,8 @@ function write(state) {
   if (state.retriever !== "auto") parameters.set("retriever", state.retriever);
   if (!state.paths) parameters.set("paths", "0");
   for (const { key } of FACETS) for (const value of state[key]) parameters.append(key, value);
-  for (const key of ["since", "until", "among"]) if (state[key]) parameters.set(key, state[key]);
+  for (const key of ["since", "until", "among", "like"]) if (state[key]) parameters.set(key, state[key]);
+  for (const id of state.not) parameters.append("not", id);
   return parameters.toString();
 }
 
@@ -208,6 +276,13 @@ async function ask(state, offset, signal) {
     if (error.code !== "workspace" || !body.paths) throw error;
     return post("/search", { ...body, paths: false }, signal); // no graph of this corpus: the hits come without paths
   }
+}
+
+// The passages nearest to one, as an answer.
+async function alike(state, signal) {
+  const [{ hits, nodes }, record] = await Promise.all([post("/similar", { id: state.like, k: 20, html: true, filter: filterOf(state) }, signal), get(`/cards/${encodeURIComponent(state.like)}`, signal)]);
+  const like = [kindWord(record.kind, record.number, record.printed), " ", heading(record)];
+  return { query: "", like: h("span", null, like), hits, nodes, marks: {}, facets: {}, confidence: null, note: "", also: [], next_offset: null };
 }
 
 function isUnanswered({ confidence }) {
@@ -306,121 +381,4 @@ function dates(years, state, update) {
     return input;
   };
   return h("fieldset", { dataset: { facet: "date" } }, h("legend", null, "Date"), h("div", { class: "dates" }, field("since", "Since", years[0]), "–", field("until", "Until", years.at(-1))));
-}
-
-// ---------------------------------------------------------------- one hit
-
-function card(hit, answer) {
-  const isLog = hit.kind === "log";
-  const from = [
-    !isLog && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
-    hit.section && (hit.section_html ? fromServer("span", null, hit.section_html) : h("span", null, hit.section)),
-    hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
-    ...(hit.location || []).slice(0, 2).map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))),
-  ].filter(Boolean);
-  const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");
-  return h(
-    "li", { class: `hit ${family(hit.kind)}`, dataset: { id: hit.id } },
-    h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number, hit.printed)), heading(hit))),
-    from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
-    body,
-    h("div", { class: "below" }, hit.path?.length > 1 ? pathStrip(hit.path, answer.nodes || {}, hit) : null, h("p", { class: "foot" }, h("span", { class: "mono" }, hit.id), hit.cites ? h("span", null, `cites ${hit.cites}`) : null, hit.repeats?.length ? h("span", null, `also in ${hit.repeats.slice(0, 3).join(", ")}${hit.repeats.length > 3 ? " …" : ""}`) : null, marking(hit, answer))),
-  );
-}
-
-// Two buttons that say whether a hit is the answer; pressed again, a button takes it back.
-function marking(hit, answer) {
-  const buttons = Object.entries({ answer: ["✓ answer", "This is the answer"], wrong: ["✗ not it", "This is not the answer"] }).map(([mark, [text, name]]) => {
-    const button = h("button", { class: "plain mark", type: "button", "aria-label": name, title: `${name}; kept on the machine of the server only`, dataset: { mark } }, text);
-    button.addEventListener("click", async () => {
-      const chosen = answer.marks[hit.id] === mark ? "none" : mark;
-      try {
-        await post("/mark", { query: answer.query, id: hit.id, mark: chosen });
-        answer.marks[hit.id] = chosen;
-        draw();
-      } catch (error) {
-        group.replaceChildren(problem(error));
-      }
-    });
-    return button;
-  });
-  const draw = () => buttons.forEach((button) => button.setAttribute("aria-pressed", String(answer.marks[hit.id] === button.dataset.mark)));
-  const group = h("span", { class: "marks", hidden: true }, buttons);
-  workspace().then((health) => (group.hidden = health.log === "off"), () => {});
-  draw();
-  return group;
-}
-
-// Kept only where the settings of the workspace say so.
-function opened(query, id) {
-  workspace().then((health) => health.log === "openings" && post("/mark", { query, id, mark: "opened" }), () => {}).catch(() => {});
-}
-
-function pathStrip(path, nodes, hit) {
-  const name = (id) => {
-    if (id === hit.id) return h("span", { class: `node here ${family(hit.kind)}` }, `this ${hit.kind === "chunk" ? "text" : hit.kind}`);
-    const node = nodes[id];
-    if (!node) return h("span", { class: "node query" }, id === "query" ? "query" : shortName(id));
-    const label = heading({ ...node, id });
-    return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind), title: `${kindWord(node.kind, node.number, node.printed)}: ${node.name || shortName(id)}` }, label);
-  };
-  const steps = path.map((step) => [
-    h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "distance of this step: 0 is the same, less is nearer" }, step.length.toFixed(2))),
-    name(step.target),
-  ]);
-  const whole = path.reduce((sum, step) => sum + step.length, 0);
-  return h("div", { class: "path", role: "group", "aria-label": `Path of ${counted(path.length, "step")}, distance ${whole.toFixed(2)}` }, name(path[0].source), steps);
-}
-
-// ---------------------------------------------------------------- before anything is searched
-
-async function home(view, state, update) {
-  view.facets.replaceChildren();
-  view.line.replaceChildren();
-  view.results.removeAttribute("aria-busy");
-  if (filtered(state)) {
-    const limits = FACETS.flatMap(({ key, show }) => state[key].map((value) => show(value, documentNames, {})));
-    const dates = [state.since && `since ${state.since}`, state.until && `until ${state.until}`, state.among && "the points chosen on the map"];
-    const clear = h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, "Search everywhere");
-    view.results.replaceChildren(h("p", { class: "lead" }, `Your search will look at these only: ${[...limits, ...dates].filter(Boolean).join(", ")}.`), clear);
-    return;
-  }
-  view.results.replaceChildren();
-  const [health, concepts, outline] = await Promise.all([
-    workspace().catch((error) => error),
-    get("/concepts?k=24").catch(() => ({ concepts: [] })),
-    get("/outline?k=60").catch(() => ({ documents: [] })),
-  ]);
-  if (view.box.value.trim()) return;
-  if (health instanceof Error) {
-    view.results.replaceChildren(problem(health));
-    return;
-  }
-  const documents = outline.documents || [];
-  for (const document of documents) documentNames.set(document.id, document.title);
-  const places = outline.locations || [];
-  const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");
-  const parts = [h("p", { class: "lead" }, `${counted(health.passages, passageWord(health))} in ${held}. Ask in your own words.`)];
-  if (health.note) parts.push(h("p", { class: "cure" }, sentence(health.note)));
-  if (concepts.concepts.length) {
-    parts.push(
-      h("h2", null, "Concepts"),
-      h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages))))),
-    );
-  }
-  if (places.length) {
-    parts.push(
-      h("h2", null, "Locations"),
-      h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, place.passages)))),
-    );
-  }
-  if (documents.length) {
-    const rest = (outline.total || documents.length) - documents.length;
-    parts.push(
-      h("h2", null, "Documents"),
-      h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))),
-      rest > 0 && h("p", { class: "small" }, `and ${number(rest)} more`),
-    );
-  }
-  view.results.replaceChildren(...parts.filter(Boolean));
 }

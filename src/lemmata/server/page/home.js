@@ -1,0 +1,47 @@
+// The start: queries to try, the contents of a book, its concepts, the places of a plant, what was added last, all documents.
+
+import { get, workspace } from "./api.js";
+import { tree } from "./contents.js";
+import { counted, h, link, number, problem, row, sentence, title } from "./dom.js";
+import { passageWord, shortName } from "./words.js";
+
+const FEW = 3; // documents whose contents are shown
+
+// The parts of the start page; `go` opens an address.
+export async function home(go) {
+  const [health, concepts, outline, start] = await Promise.all([
+    workspace().catch((error) => error),
+    get("/concepts?k=24").catch(() => ({ concepts: [] })),
+    get("/outline?k=60").catch(() => ({ documents: [] })),
+    get("/start").catch(() => ({ examples: [], added: [] })),
+  ]);
+  if (health instanceof Error) return [problem(health)];
+  const documents = outline.documents || [];
+  const places = outline.locations || [];
+  const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");
+  const books = documents.length <= FEW && !places.length ? await Promise.all(documents.map((document) => contents(document, go))) : [];
+  const main = [
+    start.examples.length > 0 && section("Try", h("ul", { class: "chips queries" }, start.examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query))))),
+    concepts.concepts.length > 0 && section("Concepts", h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages)))))),
+    start.added.length > 0 && section(places.length ? "Newest logs" : "Added last", h("ul", { class: "neighbours" }, start.added.map((record) => row(record)))),
+    places.length > 0 && section("Locations", h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, place.passages))))),
+    documents.length > 0 && !books.some(Boolean) && section("Documents", h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))), outline.total > documents.length && h("p", { class: "small" }, `and ${number(outline.total - documents.length)} more`)),
+  ].filter(Boolean);
+  return [
+    h("p", { class: "lead" }, `${counted(health.passages, passageWord(health))} in ${held}. Ask in your own words.`),
+    health.note && h("p", { class: "cure" }, sentence(health.note)),
+    books.some(Boolean) ? h("div", { class: "start" }, h("div", null, main), h("div", null, books)) : main,
+  ].flat().filter(Boolean);
+}
+
+function section(name, ...content) {
+  return h("section", null, h("h2", null, name), content);
+}
+
+async function contents(document, go) {
+  const outline = await get(`/outline?k=1&document=${encodeURIComponent(document.id)}`).catch(() => ({ contents: [] }));
+  if (outline.contents.length < 2) return null;
+  const at = (place) => `/view/document/${encodeURIComponent(document.id)}?read=1&at=${place}`;
+  const drawn = tree(outline.contents, (entry) => at(entry.place), (place) => go(at(place)));
+  return h("section", null, h("h2", null, link(document.id, "document", title(document, document.id))), drawn.element);
+}

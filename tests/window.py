@@ -1,0 +1,102 @@
+"""A real browser for the tests of the web page: servers, and windows that note what must not happen in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.make import make_workspace
+
+from lemmata.project import Project
+from lemmata.server.app import Limits
+from lemmata.server.run import listen, make_server
+from lemmata.server.security import Access
+from lemmata.server.service import Service
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
+if not CHROMIUM:
+    pytest.skip("the page is tested in Chromium, which is not installed", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright")
+
+OPTIONS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+
+
+@contextlib.contextmanager
+def serving(folder: Path, token: str = "") -> Iterator[str]:
+    server = make_server(Service(folder), Access("127.0.0.1", token=token), Limits(), watch=0.0)
+    listening = listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+            assert thread.is_alive()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def made(folder: Path, sources: Mapping[str, str | bytes] | Path) -> Project:
+    project = make_workspace(folder, sources, index="lemmata-nano", graph=True)
+    project.map()
+    return project
+
+
+@contextlib.contextmanager
+def launched() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+class Window:
+    """A page in the browser that keeps what must not happen: errors, dialogs and requests to others."""
+
+    def __init__(self, browser: Any, address: str, **options: Any) -> None:
+        self.address = address
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.wrong: list[str] = []
+        self.sizes: dict[str, int] = {}
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("dialog", self._asked)
+        self.page.on("request", self._requested)
+        self.page.on("response", self._answered)
+
+    def _said(self, message: Any) -> None:
+        if message.type == "error":
+            self.wrong.append(message.text)
+
+    def _asked(self, dialog: Any) -> None:
+        self.wrong.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def _requested(self, request: Any) -> None:
+        if not request.url.startswith((self.address, "data:", "blob:")):
+            self.wrong.append(f"request to {request.url}")
+
+    def _answered(self, response: Any) -> None:
+        self.sizes[response.url] = int(response.headers.get("content-length", 0))
+
+    def open(self, path: str) -> Any:
+        self.page.goto(self.address + path)
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+
+playwright.expect.set_options(timeout=60_000)  # a busy machine is no failure
+expect = playwright.expect
