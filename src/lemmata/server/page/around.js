@@ -126,7 +126,7 @@ export async function around(id, neighbours) {
   function box(node) {
     const record = records.get(node.id);
     const name = `${kindWord(record.kind, record.number, record.printed)} ${record.name || shortName(node.id)}`;
-    const link = svg("a", { class: `box ${family(record.kind)}${node === root ? " here" : ""}`, href: address(node.id, record.kind), "data-id": node.id, "aria-label": name, draggable: "false" }, boxInside(node.id, record, 0, 0));
+    const link = svg("a", { class: `box ${family(record.kind)}${node === root ? " here" : ""}`, href: address(node.id, record.kind), "data-id": node.id, draggable: "false" }, boxInside(node.id, record, 0, 0));
     const group = svg("g", { transform: `translate(${node.x} ${node.y})` }, link);
     if (!node.opened) group.append(sign(node, name));
     drag(group, link, node);

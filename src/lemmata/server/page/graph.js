@@ -57,7 +57,7 @@ function draw(placed, lines, nodes, label) {
 // A drawing with what moves it.
 export function frame(drawing, zoom, hint) {
   const button = (sign, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, sign);
-  const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Show all", () => zoom.fit()));
+  const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Fit: show all", () => zoom.fit()));
   return h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, h("span", { class: "small" }, `${hint} Drag to move, Ctrl and wheel to zoom.`), tools));
 }
 

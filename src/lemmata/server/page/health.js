@@ -90,5 +90,5 @@ function skips(state) {
   if (!state.skipped) return h("p", { class: "fine" }, "Nothing: everything that was given was read.");
   const rows = state.skips.map((skip) => h("tr", null, h("td", { class: "mono" }, skip.line ? `${skip.file}:${skip.line}` : skip.file), h("td", null, skip.cause)));
   const rest = state.skipped - rows.length;
-  return [h("div", { class: "scroll" }, h("table", { class: "skips" }, h("thead", null, h("tr", null, h("th", null, "File"), h("th", null, "Why"))), h("tbody", null, rows))), rest > 0 ? h("p", { class: "small" }, `and ${number(rest)} more: lemmata info`) : null];
+  return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What was skipped" }, h("table", { class: "skips" }, h("thead", null, h("tr", null, h("th", null, "File"), h("th", null, "Why"))), h("tbody", null, rows))), rest > 0 ? h("p", { class: "small" }, `and ${number(rest)} more: lemmata info`) : null];
 }

@@ -89,7 +89,7 @@ export function show(main, { parameters, go }) {
       view.results.replaceChildren(h("details", { class: "nearest" }, h("summary", null, "Show the nearest passages"), list));
       return;
     }
-    view.results.replaceChildren(list);
+    view.results.replaceChildren(h("h2", { class: "unseen" }, "Hits"), list);
     if (answer.next_offset) view.results.append(moreButton(answer, list));
   }
 

@@ -1,0 +1,35 @@
+"""Nobody is left out: axe-core finds no violation in any view, in light and in dark colours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.test_page import VIEWS
+from tests.window import Window
+
+AXE = Path(os.environ.get("AXE") or Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js")
+if not AXE.exists():
+    pytest.skip("axe-core is not installed: npm install --no-save axe-core", allow_module_level=True)
+MORE = {
+    "reading": "/view/document/rsk?read=1",
+    "more like this": "/?like=rsk%23thm%3Arsk",
+    "start of a bridge": "/view/bridge",
+    "unknown view": "/view/nothing",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Any, notes: str, scheme: str) -> None:
+    opened = Window(browser, notes, color_scheme=scheme)
+    found = {}
+    for view, path in {**VIEWS, **MORE}.items():
+        page = opened.open(path)
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        violations = page.evaluate("() => axe.run().then((report) => report.violations)")
+        if violations:
+            found[view] = [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in violations]
+    opened.context.close()
+    assert found == {}
