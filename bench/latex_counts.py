@@ -32,7 +32,6 @@ from typing import Any
 
 MEASURES = ("statements", "titles", "labels", "proofs", "links", "bibliography")
 CONTENT = ("numbers", "chapters", "solutions", "characters")
-ANSWERED = ("exercise", "problem", "question", "example")
 Counts = dict[str, Counter[str]]  # by measure: how often each item occurs
 
 # ---------------------------------------------------------------- counted by regular expressions
@@ -287,8 +286,8 @@ def found(path: Path) -> tuple[Counts, list[str], int, Counter[str]]:
                 environment = passage.metadata["environment"]
                 counts["statements"][environment] += 1
                 counts["titles"][environment] += bool(passage.title)
-                counts["proofs"]["proof"] += bool(passage.proof) and passage.kind not in ANSWERED
-                harm["solutions"] += bool(passage.proof) and passage.kind in ANSWERED
+                counts["proofs"]["proof"] += bool(passage.proof) and "solved" not in passage.metadata
+                harm["solutions"] += "solved" in passage.metadata
                 for link in passage.links:
                     counts["links"][link.relation] += link.relation in ("refers_to", "proof_uses")
                     own += link.target == passage.id

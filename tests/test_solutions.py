@@ -129,6 +129,21 @@ def test_a_solution_belongs_to_its_exercise(source: str, expected: dict[str, str
     assert solutions(source) == expected
 
 
+def test_a_proof_stays_one_and_only_solutions_are_called_so() -> None:
+    exercise = r"\begin{exercise}Add.\end{exercise}\begin{%s}Two.\end{%s}"
+    named = {kind: stated(body(exercise % (kind, kind), PREAMBLE))["doc#exercise-1"] for kind in ("proof", "answer")}
+    assert {kind: (each.proof_name, each.proof) for kind, each in named.items()} == {
+        "proof": ("Proof", "Two."),
+        "answer": ("Solution", "Two."),
+    }
+
+
+def test_a_solution_without_text_is_none() -> None:
+    source = r"\begin{exercise}Add.\end{exercise}\begin{solution}\includegraphics{two}\end{solution}"
+    exercise = stated(body(source, PREAMBLE))["doc#exercise-1"]
+    assert (exercise.proof, exercise.with_solution) == ("", "Add.")
+
+
 def test_what_follows_a_solution_inside_an_exercise_is_kept() -> None:
     reading = body(r"\begin{exercise}Add (a). \begin{solution}Two.\end{solution} Also (b).\end{exercise}", PREAMBLE)
     assert stated(reading)["doc#exercise-1"].text == "Add (a). Also (b)."

@@ -29,18 +29,16 @@ NUMBER = "number"  # as printed
 PRINTED = "printed"  # name before the number, where that is not the kind: "Guided Practice"
 EQUATIONS = "equations"  # {label: number}
 LABELLED = "labelled"  # {label: kind and number} of all else that has a number in it: items, figures, a section
+SOLVED = "solved"  # that its proof is a solution
 HEADING = "heading"  # place of the heading above it in the contents of its document
 CONTENTS = "contents"  # key of a document's metadata: [level, number, title] of each heading
 REFERRING = "referring_macros"  # key of a document's metadata: {label that it does not have: macro but for \\ref}
-BOOKKEEPING = frozenset((INSERTED, HEADING, CONTENTS, REFERRING))  # for lemmata alone
+BOOKKEEPING = frozenset((INSERTED, HEADING, SOLVED, CONTENTS, REFERRING))  # for lemmata alone
 
 
 def printed_name(kind: str, number: str) -> str:
     """The label of a thing by its printed number: "number:theorem 4.2"."""
     return f"number:{kind} {number.strip('() ').casefold()}"
-
-
-ANSWERED = frozenset(("exercise", "problem", "question", "example"))  # kinds whose proof is a solution
 
 
 # The kind of rows that hold the parts of a long statement, or of a solution: only the index reads them, and what finds
@@ -130,13 +128,12 @@ class Passage:
     @property
     def proof_name(self) -> str:
         """What its proof is called."""
-        return "Solution" if self.kind in ANSWERED else "Proof"
+        return "Solution" if self.metadata.get(SOLVED) else "Proof"
 
     @property
     def with_solution(self) -> str:
         """The text, of an exercise with its solution: what a query may have found."""
-        has_solution = self.proof and self.kind in ANSWERED
-        return f"{self.text}\n\n{self.proof_name}. {self.proof}" if has_solution else self.text
+        return f"{self.text}\n\n{self.proof_name}. {self.proof}" if self.metadata.get(SOLVED) else self.text
 
     @property
     def content(self) -> str:

@@ -15,12 +15,12 @@ from dataclasses import replace
 
 from lemmata.core.errors import InputError, MissingExtra
 from lemmata.core.types import (
-    ANSWERED,
     HEADING,
     NUMBER,
     PART,
     PRINTED,
     REFERRING,
+    SOLVED,
     Label,
     Passage,
     Reading,
@@ -127,7 +127,7 @@ def _parts(statement: Passage, options: PaperOptions) -> list[Passage]:
     """The parts of a long statement, and of a solution, for the index."""
     parts: list[str] = []
     bare = statement.bare()
-    solution = bare.proof if statement.kind in ANSWERED else ""
+    solution = bare.proof if SOLVED in statement.metadata else ""
     for text, longest in ((bare.text, _LONGEST_STATEMENT * options.chunk_size), (solution, 0)):
         if len(text) > longest:
             parts += (text[b:e] for b, e in chunks(text, options.chunk_size, options.chunk_overlap))
@@ -193,6 +193,7 @@ def _statement(paper: PaperState, statement: Statement, identity: str) -> Passag
         metadata={
             "environment": statement.environment,
             **({NUMBER: statement.number} if statement.number else {}),
+            **({SOLVED: True} if statement.solved and any(proof.text for proof in proofs) else {}),
             **({PRINTED: printed} if statement.number and (printed := paper.printed_name(statement)) else {}),
             **read_marks(source, text.text),
         },

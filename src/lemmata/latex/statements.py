@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from lemmata.core.types import ANSWERED
 from lemmata.latex.arguments import NO_VALUE, choose, read_values
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, MOST_FAILURES, referred_labels
@@ -52,6 +51,7 @@ class Statement:
     section: tuple[str, ...] = ()
     proofs: list[tuple[int, int]] = field(default_factory=list)  # contents
     proof_notes: list[str] = field(default_factory=list)  # the optional arguments of the proofs
+    solved: bool = False  # a proof is a solution
     confidence: float = 1.0
     outer: Statement | None = None  # the statement that contains it
     barrier: int = -1  # offset of the first statement inside: where it ends if it is never closed
@@ -131,6 +131,8 @@ _UNPROVED = frozenset(
     "definition remark remarks example notation question problem exercise convention situation assumption "
     "axiom conjecture".split()
 )
+_ASKING = frozenset(("exercise", "problem", "question"))
+_SOLVABLE = _ASKING | {"example"}
 _REACH = 400  # characters before a proof that may say what is proved
 _PROMISE = re.compile(
     r"\b(?:pro(?:ve|ving|ofs?)|establish|beweis(?:en)?|prouv(?:er|ons)|d[ée]montr(?:er|ons)|preuve|d[ée]monstration)\b"
@@ -446,6 +448,7 @@ class _Reader:
             for statement in owners:
                 statement.proofs.append((proof.content, proof.close))
                 statement.proof_notes.append(proof.note)
+                statement.solved = statement.solved or proof.kind == "solution"
             if owners:
                 previous = proof.end, owners[0]
             elif proof.kind == "solution":
@@ -496,7 +499,7 @@ class _Reader:
 
     @staticmethod
     def can_be_proved(statement: Statement, proof: Statement) -> bool:
-        return statement.kind in ANSWERED if proof.kind == "solution" else statement.kind not in _UNPROVED
+        return statement.kind in _SOLVABLE if proof.kind == "solution" else statement.kind not in _UNPROVED
 
     def follows(self, proof: Statement, last: Statement) -> bool:
         """Whether a proof belongs to the last statement before it."""
@@ -504,7 +507,7 @@ class _Reader:
         if proof.kind == "solution":
             kind = self.kinds.get(proof.environment)
             is_named = kind and COMPUTED_REFERENCE.search(kind.opening.text)
-            return last.kind in ANSWERED and not is_named and not _PLACED.sub("", between).strip()
+            return last.kind in _SOLVABLE and not is_named and not _PLACED.sub("", between).strip()
         if last.proofs or last.kind in _UNPROVED or last.section != proof.section:
             return not between.strip()
         return len(between) < 3000 or not between.strip()
@@ -522,6 +525,7 @@ def attach_solutions(structure: Structure, referred: Mapping[int, str], labelled
         if statement.kind == "solution" and owner is not None:
             owner.proofs.append((statement.content, statement.close))
             owner.proof_notes.append("")
+            owner.solved = True
         else:
             left.append(statement)
     structure.statements = left
@@ -540,7 +544,7 @@ def attach_footnotes(text: str, start: int, structure: Structure) -> None:
             number += int(event[2])
         elif event[1] != "text":
             number += not own_number
-            if inside and event[1] == "mark" and inside.kind in ANSWERED and inside.kind != "example":
+            if inside and event[1] == "mark" and inside.kind in _ASKING:
                 marked[own_number or number] = inside
         elif inside is None and failures < MOST_FAILURES and (exercise := marked.pop(own_number or number, None)):
             argument = read_argument(text, at)
@@ -548,6 +552,7 @@ def attach_footnotes(text: str, start: int, structure: Structure) -> None:
             if argument:
                 exercise.proofs.append((argument[1] - 1 - len(argument[0]), argument[1] - 1))
                 exercise.proof_notes.append("")
+                exercise.solved = True
                 structure.apart.append((event.start(), argument[1]))
     structure.apart.sort()
 
