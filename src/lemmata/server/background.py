@@ -34,6 +34,7 @@ _NICE = 5
 _SECONDS_TO_STOP = 5.0
 _BEFORE_SEARCH = ("files", "words")  # what nobody can search before
 _RESUMED = ("quick vectors", "vectors")  # what goes on where it was, however often it is interrupted
+_COUNTS = {"documents": "documents", "passages": "passages", "skips": "notes"}  # of the report of `ingest`
 _MOST_INTERRUPTED = 3  # times that files which change may delay the graph and the map
 _log = logging.getLogger("lemmata.server")
 
@@ -255,7 +256,9 @@ class Background:
             self._say(self.problems[-1])
         step.seconds = time.monotonic() - step.begin
         if report is not None:
-            self._say(f"{name}: ready after {time.monotonic() - self._begin:.1f} s")
+            found = {what: report.get(key) for key, what in _COUNTS.items()} if name == "files" else {}
+            counts = ", ".join(f"{number:,} {what}" for what, number in found.items() if number)
+            self._say(f"{name}: ready after {time.monotonic() - self._begin:.1f} s{f' ({counts})' if counts else ''}")
             self.step_done()
         return report
 
@@ -296,6 +299,7 @@ class Background:
             raise LemmataError(cause or f"'lemmata {' '.join(command)}' ended with {process.returncode}")
         if process.returncode and cause:  # some files could not be read; the others were
             self.problems.append(cause)
+            self._say(cause)
         return dict(json.loads(text))
 
 
