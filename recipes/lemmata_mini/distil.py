@@ -1,0 +1,421 @@
+"""Train lemmata-mini from several larger encoders and from queries with their passages, on one GPU.
+
+    python -m recipes.lemmata_mini.distil teach DATA MODELS          # vectors of the teachers for all texts; scores
+    python -m recipes.lemmata_mini.distil train DATA MODELS first --init lemmata-mini --steps 750 --first 0.4
+    python -m recipes.lemmata_mini.distil train DATA MODELS second --init first --steps 620 --first 0.02 \
+        --paired 0.7 --rate 1.5e-4
+    python -m recipes.lemmata_mini.distil score DATA MODELS second --part test
+
+DATA is written by arrays.py, MODELS by teachers.py; `second` is the model (on one H200 both take some twelve minutes).
+First the student learns how near any two texts of a batch are to all teachers together, each heard by the domain of the
+text. Then it also learns queries with their passages, and keeps the teachers' view of the same batch; a passage that
+the teachers find nearer to a query than its own is no negative. What is kept is the running mean of the weights. A
+model that loses on a task of GUARDS against the one that it starts from is refused: nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoConfig, AutoModel
+
+from lemmata.core.types import Integers
+from lemmata.evaluate.measures import evaluate, judged, parse_measure
+
+SHARES = {  # how much each teacher is heard on mathematics, science and general English
+    "mpnet": (0.40, 0.25, 0.35),
+    "granite-30m": (0.10, 0.30, 0.25),
+    "gte-small": (0.15, 0.30, 0.20),
+    "bge-small": (0.05, 0.15, 0.20),
+    "lemmata-mini": (0.30, 0.00, 0.00),
+}
+GUARDS = ("scifact-train", "cisi")
+FORGET = 0.01  # of a guard's score that training may lose
+HEAT = 0.05  # temperature of similarities
+LONGEST, TRAINED = 256, 160  # tokens of a text that is measured, and of one that is trained on
+WARM_UP = 60  # steps
+HEADS_RATE = 1e-3
+DECAY, EVERY = 0.98, 4  # of the running mean of the weights, and the steps between its updates
+NEGATIVES, DEEP, SKIPPED = 8, 40, 4  # for a pair: drawn from the nearest 40 passages but the first four
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+# ---------------------------------------------------------------- data
+
+
+class Texts:
+    """Token numbers of all texts in one vocabulary, on the device. They are stored beside the texts."""
+
+    def __init__(self, data: Path, tokenizer: Tokenizer, name: str) -> None:
+        flat, starts = data / f"tokens-{name}.npy", data / f"starts-{name}.npy"
+        if not starts.exists():
+            tokenizer.no_padding()
+            tokenizer.enable_truncation(LONGEST)
+            lines = (data / "texts.txt").read_text(encoding="utf-8").split("\n")
+            parts, lengths = [], [0]
+            for begin in range(0, len(lines), 20_000):
+                ids = [encoding.ids for encoding in tokenizer.encode_batch_fast(lines[begin : begin + 20_000])]
+                parts.append(np.concatenate([np.array(own, np.uint16) for own in ids]))
+                lengths += map(len, ids)
+            np.save(flat, np.concatenate(parts))
+            np.save(starts, np.cumsum(lengths))
+        offsets = np.load(starts)
+        self.lengths: Integers = np.diff(offsets)
+        self.flat, self.starts = on_device(np.load(flat).astype(np.int32)), on_device(offsets)
+
+    def padded(self, rows: Integers, pad: int, longest: int) -> tuple[Tensor, Tensor]:
+        """Token numbers and mask; a text that is cut keeps its closing token."""
+        chosen = on_device(rows)
+        first, last = self.starts[chosen], self.starts[chosen + 1]
+        length = (last - first).clamp(max=longest)
+        places = torch.arange(int(length.max()), device=DEVICE)
+        mask = places < length[:, None]
+        ids = self.flat[(first[:, None] + places).clamp(max=len(self.flat) - 1)].long()
+        ids[torch.arange(len(rows), device=DEVICE), length - 1] = self.flat[last - 1].long()
+        return ids.masked_fill(~mask, pad), mask
+
+
+class Data:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.domains = np.load(folder / "domains.npy")  # of each text; -1: of a task, never trained on
+        self.trained = np.flatnonzero(self.domains >= 0)
+        self.pairs = np.load(folder / "pairs.npy")  # query, passage, set
+        self.weights: list[float] = json.loads((folder / "sets.json").read_text(encoding="utf-8"))["weights"]
+        self.tasks = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
+        self._texts: dict[str, Texts] = {}
+
+    def texts(self, tokenizer: Tokenizer) -> Texts:
+        """The texts in the tokens of a model; several models have the vocabulary of BERT."""
+        vocabulary = json.dumps(sorted(tokenizer.get_vocab().items()))
+        name = hashlib.sha256(vocabulary.encode()).hexdigest()[:8]
+        if name not in self._texts:
+            self._texts[name] = Texts(self.folder, tokenizer, name)
+        return self._texts[name]
+
+
+def on_device(values: np.ndarray[Any, Any]) -> Tensor:
+    return torch.from_numpy(values).to(DEVICE)
+
+
+# ---------------------------------------------------------------- encoders
+
+
+class Encoder:
+    def __init__(self, folder: Path, data: Data) -> None:
+        config = AutoConfig.from_pretrained(folder)
+        self.model = AutoModel.from_pretrained(folder, add_pooling_layer=False).float().to(DEVICE)
+        self.model.eval()  # no dropout: batches are large, epochs few
+        self.is_cls = getattr(config, "pooling", "mean") == "cls"
+        self.pad = int(config.pad_token_id)
+        self.texts = data.texts(Tokenizer.from_file(str(folder / "tokenizer.json")))
+
+    def encode(self, rows: Integers, pieces: int, longest: int = TRAINED) -> Tensor:
+        """Vectors of the rows, in their order; sorted by length, so that little is computed for padding."""
+        order = np.argsort(self.texts.lengths[rows], kind="stable")
+        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda"):
+            parts = [self._vectors(rows[part], longest) for part in np.array_split(order, min(pieces, len(order)))]
+        return torch.cat(parts)[on_device(np.argsort(order, kind="stable"))]
+
+    def _vectors(self, rows: Integers, longest: int) -> Tensor:
+        ids, mask = self.texts.padded(rows, self.pad, longest)
+        states = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
+        pooled = states[:, 0] if self.is_cls else (states * mask[..., None]).sum(1)  # its length does not count
+        return functional.normalize(pooled, dim=-1)
+
+    def encode_all(self, rows: Integers, step: int = 4096) -> Tensor:
+        order = np.argsort(self.texts.lengths[rows], kind="stable")
+        with torch.no_grad():
+            parts = []
+            for begin in range(0, len(order), step):
+                batch = rows[order[begin : begin + step]]
+                pieces = 1 + int(self.texts.lengths[batch].max()) // 128
+                parts.append(self.encode(batch, pieces, LONGEST).half())
+            return torch.cat(parts)[on_device(np.argsort(order, kind="stable"))]
+
+
+def scores(encoder: Encoder, data: Data, part: str, values_to: Path | None = None) -> dict[str, float]:
+    """The measure of every task of a part, and the mean of the means of their groups."""
+    result: dict[str, float] = {}
+    groups: dict[str, list[float]] = {}
+    passages: dict[tuple[int, int], Tensor] = {}
+    values: dict[str, Any] = {}
+    for task in data.tasks:
+        if task["part"] != part:
+            continue
+        begin, end = task["passages"]
+        if (begin, end) not in passages:
+            passages[begin, end] = encoder.encode_all(np.arange(begin, end))
+        measure = parse_measure(task["measure"])
+        near = encoder.encode_all(np.array(task["queries"])).float() @ passages[begin, end].float().T
+        own = np.array(task["itself"])
+        asked = np.flatnonzero(own >= 0)
+        near[on_device(asked), on_device(own[asked])] = -math.inf
+        if task["candidates"]:
+            near[:, on_device(~np.load(data.folder / task["candidates"]))] = -math.inf
+        ranked = near.topk(min(measure.cutoff, end - begin), dim=1).indices.cpu().numpy()
+        grades = {str(number): grades for number, grades in enumerate(task["grades"])}
+        values[task["name"]] = evaluate(ranked, judged(grades, int), [measure])[str(measure)].astype(np.float32)
+        result[task["name"]] = float(values[task["name"]].mean())
+        groups.setdefault(task["group"], []).append(result[task["name"]])
+    if values_to:
+        np.savez(values_to, **values)
+    return {**result, "mean": float(np.mean([np.mean(group) for group in groups.values()]))}
+
+
+def show(name: str, values: Mapping[str, float]) -> None:
+    print(f"{name:20}", *(f"{task}={value:.3f}" for task, value in values.items()), flush=True)
+
+
+# ---------------------------------------------------------------- teachers
+
+
+def vectors_file(data: Data, name: str) -> Path:
+    return data.folder / f"vectors-{name}.npy"
+
+
+def teach(data: Data, models: Path) -> None:
+    for name in SHARES:
+        encoder = Encoder(models / name, data)
+        np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())
+        show(name, scores(encoder, data, "validation"))
+
+
+class Teachers:
+    """The vectors of all teachers, centred and brought to one spread of similarities, side by side."""
+
+    def __init__(self, data: Data) -> None:
+        self._places = np.full(len(data.domains), -1, np.int64)
+        self._places[data.trained] = np.arange(len(data.trained))
+        sample = on_device(np.random.default_rng(0).permutation(len(data.trained))[:8192])
+        parts = []
+        for name in SHARES:
+            vectors = on_device(np.load(vectors_file(data, name))).float()
+            vectors = functional.normalize(vectors - vectors[sample].mean(0), dim=1)
+            spread = (vectors[sample] @ vectors[sample].T).std()
+            parts.append((vectors * (0.1 / spread).sqrt()).half())
+        self.widths = [part.shape[1] for part in parts]
+        self._vectors = torch.cat(parts, 1)
+        shares = torch.tensor(list(SHARES.values()), device=DEVICE)  # (teachers, domains)
+        self._shares = (shares / shares.sum(0)).T[on_device(data.domains[data.trained].astype(np.int64))]
+
+    def __call__(self, rows: Integers) -> tuple[Tensor, Tensor]:
+        """Vectors whose products are the teachers' similarities, each by its share, and the shares (n, teachers)."""
+        chosen = on_device(self._places[rows])
+        shares = self._shares[chosen]
+        roots = torch.repeat_interleave(shares.sqrt(), torch.tensor(self.widths, device=DEVICE), dim=1)
+        return self._vectors[chosen].float() * roots, shares
+
+
+def imitation(own: Tensor, taught: Tensor) -> Tensor:
+    """Kullback-Leibler divergence of the student's neighbours of each text from the teachers', from similarities."""
+    student, teachers = (functional.log_softmax(near / HEAT, 1) for near in (own, taught))
+    return functional.kl_div(student, teachers, log_target=True, reduction="batchmean")
+
+
+def regression(heads: Any, student: Tensor, taught: Tensor, shares: Tensor) -> Tensor:
+    """How far the student's vectors, mapped by a matrix for each teacher, are from that teacher's."""
+    parts = torch.split(taught, [head.out_features for head in heads], dim=1)
+    near = [
+        functional.cosine_similarity(head(student), part, dim=1, eps=1e-4)
+        for head, part in zip(heads, parts, strict=True)
+    ]
+    return (shares * (1 - torch.stack(near, 1))).sum(1).mean()
+
+
+def hard_negatives(data: Data, teachers: Teachers) -> Integers:
+    """For each pair, passages of its set near the query and less near than its own; -1 where there are fewer."""
+    chosen = np.full((len(data.pairs), NEGATIVES), -1, np.int64)
+    generator = np.random.default_rng(1)
+    for number in range(len(data.weights)):
+        own = np.flatnonzero(data.pairs[:, 2] == number)
+        pool = np.unique(data.pairs[own, 1])
+        if len(pool) < DEEP:
+            continue
+        table = teachers(pool)[0].half()
+        for begin in range(0, len(own), 4096):
+            part = own[begin : begin + 4096]
+            near = teachers(data.pairs[part, 0])[0].half() @ table.T
+            answer = on_device(np.searchsorted(pool, data.pairs[part, 1]))
+            near[near >= 0.97 * near.gather(1, answer[:, None])] = -math.inf
+            top = near.topk(DEEP, dim=1)
+            rows, are_less_near = (
+                top.indices[:, SKIPPED:].cpu().numpy(),
+                top.values[:, SKIPPED:].isfinite().cpu().numpy(),
+            )
+            for pair, candidates, usable in zip(part, rows, are_less_near, strict=True):
+                drawn = pool[generator.permutation(candidates[usable])[:NEGATIVES]]
+                chosen[pair, : len(drawn)] = drawn
+    return chosen
+
+
+# ---------------------------------------------------------------- training
+
+
+def text_batches(data: Data, size: int, generator: np.random.Generator) -> list[Integers]:
+    """Batches of texts, each of one domain, in random order."""
+    batches = []
+    for domain in range(3):
+        rows = generator.permutation(np.flatnonzero(data.domains == domain))
+        batches += [rows[begin : begin + size] for begin in range(0, len(rows) - size // 2, size)]
+    generator.shuffle(batches)
+    return batches
+
+
+def pair_batches(data: Data, size: int, generator: np.random.Generator) -> list[Integers]:
+    """Batches of pairs, each of one set, as often as its weight says, in random order."""
+    batches = []
+    for number, weight in enumerate(data.weights):
+        own = np.flatnonzero(data.pairs[:, 2] == number)
+        rounds = [generator.permutation(own) for _ in range(math.ceil(weight))]
+        rows = np.concatenate(rounds)[: int(weight * len(own))]
+        batches += [rows[begin : begin + size] for begin in range(0, len(rows) - size // 2, size)]
+    generator.shuffle(batches)
+    return batches
+
+
+def endless(what: str, make: Callable[[], list[Integers]]) -> Iterator[Integers]:
+    while batches := make():
+        yield from batches
+    raise SystemExit(f"there are fewer {what} than half a batch")
+
+
+class Losses:
+    """What is learnt from a batch of texts, and from one of pairs."""
+
+    def __init__(self, encoder: Encoder, data: Data) -> None:
+        self._encoder, self._data, self._teachers = encoder, data, Teachers(data)
+        self._hard = hard_negatives(data, self._teachers)
+        width = encoder.model.config.hidden_size
+        maps = [torch.nn.Linear(width, own, bias=False) for own in self._teachers.widths]
+        self.heads = torch.nn.ModuleList(maps).to(DEVICE)
+
+    def of_texts(self, rows: Integers) -> Tensor:
+        student = self._encoder.encode(rows, 6)
+        taught, shares = self._teachers(rows)
+        itself = torch.eye(len(rows), dtype=torch.bool, device=DEVICE)
+        own, near = ((vectors @ vectors.T).masked_fill(itself, -1e3) for vectors in (student, taught))
+        return imitation(own, near) + regression(self.heads, student, taught, shares)
+
+    def of_pairs(self, rows: Integers, generator: np.random.Generator) -> Tensor:
+        asked, passages = self._data.pairs[rows, 0], self._data.pairs[rows, 1]
+        hard = self._hard[rows, generator.integers(0, NEGATIVES, len(rows))]
+        hard = np.where(hard >= 0, hard, self._hard[rows, 0])
+        passages = np.concatenate([passages, hard[hard >= 0]])
+        queries, answers = self._encoder.encode(asked, 2), self._encoder.encode(passages, 6)
+        taught_queries, query_shares = self._teachers(asked)
+        taught_answers, answer_shares = self._teachers(passages)
+        own, near = queries @ answers.T, taught_queries @ taught_answers.T
+        count = len(rows)
+        answer_of = torch.arange(count, device=DEVICE)
+        numbers, questions = on_device(passages), on_device(asked)
+        # no negatives: the passage itself again, one that the teachers find nearer, an answer of the same query
+        excluded = (numbers == numbers[:count, None]) | (near > near.diagonal()[:, None])
+        excluded[:, :count] |= questions == questions[:, None]
+        excluded[answer_of, answer_of] = False
+        logits = (own / HEAT).masked_fill(excluded, -1e4)
+        loss = functional.cross_entropy(logits, answer_of)
+        loss = loss + 0.3 * functional.cross_entropy(logits[:, :count].T, answer_of)
+        view = regression(self.heads, queries, taught_queries, query_shares)
+        view = view + regression(self.heads, answers, taught_answers, answer_shares)
+        return loss + 0.5 * imitation(own, near) + 0.15 * view
+
+
+def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> None:
+    torch.manual_seed(0)
+    generator = np.random.default_rng(0)
+    encoder = Encoder(models / options.init, data)
+    before = scores(encoder, data, "validation")
+    losses = Losses(encoder, data)
+    learnt = list(encoder.model.parameters())
+    optimiser = torch.optim.AdamW(
+        [{"params": learnt, "lr": options.rate}, {"params": losses.heads.parameters(), "lr": HEADS_RATE}],
+        weight_decay=0.01,
+        fused=DEVICE == "cuda",
+    )
+    warm_up = min(WARM_UP, options.steps // 4)
+    rates = torch.optim.lr_scheduler.LambdaLR(
+        optimiser,
+        lambda step: min((step + 1) / max(1, warm_up), 1, max(0.02, (1 - step / options.steps) / 0.9)),
+    )
+    texts = endless("texts", lambda: text_batches(data, 2 * options.batch, generator))
+    pairs = endless("pairs", lambda: pair_batches(data, options.batch, generator))
+    mean = {key: value.detach().clone() for key, value in encoder.model.named_parameters()}
+    for step in range(1, options.steps + 1):
+        if step > options.first * options.steps and generator.random() < options.paired:
+            loss = losses.of_pairs(next(pairs), generator)
+        else:
+            loss = losses.of_texts(next(texts))
+        optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(learnt, 1.0)
+        optimiser.step()
+        rates.step()
+        if step > warm_up and step % EVERY == 0:
+            for key, value in encoder.model.named_parameters():
+                mean[key].lerp_(value.detach(), 1 - DECAY)
+        if step % 50 == 0:
+            print(f"step {step}: loss {loss.item():.3f}", flush=True)
+    encoder.model.load_state_dict(mean, strict=False)
+    after = scores(encoder, data, "validation")
+    show(options.init, before)
+    show(name, after)
+    check_guards(before, after)
+    shutil.copytree(models / options.init, models / name, dirs_exist_ok=True)
+    encoder.model.save_pretrained(models / name)
+
+
+def check_guards(before: Mapping[str, float], after: Mapping[str, float]) -> None:
+    """Leave the program where the model has forgotten what it knew of other fields."""
+    lost = [
+        f"{task} {before[task]:.3f} → {after[task]:.3f}" for task in GUARDS if after[task] < (1 - FORGET) * before[task]
+    ]
+    if lost:
+        raise SystemExit(f"refused, nothing is written: more than {FORGET:.0%} lost on {', '.join(lost)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb in ("teach", "train", "score"):
+        own = verbs.add_parser(verb)
+        own.add_argument("data", type=Path)
+        own.add_argument("models", type=Path)
+        if verb == "score":
+            own.add_argument("names", nargs="+")
+            own.add_argument("--part", default="validation", choices=("validation", "test"))
+        if verb == "train":
+            own.add_argument("name")
+            own.add_argument("--init", required=True, help="the model to start from")
+            own.add_argument("--steps", type=int, required=True)
+            own.add_argument("--first", type=float, required=True, help="share of the steps before the first pairs")
+            own.add_argument("--paired", type=float, default=0.6, help="share of pairs after them")
+            own.add_argument("--rate", type=float, default=2e-4)
+            own.add_argument("--batch", type=int, default=1024, help="pairs; of texts it is twice as many")
+    options = parser.parse_args()
+    torch.set_float32_matmul_precision("high")
+    data = Data(options.data)
+    if options.verb == "teach":
+        teach(data, options.models)
+    elif options.verb == "train":
+        train(data, options.models, options.name, options)
+    else:
+        for name in options.names:
+            values_to = options.models / name / f"values-{options.part}.npz"  # of every query, for intervals
+            show(name, scores(Encoder(options.models / name, data), data, options.part, values_to))
+
+
+if __name__ == "__main__":
+    main()

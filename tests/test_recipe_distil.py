@@ -1,0 +1,89 @@
+"""The training of lemmata-mini, in small: a random BERT that learns from five of its kind and from pairs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recipes.lemmata_mini.arrays import MATHEMATICS, Arrays, Posed, task_arrays
+from tests.small_bert import sayings, small_bert
+
+from lemmata.evaluate.tasks import task_from
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from recipes.lemmata_mini import distil
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Texts, pairs and tasks of sayings, and models that have taught."""
+    folder = tmp_path_factory.mktemp("recipe")
+    data, models = folder / "arrays", folder / "models"
+    data.mkdir()
+    arrays = Arrays()
+    arrays.add_set("sayings", 1.5)
+    for query, passage in sayings(120, 1):
+        arrays.pairs.append((arrays.add(query, MATHEMATICS), arrays.add(passage, MATHEMATICS), 0))
+    asked = [query for query, _ in sayings(30, 3)]
+    queries = {str(number): query for number, query in enumerate(asked)}
+    task = task_from("words", queries, {name: {name: 1} for name in queries})
+    posed = [
+        Posed(name, "science", "MRR@10", "validation", task, folder, list(queries), [f"{text} ask" for text in asked])
+        for name in distil.GUARDS
+    ]
+    arrays.write(data, task_arrays(arrays, posed, data))
+    base = small_bert(folder / "base")
+    for name in distil.SHARES:
+        shutil.copytree(base, models / name)
+    distil.teach(distil.Data(data), models)
+    return data, models
+
+
+def train(made: tuple[Path, Path], name: str, *more: str) -> Path:
+    data, models = made
+    words = ["distil", "train", data, models, name, "--init", "lemmata-mini", "--steps", 8, "--batch", 16, *more]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [str(word) for word in words])
+        distil.main()
+    return models / name
+
+
+def test_a_student_learns_from_teachers_and_pairs_and_is_written_as_it_is_measured(
+    made: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = train(made, "first", "--first", "0.3", "--rate", "5e-3")
+    assert "cisi=" in capsys.readouterr().out
+    data = distil.Data(made[0])
+    rows = np.arange(6)
+    before, after = (distil.Encoder(made[1] / name, data).encode_all(rows) for name in ("lemmata-mini", "first"))
+    assert before.shape == (6, 32)
+    assert not np.allclose(before.numpy(), after.numpy(), atol=1e-3)
+    written = pytest.importorskip("sentence_transformers").SentenceTransformer(str(model), device="cpu")
+    texts = (made[0] / "texts.txt").read_text(encoding="utf-8").split("\n")[:6]
+    np.testing.assert_allclose(written.encode(texts, normalize_embeddings=True), after.numpy(), atol=2e-3)
+
+
+def test_a_model_that_has_forgotten_other_fields_is_refused_and_not_written(made: tuple[Path, Path]) -> None:
+    with pytest.raises(SystemExit, match="scifact-train"):
+        train(made, "forgetful", "--first", "0", "--rate", "3")
+    assert not (made[1] / "forgetful").exists()
+
+
+def test_a_guard_may_lose_one_percent() -> None:
+    distil.check_guards({"scifact-train": 0.600, "cisi": 0.4}, {"scifact-train": 0.595, "cisi": 0.5})
+    with pytest.raises(SystemExit, match=r"cisi 0\.400 → 0\.395"):
+        distil.check_guards({"scifact-train": 0.600, "cisi": 0.4}, {"scifact-train": 0.7, "cisi": 0.395})
+
+
+def test_a_text_that_is_cut_keeps_its_closing_token_and_is_padded(made: tuple[Path, Path]) -> None:
+    encoder = distil.Encoder(made[1] / "lemmata-mini", distil.Data(made[0]))
+    ids, mask = encoder.texts.padded(np.array([0, 1]), 0, longest=3)
+    whole, _ = encoder.texts.padded(np.array([0]), 0, longest=9)
+    assert ids.shape == (2, 3)
+    assert mask.all()
+    assert ids[0].tolist() == [*whole[0, :2].tolist(), whole[0, -1].item()]
