@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ from lemmata.encode.bert import PRECISIONS, build_bert, outlier_scales, read_arc
 from lemmata.encode.export import Drift, export_encoder, measure_drift
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import (
+    BASE,
     BASELINE,
     DEFAULT,
     NANO,
@@ -443,6 +445,23 @@ def test_the_default_encoder_is_our_own_and_small() -> None:
     texts = ["the ring of integers is a principal ideal domain", "every ideal of Z has one generator", "pumps leak"]
     vectors = load_encoder(DEFAULT).encode(texts)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+
+
+def test_the_larger_encoder_is_found_by_name_once_its_package_is_there() -> None:
+    source = Path(__file__).parents[1] / "packages" / "lemmata-base" / "src"
+    assert (source / "lemmata_base" / "model" / "model.onnx").stat().st_size < 36e6
+    code = "from lemmata.encode.load import load_encoder; print(load_encoder('lemmata-base').encode(['a ring']).shape)"
+    path = os.pathsep.join([str(source), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.stdout.split() == ["(1,", "384)"]
+
+
+@pytest.mark.skipif(BASE in PACKAGED, reason="the package is installed")
+def test_the_larger_encoder_asks_for_its_package() -> None:
+    with pytest.raises(InputError, match="pip install"):
+        load_encoder(BASE)
 
 
 def test_the_packaged_static_encoder_is_small_and_needs_no_runtime(tmp_path: Path) -> None:

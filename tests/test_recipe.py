@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from recipes.lemmata_mini import science
-from recipes.lemmata_mini.arrays import ENGLISH, SCIENCE, Arrays, Posed, add_titles, task_arrays
+from recipes.lemmata_mini.arrays import ENGLISH, PAPERS, SCIENCE, Arrays, Posed, add_sentences, add_titles, task_arrays
 from recipes.lemmata_mini.general import documents, libraries, metamath, packages, pages, speeches, wordnet
 from recipes.lemmata_mini.make import audited, general
 from recipes.lemmata_mini.science import SOURCES
 
+from lemmata.corpus.leakage import normalise
 from lemmata.evaluate.tasks import task_from
 
 WRITTEN = [
@@ -184,6 +185,18 @@ def test_titles_near_a_held_out_query_are_no_queries_but_their_texts_stay(tmp_pa
     assert "counts colourings" in arrays.texts
     assert arrays.domains[arrays.texts.index("girth")] == SCIENCE
     assert arrays.domains[arrays.texts.index("bug")] == ENGLISH
+
+
+def test_a_sentence_of_an_abstract_asks_for_it_unless_it_is_held_out_or_the_first() -> None:
+    arrays = Arrays()
+    last = "The bound is attained by the ring of integers of every quadratic field."
+    kept = "A second sentence is long enough to be asked, and it is not held out."
+    text = f"We begin with the definition of what we count in this paper. {kept} It is short. {last}"
+    arrays.pairs.append((arrays.add("a title", PAPERS), arrays.add(text, PAPERS), arrays.add_set("titles", 1)))
+    add_sentences(arrays, {normalise(last)})
+    [_, (query, passage, _)] = arrays.pairs
+    assert (arrays.texts[query], arrays.texts[passage]) == (kept, text)
+    assert list(arrays.sets) == ["titles", "sentences"]
 
 
 def test_tasks_have_texts_of_their_own_and_leave_out_what_is_trained_on(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
     python -m recipes.lemmata_mini.arrays DATA WORK OUT
 
 WORK is as make.py leaves it. OUT gets texts.txt (one a line), domains.npy (of each text: 0 mathematics, 1 science,
-2 general English, -1 for texts of tasks, which nothing is trained on), pairs.npy (query, passage, set: numbers of texts
-and sets), sets.json (names and weights) and tasks.json. Pairs whose query is equal to one of a task are dropped, and so
-are titles that nearly are; their texts stay, without a query.
+2 general English, 3 papers, -1 for texts of tasks, which nothing is trained on), pairs.npy (query, passage, set:
+numbers of texts and sets), sets.json (names and weights) and tasks.json. Pairs whose query is equal to one of a task
+are dropped, and so are titles that nearly are; their texts stay, without a query. A sentence of an abstract is a query
+for that abstract.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,10 +33,12 @@ from lemmata.evaluate.workspace_tasks import corpus_task, read_asked, table_task
 from lemmata.ingest.beir import read_corpus, read_judged
 from lemmata.train.prepare import is_of, resolve_workspace
 
-MATHEMATICS, SCIENCE, ENGLISH, OF_TASK = 0, 1, 2, -1
+MATHEMATICS, SCIENCE, ENGLISH, PAPERS, OF_TASK = 0, 1, 2, 3, -1
+ABSTRACTS = ("../arxiv-math/", "../arxiv-citations/")  # sets whose texts are papers
 DOMAINS = {"libraries": MATHEMATICS, "formal": MATHEMATICS, "english": ENGLISH, "science": SCIENCE}  # of titles
 DICTIONARIES = ("gcide", "jargon", "naics")  # of science.jsonl, but general English
-SCIENCE_WEIGHT = 0.6
+SCIENCE_WEIGHT = 0.4
+SENTENCES, SENTENCE_WEIGHT = 50_000, 0.7
 NAMES = 3  # queries of a text besides its title
 LONGEST = 1500  # characters of a text
 
@@ -152,8 +156,9 @@ def add_mined(arrays: Arrays, work: Path, sets: dict[str, float], held_out: set[
         records = [row for row in parquet.read_table(file, columns=columns).to_pylist() if is_of(row, restriction)]
         kept = [record for record in records if normalise(record["anchor"]) not in held_out]
         number = arrays.add_set(spec, weight)
+        domain = PAPERS if spec.startswith(ABSTRACTS) else MATHEMATICS
         for record in kept:
-            query, passage = (arrays.add(record[side], MATHEMATICS) for side in ("anchor", "positive"))
+            query, passage = (arrays.add(record[side], domain) for side in ("anchor", "positive"))
             arrays.pairs.append((query, passage, number))
         print(f"{spec}: {len(kept)} pairs, {len(records) - len(kept)} dropped: equal to a held-out query", flush=True)
 
@@ -172,6 +177,21 @@ def add_titles(arrays: Arrays, file: Path, weight: float, held_out: list[str]) -
             if len(name) >= 3 and normalise(name) not in equal:
                 arrays.pairs.append((arrays.add(name, domain), passage, number))
     print(f"{file.stem}: {len(records)} texts, {len(twins)} titles dropped: near a held-out query", flush=True)
+
+
+def add_sentences(arrays: Arrays, held_out: set[str]) -> None:
+    """A sentence of a paper's abstract, not the first, as a query for it: claims ask like that, and titles do not."""
+    generator = np.random.default_rng(17)
+    passages = sorted({passage for _, passage, _ in arrays.pairs if arrays.domains[passage] == PAPERS})
+    number, count = arrays.add_set("sentences", SENTENCE_WEIGHT), 0
+    for passage in generator.permutation(passages).tolist():
+        sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", arrays.texts[passage])
+        usable = [text for text in sentences[1:] if 60 <= len(text) <= 260 and normalise(text) not in held_out]
+        if len(sentences) < 4 or not usable or count == SENTENCES:
+            continue
+        arrays.pairs.append((arrays.add(usable[generator.integers(len(usable))], PAPERS), passage, number))
+        count += 1
+    print(f"sentences: {count} pairs", flush=True)
 
 
 def task_arrays(arrays: Arrays, posed: list[Posed], out: Path) -> list[dict[str, Any]]:
@@ -224,7 +244,8 @@ def main() -> None:
     for name in ("arxiv-math", "arxiv-citations"):  # abstracts without a pair, too
         with contextlib.closing(Corpus(Workspace(work / name))) as corpus:
             for text in corpus.contents():
-                arrays.add(text, MATHEMATICS)
+                arrays.add(text, PAPERS)
+    add_sentences(arrays, {normalise(query) for query in held_out})
     for name, weight in weights.items():
         folder = work / ("general" if name == "science" else "sources")
         add_titles(arrays, folder / f"{name}.jsonl", weight, held_out)

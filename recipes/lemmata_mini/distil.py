@@ -1,16 +1,26 @@
-"""Train lemmata-mini from several larger encoders and from queries with their passages, on one GPU.
+"""Train lemmata-base and lemmata-mini from larger encoders and from queries with their passages, on one GPU.
 
-    python -m recipes.lemmata_mini.distil teach DATA MODELS          # vectors of the teachers for all texts; scores
-    python -m recipes.lemmata_mini.distil train DATA MODELS first --init lemmata-mini --steps 750 --first 0.4
-    python -m recipes.lemmata_mini.distil train DATA MODELS second --init first --steps 620 --first 0.02 \
-        --paired 0.7 --rate 1.5e-4
-    python -m recipes.lemmata_mini.distil score DATA MODELS second --part test
+    python -m recipes.lemmata_mini.distil teach DATA MODELS mpnet granite-30m gte-small lemmata-mini
+    python -m recipes.lemmata_mini.distil train DATA MODELS base1 --init gte-small --centre --steps 1800 --first 0.2 \
+        --teachers mpnet=.4/.25/.4/.4 granite-30m=.1/.4/.3/.1 gte-small=.15/.35/.3/.15 lemmata-mini=.3/0/0/.3
+    python -m recipes.lemmata_mini.distil train DATA MODELS mini3 --init lemmata-mini --steps 750 --teachers \
+        base1=.5/.4/.4/.5 mpnet=.2/.15/.25/.2 granite-30m=.05/.25/.2/.05 gte-small=.1/.2/.15/.1 lemmata-mini=.15/0/0/.15
+    python -m recipes.lemmata_mini.distil train DATA MODELS base2 --init base1 --steps 639 --teachers \
+        base1=.34/.1/.35/.2 granite-30m=.1/.4/.3/.3 gte-small=.1/.5/.3/.3 mini3=.26/0/.05/.15 lemmata-mini=.2/0/0/.05
+    python -m recipes.lemmata_mini.distil blend DATA MODELS base base2=.85 gte-small~=.15 --init gte-small
+    python -m recipes.lemmata_mini.distil train DATA MODELS mini4 --init mini3 --steps 961 --teachers \
+        base=.45/.45/.45/.45 base1=.12/.05/.2/.1 granite-30m=.08/.22/.18/.2 gte-small=.08/.28/.17/.2 \
+        lemmata-mini=.15/0/0/.05 mini3=.12/0/0/0
+    python -m recipes.lemmata_mini.distil blend DATA MODELS mini mini4=.35 mini3=.3 lemmata-mini=.35 --init lemmata-mini
+    python -m recipes.lemmata_mini.distil score DATA MODELS mini base --part test
 
-DATA is written by arrays.py, MODELS by teachers.py; `second` is the model (on one H200 both take some twelve minutes).
-First the student learns how near any two texts of a batch are to all teachers together, each heard by the domain of the
-text. Then it also learns queries with their passages, and keeps the teachers' view of the same batch; a passage that
-the teachers find nearer to a query than its own is no negative. What is kept is the running mean of the weights. A
-model that loses on a task of GUARDS against the one that it starts from is refused: nothing is written.
+DATA is written by arrays.py, MODELS by teachers.py; `mini` and `base` are the models, `lemmata-mini` is
+that of commit 5eb43c2. base1 and mini3 learned before papers were a domain of their own, and without sentences of
+abstracts. On one H200 all of it takes 25 minutes. First the student learns how near any two texts of a batch are to all
+teachers together, each heard by the domain of the text (mathematics/science/general English/papers). Then it also
+learns queries with their passages, and keeps the teachers' view of the same batch; a passage that the teachers find
+nearer to a query than its own is no negative. What is kept is the running mean of the weights. A model that loses on a
+task of GUARDS against --init is refused: nothing is written.
 """
 
 from __future__ import annotations
@@ -20,7 +30,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +44,10 @@ from transformers import AutoConfig, AutoModel
 from lemmata.core.types import Integers
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 
-SHARES = {  # how much each teacher is heard on mathematics, science and general English
-    "mpnet": (0.40, 0.25, 0.35),
-    "granite-30m": (0.10, 0.30, 0.25),
-    "gte-small": (0.15, 0.30, 0.20),
-    "bge-small": (0.05, 0.15, 0.20),
-    "lemmata-mini": (0.30, 0.00, 0.00),
-}
 GUARDS = ("scifact-train", "cisi")
 FORGET = 0.01  # of a guard's score that training may lose
 HEAT = 0.05  # temperature of similarities
-LONGEST, TRAINED = 256, 160  # tokens of a text that is measured, and of one that is trained on
+LONGEST, TRAINED = 256, 192  # tokens of a text that is measured, and of one that is trained on
 WARM_UP = 60  # steps
 HEADS_RATE = 1e-3
 DECAY, EVERY = 0.98, 4  # of the running mean of the weights, and the steps between its updates
@@ -125,7 +128,9 @@ class Encoder:
     def encode(self, rows: Integers, pieces: int, longest: int = TRAINED) -> Tensor:
         """Vectors of the rows, in their order; sorted by length, so that little is computed for padding."""
         order = np.argsort(self.texts.lengths[rows], kind="stable")
-        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda"):
+        # bf16 costs models that were not trained with it 1 to 3 %, so it measures nothing
+        precision = torch.bfloat16 if torch.is_grad_enabled() else torch.float16
+        with torch.autocast(DEVICE, dtype=precision, enabled=DEVICE == "cuda"):
             parts = [self._vectors(rows[part], longest) for part in np.array_split(order, min(pieces, len(order)))]
         return torch.cat(parts)[on_device(np.argsort(order, kind="stable"))]
 
@@ -186,29 +191,35 @@ def vectors_file(data: Data, name: str) -> Path:
     return data.folder / f"vectors-{name}.npy"
 
 
-def teach(data: Data, models: Path) -> None:
-    for name in SHARES:
+def teach(data: Data, models: Path, names: Iterable[str]) -> None:
+    for name in names:
         encoder = Encoder(models / name, data)
         np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())
         show(name, scores(encoder, data, "validation"))
 
 
+def parse_teachers(words: Iterable[str]) -> dict[str, list[float]]:
+    """By teacher: how much it is heard on mathematics, science, general English and papers."""
+    parted = [word.partition("=") for word in words]
+    return {name: [float(share) for share in shares.split("/")] for name, _, shares in parted}
+
+
 class Teachers:
     """The vectors of all teachers, centred and brought to one spread of similarities, side by side."""
 
-    def __init__(self, data: Data) -> None:
+    def __init__(self, data: Data, heard: Mapping[str, Sequence[float]]) -> None:
         self._places = np.full(len(data.domains), -1, np.int64)
         self._places[data.trained] = np.arange(len(data.trained))
         sample = on_device(np.random.default_rng(0).permutation(len(data.trained))[:8192])
         parts = []
-        for name in SHARES:
+        for name in heard:
             vectors = on_device(np.load(vectors_file(data, name))).float()
             vectors = functional.normalize(vectors - vectors[sample].mean(0), dim=1)
             spread = (vectors[sample] @ vectors[sample].T).std()
             parts.append((vectors * (0.1 / spread).sqrt()).half())
         self.widths = [part.shape[1] for part in parts]
         self._vectors = torch.cat(parts, 1)
-        shares = torch.tensor(list(SHARES.values()), device=DEVICE)  # (teachers, domains)
+        shares = torch.tensor(list(heard.values()), device=DEVICE)  # (teachers, domains)
         self._shares = (shares / shares.sum(0)).T[on_device(data.domains[data.trained].astype(np.int64))]
 
     def __call__(self, rows: Integers) -> tuple[Tensor, Tensor]:
@@ -267,7 +278,7 @@ def hard_negatives(data: Data, teachers: Teachers) -> Integers:
 def text_batches(data: Data, size: int, generator: np.random.Generator) -> list[Integers]:
     """Batches of texts, each of one domain, in random order."""
     batches = []
-    for domain in range(3):
+    for domain in np.unique(data.domains[data.trained]).tolist():
         rows = generator.permutation(np.flatnonzero(data.domains == domain))
         batches += [rows[begin : begin + size] for begin in range(0, len(rows) - size // 2, size)]
     generator.shuffle(batches)
@@ -295,8 +306,8 @@ def endless(what: str, make: Callable[[], list[Integers]]) -> Iterator[Integers]
 class Losses:
     """What is learnt from a batch of texts, and from one of pairs."""
 
-    def __init__(self, encoder: Encoder, data: Data) -> None:
-        self._encoder, self._data, self._teachers = encoder, data, Teachers(data)
+    def __init__(self, encoder: Encoder, data: Data, teachers: Teachers) -> None:
+        self._encoder, self._data, self._teachers = encoder, data, teachers
         self._hard = hard_negatives(data, self._teachers)
         width = encoder.model.config.hidden_size
         maps = [torch.nn.Linear(width, own, bias=False) for own in self._teachers.widths]
@@ -338,7 +349,9 @@ def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
     generator = np.random.default_rng(0)
     encoder = Encoder(models / options.init, data)
     before = scores(encoder, data, "validation")
-    losses = Losses(encoder, data)
+    if options.centre:
+        centre(encoder, data)
+    losses = Losses(encoder, data, Teachers(data, parse_teachers(options.teachers)))
     learnt = list(encoder.model.parameters())
     optimiser = torch.optim.AdamW(
         [{"params": learnt, "lr": options.rate}, {"params": losses.heads.parameters(), "lr": HEADS_RATE}],
@@ -369,11 +382,47 @@ def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
         if step % 50 == 0:
             print(f"step {step}: loss {loss.item():.3f}", flush=True)
     encoder.model.load_state_dict(mean, strict=False)
+    keep(encoder, data, models, name, options.init, before)
+    np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())  # it may teach the next
+
+
+def centre(encoder: Encoder, data: Data) -> None:
+    """Subtract the mean vector of texts, by the bias of the last norm: it adds to the vector of every token.
+
+    Where any two texts are near each other, as in gte-small, the temperature would destroy what the model knows.
+    """
+    rows = np.random.default_rng(2).permutation(data.trained)[:4096]
+    with torch.no_grad():
+        sums = torch.zeros(encoder.model.config.hidden_size, device=DEVICE)
+        for part in np.array_split(rows[np.argsort(encoder.texts.lengths[rows])], 16):
+            ids, mask = encoder.texts.padded(part, encoder.pad, LONGEST)
+            states = encoder.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            sums += ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).sum(0)
+        encoder.model.encoder.layer[-1].output.LayerNorm.bias -= sums / len(rows)
+
+
+def blend(data: Data, models: Path, name: str, parts: Sequence[str], init: str) -> None:
+    """Keep the average of some models' weights, with shares; NAME~ is the model without the mean vector of texts."""
+    total: dict[str, Tensor] = {}
+    for word in parts:
+        model, _, share = word.partition("=")
+        encoder = Encoder(models / model.removesuffix("~"), data)
+        if model.endswith("~"):
+            centre(encoder, data)
+        for key, value in encoder.model.named_parameters():
+            total[key] = total.get(key, 0) + float(share) * value.detach()
+    before = scores(Encoder(models / init, data), data, "validation")
+    encoder.model.load_state_dict(total, strict=False)
+    keep(encoder, data, models, name, init, before)
+    np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())
+
+
+def keep(encoder: Encoder, data: Data, models: Path, name: str, init: str, before: Mapping[str, float]) -> None:
     after = scores(encoder, data, "validation")
-    show(options.init, before)
+    show(init, before)
     show(name, after)
     check_guards(before, after)
-    shutil.copytree(models / options.init, models / name, dirs_exist_ok=True)
+    shutil.copytree(models / init, models / name, dirs_exist_ok=True)
     encoder.model.save_pretrained(models / name)
 
 
@@ -389,26 +438,32 @@ def check_guards(before: Mapping[str, float], after: Mapping[str, float]) -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb in ("teach", "train", "score"):
+    for verb in ("teach", "train", "blend", "score"):
         own = verbs.add_parser(verb)
         own.add_argument("data", type=Path)
         own.add_argument("models", type=Path)
+        if verb in ("train", "blend"):
+            own.add_argument("name")
+            own.add_argument("--init", required=True, help="the model to start from, and not to lose against")
+        if verb != "train":
+            own.add_argument("names", nargs="+", help="models; with their shares in a blend")
         if verb == "score":
-            own.add_argument("names", nargs="+")
             own.add_argument("--part", default="validation", choices=("validation", "test"))
         if verb == "train":
-            own.add_argument("name")
-            own.add_argument("--init", required=True, help="the model to start from")
+            own.add_argument("--teachers", nargs="+", required=True, help="NAME=SHARE/SHARE/SHARE/SHARE, by domain")
+            own.add_argument("--centre", action="store_true", help="subtract the mean vector of texts first")
             own.add_argument("--steps", type=int, required=True)
-            own.add_argument("--first", type=float, required=True, help="share of the steps before the first pairs")
+            own.add_argument("--first", type=float, default=0.12, help="share of the steps before the first pairs")
             own.add_argument("--paired", type=float, default=0.6, help="share of pairs after them")
-            own.add_argument("--rate", type=float, default=2e-4)
+            own.add_argument("--rate", type=float, default=1.5e-4)
             own.add_argument("--batch", type=int, default=1024, help="pairs; of texts it is twice as many")
     options = parser.parse_args()
     torch.set_float32_matmul_precision("high")
     data = Data(options.data)
     if options.verb == "teach":
-        teach(data, options.models)
+        teach(data, options.models, options.names)
+    elif options.verb == "blend":
+        blend(data, options.models, options.name, options.names, options.init)
     elif options.verb == "train":
         train(data, options.models, options.name, options)
     else:

