@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # compiled modules are kept, whatever the environment says: the tests start many interpreters
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-hashes wheel test coverage fuzz mutants soak lint docs bench clean
+.PHONY: demo demo-hashes wheel test coverage fuzz mutants kills soak lint docs bench clean
 .DELETE_ON_ERROR:
 
 $(DEMO): pyproject.toml constraints.txt
@@ -60,8 +60,13 @@ mutants: $(READY)
 	$(BIN)/python -m tests.mutants
 
 # kills every stage 200 times, resumes it, and compares the workspace with an undisturbed one; about 40 minutes
-soak: $(READY)
+kills: $(READY)
 	$(BIN)/python -m tests.faults.kills --kills 200
+
+# a server under load while its folder is edited, its commands and itself are killed, and it adapts; make soak MINUTES=3
+MINUTES ?= 60
+soak: $(READY)
+	$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --write
 
 lint: $(READY)
 	$(BIN)/ruff check .

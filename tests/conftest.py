@@ -8,6 +8,7 @@ What takes a second to make is made once, and tests share it or work on copies.
 import contextlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem.removeprefix("test_") in SLOW:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what was not tested, and why: of a browser that is missing nobody else would."""
+    reasons = Counter(str(report.longrepr[-1]) for report in terminalreporter.stats.get("skipped", ()))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,7 +37,7 @@ class Fault(NamedTuple):
     file: str  # below src/lemmata
     old: str
     new: str
-    tests: str  # a file below tests and what else pytest takes
+    tests: str  # files below tests and what else pytest takes
 
 
 def faults() -> list[Fault]:
@@ -56,13 +56,11 @@ def broken(fault: Fault, folder: Path = ROOT) -> str:
 
 def _run(folder: Path, tests: str) -> tuple[bool, str]:
     """Whether a test failed, and which; in a forked process, which need not load the libraries again."""
-    file, *more = shlex.split(tests)
+    words = [f"tests/{word}" if word.endswith(".py") else word for word in shlex.split(tests)]
     output = folder / "output.txt"
     process = os.fork()
     if process == 0:
-        _be_tester(
-            folder, output, ["-xq", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", f"tests/{file}", *more]
-        )
+        _be_tester(folder, output, ["-xq", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", *words])
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     said = output.read_text(errors="replace")
     if code not in (0, 1, 2) or (code == 2 and "error" not in said):  # 2: a module cannot be imported any more

@@ -170,9 +170,9 @@ def test_any_mixture_is_read(fragments: list[str]) -> None:
     "fragment", ["\\begin{tikzpicture}", "\\begin{asy}\n\n", "\\tikz ", "\\begin{samepage}\\begin{lemma}"]
 )
 def test_hostile_repetition_takes_linear_time(fragment: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     body(fragment * 5_000)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 # ---------------------------------------------------------------- titles, and what lies beside a paper

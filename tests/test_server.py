@@ -710,8 +710,9 @@ def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Pa
         refused(client.get("/passages/b%23alone"), 404, "not_found")
         (tmp_path / "source" / "b.tex").write_text(NOTES["b.tex"])
         project.ingest([tmp_path / "source" / "b.tex"])
-        time.sleep(0.3)  # a corpus without its index is not taken over
-        assert valid(client.get("/health"), "/health")["generation"] == 1
+        while not (health := valid(client.get("/health"), "/health"))["problems"]:
+            time.sleep(0.01)
+        assert health["generation"] == 1  # a corpus without its index is not taken over
         project.index()
         while client.get("/passages/b%23alone").status_code != 200:
             time.sleep(0.02)
@@ -721,6 +722,33 @@ def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Pa
         for thread in threads:
             thread.join()
         assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize("order", [("index", "build_graph", "map"), ("build_graph", "index", "map")])
+def test_everything_is_served_until_the_next_state_of_everything_is_complete(
+    tmp_path: Path, order: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_workspace(tmp_path, {"a.tex": NOTES["a.tex"]}, graph=True)
+    project.map()
+    with serving(project.root) as client, contextlib.closing(Service(project.root)) as service:
+        (tmp_path / "source" / "b.tex").write_text(NOTES["b.tex"])
+        project.ingest([tmp_path / "source" / "b.tex"])
+        for verb in order:
+            assert not service.refresh()
+            assert not service.refresh()  # settled
+            for path in (f"/graph/{SPONGE}", "/map", "/concepts"):
+                assert client.get(path).status_code == 200
+            getattr(project, verb)()
+        assert not service.refresh()
+        assert service.refresh()
+        project.ingest([tmp_path / "source" / "a.tex"], again=True)
+        (tmp_path / "source" / "b.tex").unlink()
+        project.remove([tmp_path / "source" / "b.tex"])
+        project.index()
+        assert not service.refresh()
+        assert not service.refresh()
+        monkeypatch.setattr("lemmata.server.service._PATIENCE", 0.0)  # nobody builds the graph and the map again
+        assert service.refresh()
 
 
 def test_the_old_state_is_closed_when_its_last_request_is_done(tmp_path: Path) -> None:

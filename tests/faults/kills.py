@@ -318,7 +318,7 @@ def moments(bench: Bench, kills: int, generator: random.Random) -> Iterator[tupl
     """Stages in turn with random moments: after some seconds and before some file operation, alternately."""
     for number in range(kills):
         stage = bench.stages[number % len(bench.stages)]
-        if (number // len(bench.stages)) % 2:
+        if (number // len(bench.stages)) % 2 and not stage.endswith("--remove"):  # twice removed is an error
             yield stage, {"after": generator.uniform(0, bench.seconds[stage])}
         else:
             yield stage, {"at": generator.randint(1, bench.operations[stage])}

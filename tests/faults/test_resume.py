@@ -9,7 +9,7 @@ import pytest
 from tests.make import search
 
 from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.workspace import write_manifest
+from lemmata.core.workspace import read_manifest, write_manifest
 from lemmata.maintain.info import doctor
 from lemmata.maintain.repair import _remove
 from lemmata.project import Project
@@ -61,6 +61,7 @@ def test_a_new_segment_of_the_lexical_index_changes_no_file_of_the_index_before(
 @pytest.mark.parametrize("late", [False, True])
 def test_removing_a_source_that_was_killed_can_be_said_again(project: Project, late: bool) -> None:
     papers = project.root.parent / "papers"
+    options = (read_manifest(project.manifest(project.corpus_folder)) or {})["options"]
     (project.root.parent / "note.md").write_text("A note that stays.")
     project.ingest([project.root.parent / "note.md"])
 
@@ -77,6 +78,7 @@ def test_removing_a_source_that_was_killed_can_be_said_again(project: Project, l
         with pytest.raises(InputError, match="nothing"):
             project.remove([project.root.parent / "nothing"])
     assert project.remove([papers]).documents == 1
+    assert (read_manifest(project.manifest(project.corpus_folder)) or {})["options"] == options
     with pytest.raises(InputError, match="note"):
         project.remove([papers])
 

@@ -101,6 +101,7 @@ def ingest(
 def remove(workspace: Workspace, paths: Sequence[str | Path]) -> IngestReport:
     """Remove sources from the corpus, whether they still exist or not. InputError lists the known ones."""
     from lemmata.ingest.fetch import place_of
+    from lemmata.ingest.readers import IngestOptions
     from lemmata.ingest.update import finish, read_before
 
     begin = time.perf_counter()
@@ -120,7 +121,7 @@ def remove(workspace: Workspace, paths: Sequence[str | Path]) -> IngestReport:
         for place in places:
             if root := roots.get(os.path.realpath(place)):
                 _remove_root(writer, root, report)
-        finish(writer, (manifest or {}).get("options", {}))
+        finish(writer, manifest["options"] if manifest else asdict(workspace.options(IngestOptions, "ingest")))
     return _complete(workspace, report, begin)
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO, ClassVar
 
 from lemmata.core.archives import open_decompressed, read_package
 from lemmata.core.errors import ConfigError, InputError, LemmataError
-from lemmata.core.files import Remembered, sha256_of
+from lemmata.core.files import UTF_16_MARKS, Remembered, sha256_of
 from lemmata.core.records import FLAT
 from lemmata.core.types import Label, Passage, Reading, Skip
 from lemmata.core.workers import count_step, time_limit
@@ -248,12 +248,30 @@ def _other_content(names: Iterable[str]) -> list[Skip]:
 
 
 def _read_document(read: Callable[..., Reading], base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
-    with open_decompressed(base / unit.path) as stream:
-        data = _read_all(stream, unit.path)
-    if unit.reader == "text" and (flaw := flaw_of(data[:START])):  # of a compressed file
-        raise InputError(flaw, file=unit.path)
     papers = options.papers
-    yield read(data, unit.document, unit.path, size=papers.chunk_size, overlap=papers.chunk_overlap)
+    with open_decompressed(base / unit.path) as stream:
+        parts = _text_parts(stream, unit.path) if unit.reader == "text" else iter([_read_all(stream, unit.path)])
+        for number, data in enumerate(parts, 1):
+            if number == 1 and unit.reader == "text" and (flaw := flaw_of(data[:START])):  # of a compressed file
+                raise InputError(flaw, file=unit.path)
+            name = unit.document if number == 1 else f"{unit.document}~part{number}"
+            yield read(data, name, unit.path, size=papers.chunk_size, overlap=papers.chunk_overlap)
+
+
+def _text_parts(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """A text in parts that are not too large, cut at an empty line where there is one.
+
+    Each part begins with as many empty lines as there are lines before it.
+    """
+    data, lines = stream.read(_LARGEST_FILE), 0
+    while len(data) == _LARGEST_FILE:
+        if data.startswith(UTF_16_MARKS):
+            raise InputError(TOO_LARGE, file=name)
+        end = next((end for sign in (b"\n\n", b"\n", b" ") if (end := data.rfind(sign) + 1)), len(data))
+        yield b"\n" * lines + data[:end]
+        lines += data.count(b"\n", 0, end)
+        data = data[end:] + stream.read(end)
+    yield b"\n" * lines + data
 
 
 def rows_of(stream: BinaryIO, name: str, skips: list[Skip]) -> Iterator[tuple[int, dict[str, Any]]]:

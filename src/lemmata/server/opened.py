@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lemmata.core.artefacts import Artefact, artefacts, is_usable
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import HEADING, Concept, Document, Encoder, Passage
 from lemmata.core.workspace import Workspace, vector_sets
@@ -38,6 +39,7 @@ from lemmata.server.mathml import title_html
 _WATCHED = ("lemmata.toml", "synonyms.txt", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")
 _WATCHED_NAMES = {"manifest.json", "fusion.json"}
+_SERVED = ("graph", "lengths", "map", "summaries")  # kinds of artefacts that search does not need
 _CACHED_DOCUMENTS = 1 << 24  # characters
 _STRUCTURE = ("part_of", "next")
 _LEAST_HUB, _HUB_SHARE = 60, 0.08  # edges of a hub, and their share of all nodes
@@ -69,6 +71,11 @@ class KnownName(NamedTuple):
     name: str
     id: str  # of an author the name
     kind: str
+
+
+def is_outdated(workspace: Workspace, item: Artefact) -> bool:
+    """Whether something is there that no longer fits the workspace."""
+    return item.manifest.exists() and not is_usable(workspace, item)
 
 
 class OpenedGraph(NamedTuple):
@@ -143,6 +150,9 @@ class Opened:
         except WorkspaceError as error:
             self.summaries = None
             self.problems.append(str(error))
+        self.served = [
+            item for item in artefacts(self.workspace) if item.kind in _SERVED and is_usable(self.workspace, item)
+        ]
 
     def _open_graph(self) -> OpenedGraph | None:
         try:

@@ -39,7 +39,7 @@ from lemmata.server.background import Background
 from lemmata.server.deadline import check_time
 from lemmata.server.folder import shown_name
 from lemmata.server.mathml import excerpt_html, inline_html, name_of, title_html
-from lemmata.server.opened import Opened, State, state_of
+from lemmata.server.opened import Opened, State, is_outdated, state_of
 from lemmata.server.records import (
     DEEPEST,
     MOST_HITS,
@@ -54,6 +54,7 @@ from lemmata.server.records import (
     short_text,
 )
 
+_PATIENCE = 60.0  # seconds without a change after which a state is served that is not up to date in all
 _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
@@ -97,6 +98,7 @@ class Service:
         self._refreshing = threading.Lock()
         self._state = state_of(Project(folder))
         self._seen = self._state
+        self._changed = 0.0  # when the workspace was last seen to change
         self._current: Opened | None = None
         self._budgets: dict[AnswerOptions, Budget] = {}
         self._judgments = JudgmentLog(Project(folder))
@@ -157,13 +159,18 @@ class Service:
     def refresh(self) -> bool:
         """Open the workspace again if it was rebuilt; whether it was. Call it every second or so.
 
-        A state that is being written, or cannot be searched yet, is left alone: the old one goes on answering.
+        A state that is being written, or cannot be searched yet, is left alone: the old one goes on answering. So is,
+        for a minute, one in which something that is served is out of date: the command that renews it may follow.
         """
         with self._refreshing:
             layout = Workspace(self.folder)
             state = state_of(layout)
             settled, self._seen = state == self._seen, state
+            self._changed = self._changed if settled else time.monotonic()
             if state == self._state or not settled or layout.indexing.exists() or layout.incoming.exists():
+                return False
+            served = self._current.served if self._current and time.monotonic() - self._changed < _PATIENCE else []
+            if any(is_outdated(layout, item) for item in served):
                 return False
             return self._open(state)
 
