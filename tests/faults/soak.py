@@ -219,7 +219,7 @@ class Soak:
         for project in (Project(self.workspace), fresh):
             with contextlib.closing(project.corpus) as corpus:
                 texts.append({(passage.document, passage.text) for passage in corpus})
-        logged = {(query.text, name) for query in judgments(Project(self.workspace)) for name in query.marks}
+        logged = {(query.text, name) for query in judgments(Project(self.workspace)) for name in query.answers}
         damage = Project(self.workspace).verify().damage
         for sentence in damage:
             self.errors.append(sentence.sentence)
