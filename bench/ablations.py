@@ -1,12 +1,11 @@
 """What the parts of MetricGAT are worth: every table of the paper's ablations, several seeds each, on one GPU.
 
     python -m bench.ablations FILE.npz --vectors FILE.npy --json OUT [--seeds 3] [--epochs 6] [--workers 5]
-        [--budget SECONDS] [--only NAME,NAME] [--set FIELD=JSON …] [--keep FOLDER]
+        [--budget SECONDS] [--only NAME,NAME] [--set FIELD=JSON …]
 
 FILE is of `python -m bench.metric`. All networks with the first seed come first, then those with the second, …;
 after `--budget` seconds none is begun, and the table says how many seeds each row has. R@20 is of the direct distance,
-queries alone with their vectors; the epoch is chosen on validation. `--keep` writes what a search needs of KEPT (the
-first seed): `python -m bench.algorithm1` searches in it.
+queries alone with their vectors; the epoch is chosen on validation.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from bench.metric import MEASURES, PARTS, Run
 
-from lemmata.core.types import Floats
 from lemmata.evaluate.measures import evaluate
 from lemmata.evaluate.significance import randomisation
 
@@ -48,8 +46,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "3 hops": {"hops": 3},
 }
 LONG = ("as printed, 50 epochs", "ours, 50 epochs")  # one seed
-KEPT = {BASE: "ours", "as printed": "printed"}
-NEAR = 500  # passages nearest to a test query that are kept: more than √N seeds
 
 
 class Job(NamedTuple):
@@ -70,7 +66,6 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=JSON")
     parser.add_argument("--limit", type=int, default=0)
-    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     begin = time.time()
     names = options.only.split(",") if options.only else list(ABLATIONS)
@@ -120,7 +115,7 @@ def print_table(rows: dict[str, Any]) -> None:
 
 # ---------------------------------------------------------------- in a process of its own
 
-_opened: list[tuple[Run, argparse.Namespace]] = []
+_opened: list[Run] = []
 
 
 def _start(options: argparse.Namespace) -> None:
@@ -129,11 +124,11 @@ def _start(options: argparse.Namespace) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.workers))
     settings = [f"epochs={options.epochs}", *options.set]
     given = argparse.Namespace(**vars(options) | {"encoder": "", "set": settings, "json": None})
-    _opened.append((Run(given), options))
+    _opened.append(Run(given))
 
 
 def _run(job: Job) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    (run, options), changes = _opened[0], ABLATIONS[job.name]
+    run, changes = _opened[0], ABLATIONS[job.name]
     if time.time() > job.late:
         return None, {}
     trained = run.train(seed=job.seed, **changes)
@@ -143,42 +138,8 @@ def _run(job: Job) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         for part, scores, task in zip(PARTS[1:], direct, run.tasks, strict=True)
     }
     curve = [round(record["R@20"], 4) for record in trained.history]
-    if options.keep and job.seed == 0 and job.name in KEPT:
-        keep(run, trained, direct.test, options.keep / f"{options.file.stem}-{KEPT[job.name]}.npz")
     result = {"name": job.name, "seed": job.seed, "seconds": round(trained.seconds, 1), "R@20": curve}
     return result | {"best_epoch": int(np.argmax(curve))}, found
-
-
-def keep(run: Run, trained: Any, direct: Any, file: Path) -> None:
-    """Write embeddings (as int8), lengths of links, and what is nearest to the test queries."""
-    torch, nodes = run.torch, trained.nodes
-    held_out = np.unique(np.concatenate([task.rows for task in run.tasks]))
-    both = [torch.tensor(run.links[:, side].copy(), device=run.device) for side in (0, 1)]
-    with torch.no_grad():
-        alone = trained.model.locate_alone(run.x[torch.tensor(held_out, device=run.device)])
-        distances, rows = (-direct).topk(min(NEAR, direct.shape[1]), dim=1, largest=False)
-    h, scale = _as_bytes(nodes.h)
-    alone_h, alone_scale = _as_bytes(alone.h)
-    np.savez_compressed(
-        file,
-        h=h,
-        scale=scale,
-        held_out=held_out,
-        alone=alone_h,
-        alone_scale=alone_scale,
-        links=run.links.astype(np.int32),
-        forward=run.edge_lengths(trained, both[0], both[1]).cpu().numpy(),
-        backward=run.edge_lengths(trained, both[1], both[0]).cpu().numpy(),
-        queries=run.tasks[1].rows,
-        near=rows.cpu().numpy().astype(np.int32),
-        distances=distances.cpu().numpy().astype(np.float32),
-    )
-
-
-def _as_bytes(values: Any) -> tuple[Any, Floats]:
-    array = values.cpu().numpy()
-    scale = np.maximum(np.abs(array).max(axis=1, keepdims=True) / 127, 1e-12).astype(np.float32)
-    return np.round(array / scale).astype(np.int8), scale
 
 
 if __name__ == "__main__":

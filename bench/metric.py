@@ -179,16 +179,6 @@ class Run:
             result.append(self.masked(-trained.model.search_distances(queries, trained.nodes), task))
         return Scores(*result)
 
-    def edge_lengths(self, trained: Any, sources: Any, targets: Any) -> Any:
-        """The length of each edge from its source (edges,), in blocks."""
-        nodes = trained.nodes
-        with self.torch.no_grad():
-            blocks = [
-                trained.model.along(nodes.take(one), nodes.take(other[:, None]))[:, 0]
-                for one, other in zip(sources.split(1 << 12), targets.split(1 << 12), strict=True)
-            ]
-        return self.torch.cat(blocks)
-
 
 def walked_vectors(
     links: Integers,
