@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from recipes.lemmata_mini import science
 from recipes.lemmata_mini.arrays import ENGLISH, PAPERS, SCIENCE, Arrays, Posed, add_sentences, add_titles, task_arrays
+from recipes.lemmata_mini.audit import audit
 from recipes.lemmata_mini.general import documents, libraries, metamath, packages, pages, speeches, wordnet
 from recipes.lemmata_mini.make import audited, general
 from recipes.lemmata_mini.science import SOURCES
@@ -239,3 +240,14 @@ def test_granite_is_read_from_integers_in_groups_with_their_scales() -> None:
     assert weights["embeddings.word_embeddings.weight"].tolist() == expected
     assert weights["encoder.layer.0.attention.self.key.weight"].tolist() == [[4, 5], [6, 7]]
     assert len(weights) == 5 + 16
+
+
+def test_the_audit_names_queries_that_repeat_one_of_a_task(tmp_path: Path) -> None:
+    arrays = Arrays()
+    number = arrays.add_set("written", 3)
+    for query in ("Flat modules over a ring!", "catenary rings"):
+        arrays.pairs.append((arrays.add(query, 0), arrays.add("a passage", 0), number))
+    task = task_from("own", {"a": "flat modules over a ring", "b": "something else"}, {"a": {"p": 1}, "b": {"p": 1}})
+    posed = Posed("own", "mathematics", "MRR@10", "test", task, tmp_path, ["p"], ["a passage"])
+    arrays.write(tmp_path, task_arrays(arrays, [posed], tmp_path))
+    assert audit(tmp_path) == [("written", "Flat modules over a ring!", "own, test", "flat modules over a ring")]

@@ -4,6 +4,7 @@
     python -m recipes.lemmata_mini.science PACKAGES WORK/general/science.jsonl
     python -m recipes.lemmata_mini.make DATA WORK                      # and WORK/job, for lemmata-nano
     python -m recipes.lemmata_mini.arrays DATA WORK WORK/arrays        # texts, pairs and tasks
+    python -m recipes.lemmata_mini.audit WORK/arrays                   # training queries that repeat held-out ones
     python -m recipes.lemmata_mini.teachers PACKAGES WORK/models
     python -m recipes.lemmata_mini.distil …                            # see there: WORK/models/mini and base
     lemmata export-encoder WORK/models/mini OUT --precision int8 -w WORK/stacks     # as it is packaged
