@@ -154,7 +154,7 @@ _COUNTED = (  # others in -ics are fields of study: dynamics, mathematics
 _SINGULAR_OF = dict(zip(_IRREGULAR[::2], _IRREGULAR[1::2], strict=True)) | {word: word[:-1] for word in _COUNTED}
 _SURNAMES = _listed("surnames")
 _SINGULARS = (  # no plurals, although they end like one
-    _words("chaos corps cosmos ethos fels glas impuls lens moduli news perhaps puls series species yes")
+    _words("chaos corps cosmos ethos fels glas impuls lens moduli news perhaps ponens puls series species tollens yes")
     | _SURNAMES
     | frozenset(_SINGULAR_OF.values())
 )

@@ -34,7 +34,8 @@ _OWN_SETTING = re.compile(
     r"\W*(?:Definition\W+)?(?:(?:In|For|On|Over) (?:an?|any|each|every|two)|Let|Suppose|Given|If)\b"
 )
 _CONTINUES = re.compile(r"\W*(?:Moreover|Furthermore|In addition|Additionally|The defining)\b")
-_NEAR = 3  # sentences before a definition that introduce its symbols in any words, and not only by `Let`
+# Sentences before a definition that may introduce its symbols: in any words, and by `Let` only.
+_NEAR, _FAR = 3, 30
 _FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
 _FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
 _FOOTNOTES = re.compile(r"\s*\(\s*[A-Z“](?:[^()]|\((?:[^()]|\([^()]*\))*\))*[.”!?:]\s*\)\s*")
@@ -68,7 +69,8 @@ _NO_DEFINITION = re.compile(
 _ELSEWHERE = re.compile(
     r"\b(?:[Ff]or (?:example|instance)|e\.g|[Ii]n the same way|"
     r"[Tt]his|[Tt]hese|[Tt]hose|above|below|such(?! that)|[Tt]hus|latter|former|previous\w*|preceding|as in|"
-    r"(?:so|just) \w+ed|aforementioned|in Figure|in Table)\b|"
+    r"(?:so|just) \w+ed|aforementioned|in Figure|in Table|"
+    r"the (?:\w+ ){1,2}(?:is|are|will|may) also (?:be )?(?:called|known))\b|"
     r"^\W*(?:\w+\W+){0,8}calls? (?:it|them)\b|^\W*\w+ \w+ of (?:it|them)\b|"
     r"^\W*(?!If|When|Given|Let|For)\w.*\b(?:it|they) (?:is|are) (?:\w+ ){0,2}(?:called|known)\b"
 )
@@ -78,7 +80,7 @@ _ELSEWHERE_AFTER = re.compile(
 # The text refers to what is not shown, or the author has not finished it.
 _UNFINISHED = re.compile(
     r"\b(?:Axiom|Proposition|Theorem|Lemma|Corollary|Condition|Equation|Definition)s? \(?(?:\d|[IVX]+\b)|"
-    r"\bTODO\b|\bTBD\b|\bunder the (?:first|second) definition\b|"
+    r"\bcriteri(?:a|on) \d|(?<!and )\bonly if\b|\bTODO\b|\bTBD\b|\bunder the (?:first|second) definition\b|"
     r"\b(?:defined|mentioned|described|given|introduced) (?:earlier|before|previously)\b|"
     r"\bdefined (?:analogously|similarly)\b|\bin (?:a similar|the same|an analogous) (?:way|manner|fashion)\b|"
     r"\b(?:defined|provided|given|described|constructed|introduced) (?:in|by|from)\s*[.,;)]|\bbegins as follows\b|"
@@ -227,6 +229,8 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
         number += 1  # a list is shown to its end, and so are laws that hold moreover
         end = spans[number][1]
         follows = [_CONTINUES, _ITEM]
+    if not german and end - first > 3 * LONGEST_DEFINITION:  # too long even without its footnotes
+        return ""
     context = "" if first == start else before
     settings = [] if german else _settings(name, source, first, end)
     symbols = symbols_of(" ".join((*settings, passage.text[first:end])), name)
@@ -258,11 +262,11 @@ def _settings(name: str, source: Source, first: int, end: int) -> list[str]:
     symbols = symbols_of(definition, name)
     place = bisect.bisect_right(source.spans, first, key=lambda span: span[1])
     own_setting = _OWN_SETTING.match(masked, first)
-    for back, (start, stop) in enumerate(reversed(source.spans[:place]), 1):
+    for back, (start, stop) in enumerate(reversed(source.spans[max(0, place - _FAR) : place]), 1):
         heading = _HEADING.match(text, start)
         sentence = text[heading.end() if heading else start : stop].strip()
         is_near, is_setting = back <= _NEAR, _SETTING.match(masked, start)
-        if not (is_near or is_setting):
+        if not (is_near or is_setting) or stop - start > LONGEST_DEFINITION:
             continue
         found = symbols_of(sentence)
         if is_near and is_setting and not own_setting:
@@ -395,7 +399,7 @@ def _is_part(name: str, after: str) -> bool:
 
 def _is_circular(name: str, before: str, after: str) -> bool:
     """Whether a sentence explains a name by itself: a thing is finite if its set is finite."""
-    as_before = "" if property_or_object(name) == "definition" else ".* as (?:an?|the)\\s*$"
+    as_before = "" if property_or_object(name) == "definition" else ".* as(?: an?| the)?\\s*$"
     if re.search(rf"\b{re.escape(name)}s?\b{as_before}", before):
         return True
     again = rf"\b(?:is|are|mean|as|by)(?: an?| the)? {re.escape(name)}(?=\s*(?:[.,;$]|$)| of\b)(?!, (?:i\.e|that is)\b)"
