@@ -311,7 +311,7 @@ def test_a_document_is_shown_with_its_passages_and_its_bibliography(workspace: P
     assert {"key", "title", "target"} <= content["bibliography"][0].keys()
     text = lemmata("show", "bailey/main", "-w", workspace)
     assert "Bailey pairs and Bailey chains" in text
-    assert "lemma bailey/main#lem:bailey  Bailey's lemma" in text
+    assert "lemma 2.2 bailey/main#lem:bailey  Bailey's lemma" in text
 
 
 def test_locations_are_listed_and_shown_and_logs_have_their_date_and_location(tmp_path: Path) -> None:
