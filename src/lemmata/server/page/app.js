@@ -2,7 +2,7 @@
 
 import { forgetWorkspace, get, workspace } from "./api.js";
 import * as cards from "./cards.js";
-import { announce, problem } from "./dom.js";
+import { announce, h, problem } from "./dom.js";
 import * as search from "./search.js";
 
 const VIEWS = {
@@ -45,7 +45,7 @@ export async function show({ focus = true } = {}) {
     leave = (await module.show(main, { id, parameters: new URLSearchParams(location.search), go })) || null;
   } catch (error) {
     if (number !== shown || error.name === "AbortError") return;
-    main.replaceChildren(problem(error));
+    main.replaceChildren(h("h1", { class: "unseen" }, "Not found"), problem(error));
   }
   if (focus && view !== "search") main.focus({ preventScroll: true });
 }

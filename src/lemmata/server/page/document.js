@@ -124,7 +124,8 @@ function bySection(list, passages, put) {
     const inside = passage.kind === "chunk" && last.get(section) > place;
     if (!group || (passage.section !== section && !inside)) {
       section = passage.section;
-      group = h("section", null, section && h("h2", null, sectionName(passage)));
+      const opening = list.className === "book" && h("h2", { class: "unseen" }, "Beginning");
+      group = h("section", null, section ? h("h2", null, sectionName(passage)) : opening);
       list.append(group);
     }
     put(passage, place, group);
