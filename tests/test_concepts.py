@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lemmata.core.types import Concept, Document, Edge, Graph, Link, Passage
 from lemmata.graph.concepts.build import ConceptGraph, build_concepts
 from lemmata.graph.concepts.candidates import find_defined_terms, named_results, note_name, title_phrases
+from lemmata.graph.concepts.definitions import statement_of
 from lemmata.graph.concepts.mentions import find_mentions, name_trie
 from lemmata.graph.concepts.prose import is_term
 from lemmata.graph.concepts.rank import rank_concepts
@@ -775,10 +776,27 @@ def test_footnotes_around_a_definition_are_left_out() -> None:
         ("complete flag", "A complete flag is a chain, and the length of a chain is its number of steps."),
         ("flag image", "We define the flag image of a map as $\\sum_{y:B}_{x:A} (y = f(x))$."),
         ("flag path", "We define the flag path of a chain as follows. First we apply induction on its length."),
+        ("flag cone", "A flag cone of two spaces is a triple as in the diagram in (1) that is universal."),
+        ("flag square", "We depict the type of the square in and call any such square a flag square."),
+        ("flag space", "In some literature, a space that is ordered is called a flag space."),
+        ("flag trace", "Let $f$ be a map. If $f$ is also continuous, it is called a flag trace."),
     ],
 )
 def test_a_sentence_that_defines_something_else_or_nothing_gives_no_definition(term: str, text: str) -> None:
     assert not definition_of(term, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Every group $G$ has a flag. (This holds for monoids too.)", "Every group $G$ has a flag."),
+        ("For any group $G$ the map TODO is a flag.", ""),
+        ("Recall the set $S_x$ of a group $G$ from. Then it is a flag of $G$.", ""),
+        ("If $p$ is a prime, then it annihilates the flags of $A$.", ""),
+    ],
+)
+def test_a_named_result_is_shown_if_it_can_be_understood_by_itself(text: str, shown: str) -> None:
+    assert statement_of("flag theorem", text) == shown
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from lemmata.core.types import Concept, Document, Edge, Passage, Progress
 from lemmata.core.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, language_of, singular, slug
 from lemmata.core.workers import cluster_map
 from lemmata.graph.concepts.candidates import Candidate, mask_references, phrase_key, title_phrases
-from lemmata.graph.concepts.definitions import LONGEST_DEFINITION
+from lemmata.graph.concepts.definitions import LONGEST_DEFINITION, statement_of
 from lemmata.graph.concepts.evidence import Evidence, ReadEvidence, Run, read_evidence
 from lemmata.graph.concepts.german import (
     compound_relations,
@@ -317,7 +317,9 @@ class _Collector:
             return
         named_kind = german_kind(name, "") if german else result_kind(name)
         kind = named_kind or ("object" if rule == "note phrase" else "theorem")
-        sentence = "" if kind == "object" else " ".join(passage.text.split())
+        sentence = (
+            "" if kind == "object" else " ".join(passage.text.split()) if german else statement_of(name, passage.text)
+        )
         entry = self.add(Candidate(name, kind, rule, sentence), passage.id, german)
         if rule != "note phrase":
             entry.stated[passage.id] = None

@@ -58,7 +58,8 @@ _NO_DEFINITION = re.compile(
     r"Therefore|Indeed|Conversely|Otherwise|Another|First consider|Let us|In our|If you|As an?|As we|In fact|"
     r"Most often|The same|While|Whereas|Although|In the (?:later|latter|former|parent))\b|"
     r"^\W*In (?:this|the|our) (?:example|section|chapter|proof|notation)\b|"
-    r"^\W*In the (?:special )?case \$|"
+    r"^\W*In the (?:\w+ )?case \$|^\W*(?:That is|Expressed|In some (?:literature|texts|books))\b|"
+    r"^\W*If \$+ (?:is|are) (?:also|moreover|furthermore)\b|"
     r"^\W*If there (?:is|are) no\b|\bonly (?:\w+ )?used\b|\buseful applications\b|"
     r"^\W*The (?:first|second|third|last) (?:condition|property|axiom|equation|inequality|identity|formula)\b|"
     r"^\W*(?:Any|Every|All|The) other\b|^\W*The following (?:theorem|lemma|proposition|result)\b|"
@@ -86,6 +87,7 @@ _UNFINISHED = re.compile(
     r"\b(?:defined|provided|given|described|constructed|introduced) (?:in|by|from)\s*[.,;)]|\bbegins as follows\b|"
     r"\bsatisf\w+ (?:the )?(?:condition|equation|axiom)s?(?: (?:for|and|if|is)\b|[.,])|:\s*\d+\.$|\b[ie]\.[eg]\.$|"
     r"\b(?:of|by|in|from|than|with|and|the|an?|to|possible)\s*[.]$|"  # a reference was lost
+    r"\b(?:from|by|[Ss]ee)\s*\.(?=\s)|\bBy,|\bin and\b|\bdiagrams? (?:in )?\(?\d|\bin the (?:following )?diagram\b|"
     r"_\{[^{}]*\}\s*_\{"  # a quantifier was lost
 )
 _ANAPHOR = re.compile(
@@ -96,7 +98,8 @@ _NO_NOUN = STOP_WORDS | frozenset("means implies case kind way type types two th
 _MID_LIST, _LIST_START = re.compile(r"\((?:[2-9]|[b-h]|i[iv]+)\)"), re.compile(r"\((?:1|a|i)\)")
 _NO_CONTEXT = re.compile(  # a sentence before that is of no help
     r"\W*(?:[a-z(•$]|It (?!is \w+ (?:to|that)\b)|"
-    r"(?:We|With|They|That|Prove|Show|Then|Hence|Note|Equivalently|Furthermore|Thus|In (?:Lemma|Theorem|Section))\b)|"
+    r"(?:We|With|They|That|However|Prove|Show|Then|Hence|Note|Equivalently|Furthermore|Thus|"
+    r"In (?:Lemma|Theorem|Section))\b)|"
     r".*\b(?:[Ff]igure|[Tt]h(?:is|ese|ose)|above|below|such(?! that))\b"
 )
 _NO_SETTING = re.compile(
@@ -233,9 +236,8 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
         return ""
     context = "" if first == start else before
     settings = [] if german else _settings(name, source, first, end)
-    symbols = symbols_of(" ".join((*settings, passage.text[first:end])), name)
-    if not german and any(not letter.islower() or len(letter) > 1 for letter in symbols.alone & symbols.missing):
-        return ""  # a set or a space of which nothing is known
+    if not german and _has_unknown(" ".join((*settings, passage.text[first:end])), name):
+        return ""
     heading = _HEADING.match(passage.text, first)
     own = passage.text[heading.end() if heading else first : end]
     text = _without_footnotes(" ".join(" ".join((*settings, own)).split()))
@@ -243,6 +245,18 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
     if german or _defines(name, _short(masked[start : place[0]]), after, context, text):
         return text
     return ""
+
+
+def statement_of(name: str, text: str) -> str:
+    """The statement of a named result as it is shown; "" where it cannot be understood by itself."""
+    shown = _without_footnotes(" ".join(text.split()))
+    return "" if _UNFINISHED.search(shown) or _has_unknown(shown, name) else shown
+
+
+def _has_unknown(text: str, name: str) -> bool:
+    """Whether a text speaks of a set or a space of which nothing is known."""
+    symbols = symbols_of(text, name)
+    return any(not letter.islower() or len(letter) > 1 for letter in symbols.alone & symbols.missing)
 
 
 def _without_footnotes(text: str) -> str:
