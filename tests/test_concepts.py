@@ -780,6 +780,9 @@ def test_footnotes_around_a_definition_are_left_out() -> None:
         ("flag square", "We depict the type of the square in and call any such square a flag square."),
         ("flag space", "In some literature, a space that is ordered is called a flag space."),
         ("flag trace", "Let $f$ be a map. If $f$ is also continuous, it is called a flag trace."),
+        ("flag speed", "Likewise, the flag speed is the limit of the quotient of both."),
+        ("positive flag", "One can show that a flag is a positive flag if all its steps are long."),
+        ("flag pair", "A flag pair is a pair of elements of $S + T$ that have $U(x) = V(x)$."),
     ],
 )
 def test_a_sentence_that_defines_something_else_or_nothing_gives_no_definition(term: str, text: str) -> None:
@@ -793,6 +796,7 @@ def test_a_sentence_that_defines_something_else_or_nothing_gives_no_definition(t
         ("For any group $G$ the map TODO is a flag.", ""),
         ("Recall the set $S_x$ of a group $G$ from. Then it is a flag of $G$.", ""),
         ("If $p$ is a prime, then it annihilates the flags of $A$.", ""),
+        ("Every odd flag divides the sum $2 B_x + C_x$.", ""),
     ],
 )
 def test_a_named_result_is_shown_if_it_can_be_understood_by_itself(text: str, shown: str) -> None:
@@ -806,7 +810,7 @@ def test_a_named_result_is_shown_if_it_can_be_understood_by_itself(text: str, sh
         ("extrapolation", "Applying a model to values outside of the data is called extrapolation."),
         ("random variable", "We call a process with a numerical outcome a random variable."),
         ("confounder", "Sun is what is called a confounder, which is a variable that two others share."),
-        ("infinite cycles", "Let $C$ be the component of $(Z,s)$. Elements of $C$ are called infinite cycles."),
+        ("infinite cycles", "Let $C$ be the component of a pair $(Z,s)$. Elements of $C$ are called infinite cycles."),
         ("flag bundle", "Let $f$ be a map. $f$ is said to be a flag bundle if its fibres are flags."),
         ("weak chain", "A chain is a weak chain if: (1) it is long. (2) it has no end."),
         ("weak ring", "A weak ring is a set with a sum and a product. Moreover, the product is associative."),

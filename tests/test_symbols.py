@@ -22,6 +22,7 @@ from lemmata.graph.concepts.symbols import symbols_of
         "each $G \\in C$",
         "a map $f \\colon G \\to H$",
         "a pair $(G, H)$",
+        "the closed interval $[F, G]$",
         "a graph $K = (G, H)$",
         "two groups $F$, $G$ and $H$",
         "the field extension $G/K$",

@@ -58,7 +58,8 @@ _NO_DEFINITION = re.compile(
     r"Therefore|Indeed|Conversely|Otherwise|Another|First consider|Let us|In our|If you|As an?|As we|In fact|"
     r"Most often|The same|While|Whereas|Although|In the (?:later|latter|former|parent))\b|"
     r"^\W*In (?:this|the|our) (?:example|section|chapter|proof|notation)\b|"
-    r"^\W*In the (?:\w+ )?case \$|^\W*(?:That is|Expressed|In some (?:literature|texts|books))\b|"
+    r"^\W*In the (?:\w+ )?case \$|^\W*(?:That is|Expressed|Likewise|One can|It can be|"
+    r"In some (?:literature|texts|books))\b|"
     r"^\W*If \$+ (?:is|are) (?:also|moreover|furthermore)\b|"
     r"^\W*If there (?:is|are) no\b|\bonly (?:\w+ )?used\b|\buseful applications\b|"
     r"^\W*The (?:first|second|third|last) (?:condition|property|axiom|equation|inequality|identity|formula)\b|"
@@ -98,8 +99,8 @@ _NO_NOUN = STOP_WORDS | frozenset("means implies case kind way type types two th
 _MID_LIST, _LIST_START = re.compile(r"\((?:[2-9]|[b-h]|i[iv]+)\)"), re.compile(r"\((?:1|a|i)\)")
 _NO_CONTEXT = re.compile(  # a sentence before that is of no help
     r"\W*(?:[a-z(•$]|It (?!is \w+ (?:to|that)\b)|"
-    r"(?:We|With|They|That|However|Prove|Show|Then|Hence|Note|Equivalently|Furthermore|Thus|"
-    r"In (?:Lemma|Theorem|Section))\b)|"
+    r"(?:We|With|They|That|However|Since|Because|In the end|Prove|Show|Then|Hence|Note|Equivalently|"
+    r"Furthermore|Thus|In (?:Lemma|Theorem|Section))\b)|"
     r".*\b(?:[Ff]igure|[Tt]h(?:is|ese|ose)|above|below|such(?! that))\b"
 )
 _NO_SETTING = re.compile(
@@ -236,7 +237,8 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
         return ""
     context = "" if first == start else before
     settings = [] if german else _settings(name, source, first, end)
-    if not german and _has_unknown(" ".join((*settings, passage.text[first:end])), name):
+    most = len(passage.text) if passage.kind == "definition" else 1  # a definition has the notation of its section
+    if not german and _has_unknown(" ".join((*settings, passage.text[first:end])), name, most):
         return ""
     heading = _HEADING.match(passage.text, first)
     own = passage.text[heading.end() if heading else first : end]
@@ -250,13 +252,14 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
 def statement_of(name: str, text: str) -> str:
     """The statement of a named result as it is shown; "" where it cannot be understood by itself."""
     shown = _without_footnotes(" ".join(text.split()))
-    return "" if _UNFINISHED.search(shown) or _has_unknown(shown, name) else shown
+    return "" if _UNFINISHED.search(shown) or _has_unknown(shown, name, most=1) else shown
 
 
-def _has_unknown(text: str, name: str) -> bool:
-    """Whether a text speaks of a set or a space of which nothing is known."""
+def _has_unknown(text: str, name: str, most: int) -> bool:
+    """Whether a text speaks of a set or a space of which nothing is known, or uses more than `most` unknown letters."""
     symbols = symbols_of(text, name)
-    return any(not letter.islower() or len(letter) > 1 for letter in symbols.alone & symbols.missing)
+    missing = symbols.letters & symbols.missing
+    return len(missing) > most or any(not letter.islower() or len(letter) > 1 for letter in symbols.alone & missing)
 
 
 def _without_footnotes(text: str) -> str:

@@ -211,7 +211,7 @@ def _leading(tokens: list[_Token]) -> set[str]:
             place += 1
         elif token.text in _RELATIONS:
             return symbols
-        elif token.text == "(" and not symbols:
+        elif token.text in {"(", "["} and not symbols:
             end = _after_group(tokens, place)
             return {other.text for other in tokens[place:end] if other.kind == "symbol"}
         else:
