@@ -475,18 +475,6 @@ def test_declared_metadata_is_used_and_can_be_switched_off() -> None:
     assert names(build_concepts(passages, PLANETMATH, metadata=False, titles=False)) == set()
 
 
-def test_an_article_of_an_encyclopedia_defines_the_terms_that_it_declares() -> None:
-    passages = [
-        Passage("a#1", "a", "definition", "A torsion element is an element whose order is finite."),
-        Passage("b#1", "b", "definition", "A wide flag is a sequence of spaces that has a step of each size."),
-    ]
-    shown = {concept.name: concept.description for concept in build_concepts(passages, PLANETMATH).concepts}
-    assert shown["torsion element"] == passages[0].text
-    assert not shown["wide flag"]
-    graph = build_concepts(passages, PLANETMATH, metadata=False)
-    assert passages[1].text in [concept.description for concept in graph.concepts]
-
-
 def test_frequent_phrases_need_words_that_definitions_use() -> None:
     fruit = " and ".join("apples pears plums cherries figs quinces lemons limes dates grapes".split() * 3)
     text = f"The local ring is here. A following step is there. Now {fruit} grow."

@@ -204,7 +204,6 @@ class _Collector:
         self.opened: set[str] = set()  # documents of which a passage was read
         self.defined_here: dict[str, _Entry] = {}  # by key, those that the document read last defines
         self.texts: set[str] = set()  # hashes of the masked texts read so far
-        self.declared: dict[str, set[str]] = {}  # document of an encyclopedia: keys of the terms that it is on
         self.passages = 0
         self.statements = 0
         self.definitions = 0  # statements of that kind
@@ -232,9 +231,6 @@ class _Collector:
     def read_metadata(self) -> None:
         """What authors declared about their documents: keywords, or PlanetMath's fields."""
         for document in self.documents.values():
-            if fields := document.metadata.get("planetmath"):
-                terms = (document.title, *fields.get("synonyms", ()), *fields.get("defines", ()))
-                self.declared[document.id] = {key_of(mask(str(term))) for term in terms}
             self._read_declared(document)
 
     def _read_declared(self, document: Document) -> None:
@@ -272,12 +268,9 @@ class _Collector:
             key_of(mask(heading))
             for heading in (document.title if document else "", passage.title, passage.section.rpartition(" / ")[2])
         }
-        declared = self.declared.get(passage.document)
         for candidate in evidence.defined:
             is_about = key_of(candidate.name) in about
             candidate = candidate._replace(weight=candidate.weight + _ABOUT * is_about)
-            if declared and key_of(candidate.name) not in declared:
-                candidate = candidate._replace(sentence="")  # said in passing, in an article on something else
             # a book that defines in prose only; prose is read after all statements, so that uses before it are unknown
             in_prose = passage.kind in _PROSE_KINDS and len(self.documents) < 2 and not self.definitions
             begins = candidate.sentence.casefold().startswith((f"a {candidate.name}", f"an {candidate.name}"))
