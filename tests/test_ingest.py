@@ -23,7 +23,9 @@ from typer.testing import CliRunner
 from lemmata.cli.main import make_app
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.core.types import Reading, Skip
-from lemmata.ingest.readers import IngestOptions
+from lemmata.ingest.logs import Columns
+from lemmata.ingest.paper_state import PaperOptions
+from lemmata.ingest.readers import IngestOptions, Unit, fingerprint
 from lemmata.ingest.sources import find_units
 from lemmata.project import Project
 
@@ -530,3 +532,21 @@ def test_a_text_that_is_too_large_for_one_document_becomes_several(
     again = project.ingest([tmp_path / "long.txt"], workers=1, again=True)
     assert (again.changed, again.failed) == (1, 0)
     assert project.corpus.totals()["documents"] == 1 + sum("line" in name for name in project.corpus.document_ids())
+
+
+@pytest.mark.parametrize(
+    ("reader", "counted"),
+    [
+        ("paper", (True, True, False)),
+        ("text", (True, False, False)),
+        ("logs", (False, False, True)),
+        ("new", (True,) * 3),
+    ],
+)
+def test_what_an_option_changes_is_read_again(reader: str, counted: tuple[bool, ...]) -> None:
+    """A reader that `fingerprint` does not know is read again whatever changes."""
+    unit = Unit(reader, "a", "a")
+    sizes, preamble = PaperOptions(chunk_size=300), PaperOptions(preamble="\\def\\x{y}")
+    others = (IngestOptions(papers=sizes), IngestOptions(papers=preamble), IngestOptions(columns=Columns(date="day")))
+    before = fingerprint(unit, IngestOptions())
+    assert tuple(fingerprint(unit, options) != before for options in others) == counted

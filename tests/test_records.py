@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import pytest
 
+from lemmata.cli.search import _filter_option
 from lemmata.core.errors import InputError
-from lemmata.core.records import Described, arguments_of, build, check, schema_of
+from lemmata.core.records import Described, Member, arguments_of, build, check, schema_of
 from lemmata.corpus.corpus import Corpus
-from lemmata.search.filter import Filter
+from lemmata.search.filter import Date, Filter, Name, Names
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -144,9 +145,9 @@ def offered(*arguments: str) -> dict[str, list[str]]:
 def test_a_filter_is_one_field_and_offered_everywhere() -> None:
     """Adding one takes three places: the field, the rows that it selects, and a line of the documentation."""
     names = [member.name for member in fields(Filter)]
+    options = [f"--{name.replace('ies', 'y').removesuffix('s')}" for name in names]
     before, after = offered(), offered("new")
     for where, expected in before.items():
-        options = [f"--{name.replace('ies', 'y').removesuffix('s')}" for name in names]
         assert {*(options if "lemmata" in where else names)} <= {*expected}, where
         assert {*after[where]} - {*expected} == {"--topic" if "lemmata" in where else "topics"}, where
     selected = {*inspect.signature(Corpus.select).parameters} - {"self"}
@@ -154,3 +155,10 @@ def test_a_filter_is_one_field_and_offered_everywhere() -> None:
     for page in ("serve.md", "mcp.md"):
         documented = {*re.findall(r"`(\w+)`", (DOCS / page).read_text(encoding="utf-8"))}
         assert {*names} <= documented, page
+    assert {*options} <= {*re.findall(r"`(--\w+)", (DOCS / "search.md").read_text(encoding="utf-8"))}
+
+
+def test_only_a_date_of_a_filter_is_called_one_in_a_help() -> None:
+    hints = {"since": Date, "title": Name, "titles": Names}
+    options = [_filter_option(Member(name, hint, "", "")) for name, hint in hints.items()]
+    assert [option.annotation.__metadata__[0].metavar for option in options] == ["DATE", "TITLE", "TITLE"]

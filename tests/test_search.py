@@ -17,6 +17,7 @@ from lemmata.project import Project
 from lemmata.search import index as index_stage
 from lemmata.search.filter import Filter
 from lemmata.search.fusion import Fusion
+from lemmata.search.names import RETRIEVERS, RetrieverKind
 from lemmata.search.ranking import diversify
 from lemmata.search.retriever import Retriever
 from lemmata.vectors import fill as vectors_stage
@@ -225,6 +226,20 @@ def test_an_unknown_retriever_is_an_error_with_its_name(indexed: Project) -> Non
     retriever = indexed.retriever()
     with pytest.raises(LemmataError, match="'magic'"):
         retriever.search("x", retriever="magic")
+    retriever.close()
+
+
+def test_every_retriever_has_its_own_branch_and_stands_in_the_documentation(
+    indexed: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    for page, row in (("search.md", "\n| `{}` |"), ("serve.md", "`{}`")):
+        text = (docs / page).read_text(encoding="utf-8")
+        assert [name for name in RETRIEVERS if row.format(name) not in text] == [], page
+    monkeypatch.setitem(RETRIEVERS, "magic", RetrieverKind("Magic", "By itself."))
+    retriever = indexed.retriever()
+    with pytest.raises(NotImplementedError, match="'magic'"):
+        retriever.search("partitions", retriever="magic")
     retriever.close()
 
 

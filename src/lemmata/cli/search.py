@@ -27,7 +27,7 @@ from lemmata.cli.output import (
 )
 from lemmata.core.errors import LemmataError, near
 from lemmata.core.records import Member, members_of, schema_of
-from lemmata.search.filter import Filter, singular
+from lemmata.search.filter import Date, Filter, singular
 from lemmata.search.names import NAMES, parse_retriever
 from lemmata.search.query import SYNTAX
 
@@ -190,7 +190,7 @@ def _filter_option(member: Member) -> inspect.Parameter:
     """The option of a field: --kind for kinds, repeatable; COLUMN=VALUE for pairs."""
     schema = schema_of(member.hint)
     name = singular(member)
-    metavar = {"string": "DATE", "object": "COLUMN=VALUE"}.get(schema["type"], name.upper())
+    metavar = "DATE" if member.hint == Date else "COLUMN=VALUE" if schema["type"] == "object" else name.upper()
     kind = str if schema["type"] == "string" else list[str] | None
     default = "" if kind is str else None
     option = typer.Option(f"--{name}", help=member.description, metavar=metavar)

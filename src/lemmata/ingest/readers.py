@@ -181,10 +181,9 @@ def _paper_settings(options: PaperOptions, with_preamble: bool) -> dict[str, Any
 
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
     """A hash of what determines the reading of a unit besides the content of its files."""
-    if unit.reader in ("paper", "package", "text", "pdf"):
-        settings = _paper_settings(options.papers, unit.reader in ("paper", "package"))
-    else:
-        settings = asdict(options.columns)
+    is_table, is_document = unit.reader in (*STREAMED, "hierarchy"), unit.reader in ("paper", "package", "text", "pdf")
+    papers = {} if is_table else _paper_settings(options.papers, unit.reader not in ("text", "pdf"))
+    columns = {} if is_document else asdict(options.columns)  # of a new reader, all options count
     names = [unit.reader, unit.document, unit.prefix]
     parts = [
         _READING,
@@ -193,7 +192,7 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
         unit.confidence,
         unit.beside,
         unit.format_file,
-        settings,
+        {**papers, **columns},
     ]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

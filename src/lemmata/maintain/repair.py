@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from lemmata.core.artefacts import OF_ENCODER, Artefact, artefacts, file_problems, note_problems
+from lemmata.core.artefacts import Artefact, artefacts, file_problems, note_problems
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.files import retire, writing
 from lemmata.core.workspace import Manifest, Workspace, default_encoder, read_manifest
@@ -62,7 +62,7 @@ _VERBS: dict[str, Callable[[Workspace, Artefact, Manifest], Any]] = {
     "graph": lambda workspace, *_: build_graph(workspace),
     "split": _split,
     "set": lambda workspace, item, _: mine_again(workspace, item.folder.name),
-    **dict.fromkeys(("lexical", *(kind for kind in OF_ENCODER if kind not in ("metric", "map"))), _index),
+    **dict.fromkeys(("lexical", "vectors", "ann", "lengths", "summaries", "summaries_ann"), _index),
     "embedding": lambda workspace, *_: embed_graph(workspace),
     "map": _map,
 }

@@ -9,7 +9,7 @@ from lemmata.core.errors import LemmataError, suggest
 
 
 class RetrieverKind(NamedTuple):
-    """A way to rank passages; `Retriever.search_rows` does it."""
+    """A way to rank passages; `Retriever._search_rows` does it."""
 
     title: str
     description: str

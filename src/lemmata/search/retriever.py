@@ -355,6 +355,8 @@ class Retriever:
         if retriever == "geodesic":
             paths = index.geodesics
             return paths.nearest(index.starts(paths, queries, dense, allowed), k, allowed, itself, queries)
+        if retriever not in ("auto", "hybrid", "diffusion"):
+            raise NotImplementedError(f"{retriever!r} is a row of RETRIEVERS without a branch here")
         lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
         if index.is_outdated:
             dense = place_by_words(dense, lexical, np.asarray(~index.vectors.matrix.any(axis=1)))

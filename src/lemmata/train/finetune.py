@@ -255,7 +255,7 @@ class Objective:
             records for number, records in enumerate(self.sets) if repeats[number] and number not in self._kept_sets
         ]
         lacking = (records.shape[1] < 3 or (records[:, 2] < 0).all() for records in shown)
-        if not self._loss.compares_candidates and any(lacking):
+        if self._loss.needs_negatives and any(lacking):
             raise ConfigError(f"the {options.loss} loss needs sets with negatives; 'lemmata mine triplets' makes them")
         self._answers = [np.unique(records[:, 1], return_counts=True) for records in self.sets]
         keys = [records[:, 0] * len(job.texts) + records[:, 1] for records in self.sets]

@@ -68,7 +68,8 @@ class Loss(NamedTuple):
     """A loss by its name in [finetune.NAME]: what it is of the unit vectors (distinct texts, d) of a batch."""
 
     compute: Callable[[Tensor, Records], Tensor]
-    compares_candidates: bool = True  # else it needs negatives, and a guide and a teacher have nothing to say
+    compares_candidates: bool = True  # else a guide and a teacher have nothing to say
+    needs_negatives: bool = False
 
 
 def contrastive(
@@ -119,7 +120,9 @@ LOSSES = {
     "contrastive": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among, both_ways=True)),
     "directed": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among)),
     "popular": Loss(lambda vectors, of: contrastive(vectors, of.table, of.among, expected=of.expected)),
-    "triplet": Loss(lambda vectors, of: triplet(vectors, of.table, of.margin), compares_candidates=False),
+    "triplet": Loss(
+        lambda vectors, of: triplet(vectors, of.table, of.margin), compares_candidates=False, needs_negatives=True
+    ),
 }
 
 
