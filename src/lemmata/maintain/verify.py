@@ -35,6 +35,7 @@ from lemmata.core.workspace import (
 from lemmata.encode.load import encoder_kind
 from lemmata.graph.store import GraphRecordStore
 from lemmata.graph.stored_metric import metric_checkpoint
+from lemmata.search.summaries.store import read_bindings
 
 
 class Verification(NamedTuple):
@@ -70,7 +71,11 @@ def verify(workspace: Workspace) -> Verification:
     """Read every file of a workspace and compare it with the checksum that was written with it."""
     begin = time.perf_counter()
     reader = _Reader(workspace)
-    problems = [*_corpus_problems(workspace, reader), *_record_problems(workspace, reader)]
+    problems = [
+        *_corpus_problems(workspace, reader),
+        *_record_problems(workspace, reader),
+        *_binding_problems(workspace),
+    ]
     with ThreadPoolExecutor(available_cores()) as pool:  # hashing leaves the interpreter to other threads
         for found in pool.map(lambda item: list(file_problems(item, reader.read)), artefacts(workspace)):
             problems += found
@@ -123,6 +128,13 @@ def _record_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProb
         yield FileProblem(path, "damaged" if path.exists() else "missing", str(error))
     if path.exists():
         reader.read(path.stat().st_size)
+
+
+def _binding_problems(workspace: Workspace) -> Iterator[FileProblem]:
+    try:
+        read_bindings(workspace)
+    except WorkspaceError as error:
+        yield FileProblem(workspace.summary_bindings, "damaged", str(error), "lemmata index")
 
 
 def _foreign(workspace: Workspace) -> Iterator[FileProblem]:

@@ -6,6 +6,8 @@ does not depend on these.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -99,17 +101,33 @@ Bindings = dict[int, int]
 
 def read_bindings(workspace: Workspace) -> Bindings:
     """Those of the workspace; none where there are none yet."""
-    if not workspace.summary_bindings.exists():
+    path, cure = workspace.summary_bindings, "delete it and run 'lemmata index' again"
+    if not path.exists():
         return {}
-    keys, about = read_array(workspace.summary_bindings, "delete it and run 'lemmata index' again")
-    return dict(zip(keys.tolist(), about.tolist(), strict=True))
+    stored = read_array(path, cure)
+    if stored.ndim == 2 and len(stored) == 2:  # from before there was a checksum
+        return dict(zip(*stored.tolist(), strict=True))
+    bindings: Bindings = {}
+    if stored.ndim == 1 and len(stored) % 2 and stored.dtype == np.uint64:
+        bindings = dict(zip(*stored[1:].reshape(2, -1).tolist(), strict=True))
+    if path.read_bytes() != _as_file(bindings):
+        raise WorkspaceError(f"{path} is damaged: {cure}")
+    return bindings
 
 
 def write_bindings(workspace: Workspace, bindings: Bindings) -> None:
     """Replace those of the workspace. Call it while holding it."""
-    pairs = np.array(sorted(bindings.items()), np.uint64).reshape(-1, 2)
-    with writing(workspace.summary_bindings) as temporary, temporary.open("wb") as file:
-        np.save(file, np.ascontiguousarray(pairs.T))
+    with writing(workspace.summary_bindings) as temporary:
+        temporary.write_bytes(_as_file(bindings))
+
+
+def _as_file(bindings: Bindings) -> bytes:
+    """The bytes of the file: a checksum, all keys in order, and what they belong to."""
+    pairs = np.array(sorted(bindings.items()), np.uint64).reshape(-1, 2).T
+    checksum = int.from_bytes(hashlib.sha256(pairs.tobytes()).digest()[:8], "little")
+    file = io.BytesIO()
+    np.save(file, np.concatenate([np.array([checksum], np.uint64), pairs.ravel()]))
+    return file.getvalue()
 
 
 def write_texts(folder: Path, summaries: Sequence[Summary]) -> None:
