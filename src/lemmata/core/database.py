@@ -118,8 +118,10 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
         raise WorkspaceError(f"{path} cannot be opened ({error}): {cure}") from error
     connection.path, connection.cure = path, cure
     try:
+        connection.execute("BEGIN")  # both of one state, though somebody else may be making the tables
         stored = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        connection.execute("COMMIT")
         if stored == tables == 0:
             if not create:
                 raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
