@@ -166,7 +166,7 @@ def test_two_processes_tune_the_model_of_one_also_after_one_of_them_was_killed(
 ) -> None:
     command = train_command(base, job, tmp_path / "model")
     work = tmp_path / ".model" / "work"
-    with torchrun("--monitor-interval", "5", *command) as process:  # else it may end process 0 before that notices
+    with torchrun("--monitor-interval", "15", *command) as process:  # else it may end process 0 before that notices
         while not list(work.glob("checkpoint-*")):
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
