@@ -13,7 +13,7 @@ from lemmata.core.records import Described
 from lemmata.core.types import Concept
 from lemmata.latex.readable import readable
 from lemmata.server import views
-from lemmata.server.opened import Opened
+from lemmata.server.opened import KnownName, Opened
 
 _EXAMPLES = 6
 _TOLD = 60  # the most telling concepts, from which examples are made
@@ -147,12 +147,17 @@ def complete(
 ) -> dict[str, Any]:
     """Concepts, titles, authors and locations that begin like this, those whose first word does before others."""
     wanted = f" {' '.join(prefix.split())}".casefold()
-    found: dict[str, list[dict[str, str]]] = {}
-    for is_first in (True, False):
-        for name in opened.names:
-            place = name.folded.find(wanted)
-            listed = found.setdefault(name.what, [])
-            if place >= 0 and (place == 0) is is_first and len(listed) < _EACH:
-                listed.append({"what": name.what, "name": readable(name.name), "id": name.id, "kind": name.kind})
-    in_turn = (one for several in itertools.zip_longest(*found.values()) for one in several if one)
-    return {"names": list(itertools.islice(in_turn, k))}
+    found: dict[
+        str, tuple[list[KnownName], list[KnownName]]
+    ] = {}  # of each kind: those that begin like this, and the others
+    for name in opened.names:
+        first, others = found.setdefault(name.what, ([], []))
+        place = name.folded.find(wanted)
+        listed = others if place else first
+        if place >= 0 and len(listed) < _EACH:
+            listed.append(name)
+    in_turn = itertools.zip_longest(*([*first, *others][:_EACH] for first, others in found.values()))
+    chosen = itertools.islice((name for names in in_turn for name in names if name), k)
+    return {
+        "names": [{"what": name.what, "name": readable(name.name), "id": name.id, "kind": name.kind} for name in chosen]
+    }

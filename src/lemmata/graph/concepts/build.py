@@ -317,9 +317,9 @@ class _Collector:
             return
         named_kind = german_kind(name, "") if german else result_kind(name)
         kind = named_kind or ("object" if rule == "note phrase" else "theorem")
-        sentence = (
-            "" if kind == "object" else " ".join(passage.text.split()) if german else statement_of(name, passage.text)
-        )
+        sentence = ""
+        if kind != "object":
+            sentence = " ".join(passage.text.split()) if german else statement_of(name, passage.text)
         entry = self.add(Candidate(name, kind, rule, sentence), passage.id, german)
         if rule != "note phrase":
             entry.stated[passage.id] = None
