@@ -445,6 +445,7 @@ def write_picture(path: Path, charts: Sequence[LineChart]) -> None:
         axes.set_ylabel(chart.y_label)
         axes.grid(axis="y", alpha=0.4)
         if axes.get_legend_handles_labels()[1]:
-            axes.legend(fontsize=8, frameon=False)
+            # a fixed place: matplotlib's search for the best one warns when a busy machine makes it slow
+            axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     with writing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.removeprefix("."))
