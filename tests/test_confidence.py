@@ -30,6 +30,16 @@ def _hits(*confidences: float | None) -> list[Hit]:
     return [Hit(str(number), 1.0, confidence=each) for number, each in enumerate(confidences)]
 
 
+def test_a_german_query_to_english_vectors_is_told_which_encoder_reads_both(project: Project) -> None:
+    with project.retriever() as retriever:
+        assert "lemmata index --encoder lemmata-plant" in retriever.foreign(
+            "Welche Zerlegung hat keine gleichen Teile?"
+        )
+        assert retriever.foreign("Nullstellensatz partitions") == ""  # a German name in an English query
+        assert retriever.foreign("Which partition has no equal parts?") == ""
+        assert retriever.hint("Welche Zerlegung hat keine gleichen Teile?").startswith("the query seems to be German")
+
+
 def test_the_confidence_of_a_query_is_that_of_its_best_first_hits() -> None:
     assert confidence_of(_hits(0.2, 0.7, 0.1)) == 0.7
     assert confidence_of(_hits(*[0.1] * FIRST, 0.9)) == 0.1

@@ -425,7 +425,9 @@ def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
 
 def test_an_answer_that_takes_too_long_ends_with_an_error(project: Project) -> None:
     service = EndlessService(project.root)
-    with serving(project.root, service=service, limits=Limits(answer_seconds=3)) as client:  # a busy machine begins late
+    with serving(
+        project.root, service=service, limits=Limits(answer_seconds=3)
+    ) as client:  # a busy machine begins late
         received = events(client.post("/ask", json={"question": "é"}))
         assert (received[0][0], received[-1][0], received[-1][1]["code"]) == ("text", "error", "timeout")
         assert service.stopped.wait()

@@ -219,7 +219,7 @@ def search(
         hits = searcher.search(text, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
         if parse_retriever(retriever) == ("auto", "") and (reason := searcher.words_only or searcher.missing_part()):
             typer.echo(reason, err=True)
-        is_told = matches_badly(hits) or (hits and hits[0].cites)
+        is_told = (matches_badly(hits) and not searcher.foreign(text)) or (hits and hits[0].cites)
         if hits and not is_told and (hint := searcher.hint(text)):
             typer.echo(hint, err=True)
         if meant := searcher.did_you_mean(text, hits):

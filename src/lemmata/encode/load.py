@@ -23,6 +23,7 @@ PLANT = "lemmata-plant"  # German and English
 NANO = "lemmata-nano"  # static: token vectors without a model
 BASE = "lemmata-base"  # twice as many layers as the default, a distribution of its own
 BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
+ENGLISH_ONLY = frozenset((DEFAULT, NANO, BASE, BASELINE))
 _MODELS = Path(__file__).parent.parent / "models"
 PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == DEFAULT or (_MODELS / name).is_dir()}
 if (_base := find_spec("lemmata_base")) and _base.submodule_search_locations:

@@ -17,10 +17,11 @@ import numpy as np
 from lemmata.core.artefacts import artefact, open_artefact, read_artefact
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask, Ranking, no_hits
+from lemmata.core.words import language_of
 from lemmata.core.workspace import Workspace, open_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.cross import load_cross_encoder
-from lemmata.encode.load import encoder_id
+from lemmata.encode.load import ENGLISH_ONLY, PLANT, encoder_id
 from lemmata.graph.store import Citations, open_citations
 from lemmata.search.confidence import (
     FIRST,
@@ -170,11 +171,28 @@ class Retriever:
             self.corpus.row(text.strip())
             return f"{text.strip()} is the id of a passage; to see it: lemmata show {shlex.quote(text.strip())}"
         text = self.read_query(text).text
-        if not text or (missing := missing_number(self.corpus, text)):
+        if not text or (missing := missing_number(self.corpus, text) or self.foreign(text)):
             return missing if text else ""
         if self._is_word(text[:LONGEST_QUERY]):
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
+
+    def foreign(self, text: str) -> str:
+        """What to do about a German query to an English corpus whose vectors know English only; else empty.
+
+        German names are in English queries, too: most words of the query must be missing in the corpus.
+        """
+        if len(text) > LONGEST_NAME or language_of(text) != "de" or self.lexical.tokenizer.language != "en":
+            return ""
+        if not self.dense().exists or self.dense().vectors.encoder not in ENGLISH_ONLY:
+            return ""
+        words = text.split()
+        if 2 * sum(map(self._is_word, words)) >= len(words):
+            return ""
+        return (
+            f"the query seems to be German and the corpus is English, which {self.dense().vectors.encoder} does not bring"
+            f" together; {PLANT} does: lemmata index --encoder {PLANT}"
+        )
 
     def did_you_mean(self, text: str, hits: Sequence[Hit]) -> str:
         """A query with words of the corpus in the place of those that no passage has; empty where it has all.

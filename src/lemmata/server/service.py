@@ -241,7 +241,9 @@ class Service:
             more = len(hits) > offset + k and offset + k < DEEPEST
             marks = self._noted(query, [hit.id for hit in page], offset, log=log)
             notes = [
-                missing_number(opened.retriever.corpus, words) or (NOTHING if matches_badly(hits) else ""),
+                missing_number(opened.retriever.corpus, words)
+                or opened.retriever.foreign(words)
+                or (NOTHING if matches_badly(hits) else ""),
                 self._note(opened) if kind == "auto" and not encoder else "",
             ]
             return {
