@@ -184,14 +184,14 @@ class Retriever:
         """
         if len(text) > LONGEST_NAME or language_of(text) != "de" or self.lexical.tokenizer.language != "en":
             return ""
-        if not self.dense().exists or self.dense().vectors.encoder not in ENGLISH_ONLY:
+        if not self.dense().exists or (encoder := self.dense().vectors.encoder) not in ENGLISH_ONLY:
             return ""
         words = text.split()
         if 2 * sum(map(self._is_word, words)) >= len(words):
             return ""
         return (
-            f"the query seems to be German and the corpus is English, which {self.dense().vectors.encoder} does not bring"
-            f" together; {PLANT} does: lemmata index --encoder {PLANT}"
+            f"the query seems to be German and the corpus is English, which {encoder} does not bring together;"
+            f" {PLANT} does: lemmata index --encoder {PLANT}"
         )
 
     def did_you_mean(self, text: str, hits: Sequence[Hit]) -> str:
