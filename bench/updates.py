@@ -10,6 +10,11 @@ passages, links, graph, edge lengths, vectors, summaries and the hits of queries
 
 makes random edits of notes that refer to each other in every way, reads them and indexes their words after each, and
 compares all, with graph and vectors, with a workspace that is made anew after every hundredth.
+
+    python -m bench.updates FOLDER --passages 1000000 [--json bench/million_update.json]
+
+times each step of a workspace of so many short passages, which is made where it is not there yet, after 100 more came,
+and then 100 more whose ids stand before all others, so that each row gets another number.
 """
 
 from __future__ import annotations
@@ -24,12 +29,15 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench.random_edits import WORDS as EDITED_WORDS
 from bench.random_edits import edit
+from bench.synthetic import TITLE, shares
+from bench.synthetic import words as synthetic_words
 
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import GraphRecordStore, open_graph
@@ -199,10 +207,14 @@ def main() -> None:
     parser.add_argument("--some", type=int, default=100)
     parser.add_argument("--edits", type=int, help="random edits instead")
     parser.add_argument("--every", type=int, default=100, help="edits between two comparisons with a rebuild")
+    parser.add_argument("--passages", type=int, help="passages of a few words, to which some are added, instead")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="with a full rebuild")
     options = parser.parse_args()
     folder, count, some = options.folder, options.documents, options.some
+    if options.passages:
+        write_result(options.json, add_to_many(folder, options.passages, some))
+        return
     shutil.rmtree(folder, ignore_errors=True)
     sources, questions = folder / "notes", folder / "questions.jsonl"
     sources.mkdir(parents=True)
@@ -241,6 +253,48 @@ def main() -> None:
             result["differences"][what] = differences(folder / "w", again, queries)
             print(f"rebuilt: {result['differences'][what] or 'equal'}", flush=True)
     write_result(options.json, result)
+
+
+# ---------------------------------------------------------------- many passages
+
+_LENGTH = 24  # words of a passage, and of its title
+
+
+def write_many(path: Path, names: list[str], seed: int) -> None:
+    """Passages of random words, each with a link to an earlier one."""
+    random = np.random.default_rng(seed)
+    with path.open("w", encoding="utf-8") as stream:
+        for start in range(0, len(names), 10_000):
+            part = names[start : start + 10_000]
+            ranks = np.searchsorted(shares(), random.random((len(part), _LENGTH)))
+            linked = (random.random(len(part)) * (start + np.arange(len(part)))).astype(int).tolist()
+            drawn = synthetic_words()[np.minimum(ranks, len(synthetic_words()) - 1)].tolist()
+            for name, link, said in zip(part, linked, drawn, strict=True):
+                title, text = " ".join(said[:TITLE]), " ".join(said[TITLE:])
+                stream.write(json.dumps({"id": name, "title": title, "text": text, "links": [names[link]]}) + "\n")
+
+
+def add_to_many(folder: Path, count: int, some: int) -> dict[str, Any]:
+    """The seconds of each step, by the clock and of CPU time, for the first build and for two additions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    workspace, steps = folder / "w", {"encoder": "lemmata-nano"}
+    result: dict[str, Any] = {"passages": count, "changed": some, "words": _LENGTH}
+
+    def step(what: str, name: str, stage: Callable[[], Any]) -> None:
+        result.setdefault(what, {})[name] = timed(stage)
+        print(what, name, json.dumps(result[what][name]), flush=True)
+
+    for what, begin in (("build", "p"), ("add", "q"), ("add in front", "a")):
+        if what == "build" and workspace.exists():
+            continue
+        source = folder / f"{what.replace(' ', '_')}.jsonl"
+        number = count if what == "build" else some
+        write_many(source, [f"{begin}{row}" for row in range(number)], seed=len(what))
+        project = Project(workspace) if workspace.exists() else Project.init(workspace)
+        step(what, "ingest", partial(project.ingest, [source], workers=1))
+        step(what, "words", partial(project.index, dense=False))
+        step(what, "vectors", partial(project.index, settings=steps))
+    return result
 
 
 def write_result(path: Path | None, result: dict[str, Any]) -> None:

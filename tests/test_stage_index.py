@@ -3,16 +3,20 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.make import InterruptedEncoder, copied, make_workspace, write
 
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.types import Crowding, Floats
 from lemmata.core.workspace import Workspace
+from lemmata.corpus.texts import match_rows
 from lemmata.corpus.training_files import read_training
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT
@@ -77,6 +81,34 @@ def test_old_vectors_stay_until_the_new_ones_are_complete(tmp_path: Path) -> Non
     new.finish(FACTS, uncrowded(5))
     assert open_vectors(layout, encoder="x").matrix.shape == (5, 4)
     assert sorted(path.name for path in layout.encoder_folder("x").iterdir()) == ["vectors"]
+
+
+@given(
+    before=st.lists(st.integers(0, 5), max_size=9), cuts=st.lists(st.integers(0, 9), max_size=4), new=st.integers(0, 5)
+)
+def test_each_new_row_gets_an_old_one_of_its_own_as_long_as_there_are_some(
+    before: list[int], cuts: list[int], new: int
+) -> None:
+    after = list(before)
+    for cut in cuts:  # replaced, deleted or inserted
+        after[cut : cut + cut % 2] = [new] * (cut % 3)
+    old, hashes = np.array(before, np.uint64), np.array(after, np.uint64)
+    matches = match_rows(old, hashes)
+    used = matches[matches >= 0]
+    assert len(set(used.tolist())) == len(used)
+    assert (old[used] == hashes[matches >= 0]).all()
+    assert len(used) == (Counter(before) & Counter(after)).total()
+
+
+def test_vectors_are_copied_in_runs_and_row_by_row(tmp_path: Path) -> None:
+    count = 100
+    matrix = np.random.default_rng(0).random((count, 2), np.float32)
+    for name, places in {"runs": [*range(40, count), *range(30)], "rows": [*range(count - 1, 9, -1)]}.items():
+        writer = VectorWriter(Workspace(tmp_path), name, 2, np.arange(count, dtype=np.uint64))
+        rows = np.arange(count)[5 : 5 + len(places)]
+        writer.copy(rows, matrix, np.array(places))
+        assert np.array_equal(writer.matrix[rows], matrix[places])
+        assert sorted({*writer.missing().tolist(), *rows.tolist()}) == [*range(count)]
 
 
 class SlowEncoder(InterruptedEncoder):

@@ -277,11 +277,11 @@ def json_object(line: str | bytes) -> dict[str, Any]:
 
 def sha256_of(files: Iterable[Path]) -> str:
     """The SHA-256 of the concatenated contents of files."""
-    digest = hashlib.sha256()
+    digest, part = hashlib.sha256(), memoryview(bytearray(2**18))
     for file in files:
-        with file.open("rb") as stream:
-            while part := stream.read(2**20):
-                digest.update(part)
+        with file.open("rb", buffering=0) as stream:
+            while size := stream.readinto(part):
+                digest.update(part[:size])
     return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.database import read_cell
-from lemmata.core.types import INSERTED, Integers, Progress, titled, without_references
+from lemmata.core.types import INSERTED, Integers, Mask, Progress, titled, without_references
 from lemmata.core.workspace import silent
 
 Hashes = npt.NDArray[np.uint64]
@@ -61,6 +61,14 @@ def hash_texts(texts: Iterable[str], count: int, progress: Progress = silent) ->
 
 def match_rows(old: Hashes, new: Hashes) -> Integers:
     """For each new row an old row with the same hash, each old row once; -1 where there is none."""
+    # what stands in front of all changes, and behind them, needs no sorting
+    shorter = min(len(old), len(new))
+    head = _first(old[:shorter] != new[:shorter])
+    tail = _first(old[len(old) - shorter + head :][::-1] != new[len(new) - shorter + head :][::-1])
+    if head or tail:
+        between = match_rows(old[head : len(old) - tail], new[head : len(new) - tail])
+        behind = np.arange(len(old) - tail, len(old))
+        return np.concatenate([np.arange(head), np.where(between < 0, -1, between + head), behind])
     old_order, new_order = np.argsort(old, kind="stable"), np.argsort(new, kind="stable")
     old, new = old[old_order], new[new_order]
     # the first of equal new ones gets the first of equal old ones, and so on
@@ -70,6 +78,12 @@ def match_rows(old: Hashes, new: Hashes) -> Integers:
     matches = np.full(len(new), -1, dtype=np.int64)
     matches[new_order[matched]] = old_order[places[matched]]
     return matches
+
+
+def _first(is_different: Mask) -> int:
+    """Where the first one is; the length where there is none."""
+    place = int(np.argmax(is_different)) if len(is_different) else 0
+    return place if is_different[place : place + 1].any() else len(is_different)
 
 
 def headed(heading: str, content: str) -> str:

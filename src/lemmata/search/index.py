@@ -496,13 +496,16 @@ def index_lexical(
     learnt_from = before.get("learnt_from", len(texts))
     is_usable = all(before.get(name) == recipe[name] for name in ("lexical", "language"))
     is_usable = is_usable and (language == "en" or len(texts) <= _MAX_GROWN * learnt_from)
-    old_hashes = np.empty(0, np.uint64)
+    old_hashes, places = np.empty(0, np.uint64), np.empty(0, np.int64)
     if is_usable:  # copied: the file is replaced below
         old_hashes = np.array(read_array(item.folder / "hashes.npy", "run 'lemmata index --rebuild'"))
+        order = LexicalIndex.open(item.folder).order
+        places = np.argsort(order, kind="stable")[np.count_nonzero(order < 0) :]  # of the passages, row by row
     about = read() if summaries else []
     texts = Summarised(texts, about) if about else texts
     hashes = texts.hashes(with_headings=True)
-    matches = match_rows(old_hashes, hashes)
+    rows = match_rows(old_hashes[places], hashes)
+    matches = np.where(rows < 0, -1, places[rows] if len(places) else -1)
     deleted = len(old_hashes) - int((matches >= 0).sum())
     with writing(item.folder) as folder:
         if not is_usable or deleted > _MAX_DELETED * len(hashes):

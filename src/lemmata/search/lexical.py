@@ -124,6 +124,11 @@ class LexicalIndex:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def order(self) -> Integers:
+        """The row of each passage in the order in which they were added; -1 for a removed one."""
+        return np.arange(len(self)) if self._order is None else self._order
+
     def add(self, texts: Iterable[str], headings: Iterable[str] = (), *, order: Integers | None = None) -> None:
         """Append passages; they can be found at once.
 

@@ -81,7 +81,7 @@ def fill_vectors(
         for start in range(0, len(matches), _COPIED):
             rows = np.flatnonzero(matches[start : start + _COPIED] >= 0) + start
             if len(rows):
-                writer.write(rows, np.asarray(matrix[matches[rows]]))
+                writer.copy(rows, matrix, matches[rows])
     missing = writer.missing()
     what = "encoding" if kind == "vectors" else f"encoding {kind}"
     _encode_missing(writer, missing, read, encoder, workspace.progress, what)

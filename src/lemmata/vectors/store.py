@@ -19,6 +19,7 @@ from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_
 from lemmata.vectors.crowding import KnownCrowding, MeasuredCrowding
 
 _CROWDING = "crowding.npy"
+_MOST_RUNS = 0.05  # of the rows, up to which copying runs is faster than copying rows
 _MEASURED = ("near.npy", "edges.npy")  # of the crowding, to bring it up to date; missing in vectors of before
 
 
@@ -177,6 +178,21 @@ class VectorWriter:
     def write(self, rows: Integers, vectors: Floats) -> None:
         """Write some rows; they are marked as done once they are on disk."""
         self.matrix[rows] = vectors
+        self._mark(rows)
+
+    def copy(self, rows: Integers, matrix: Floats, places: Integers) -> None:
+        """Write some ascending rows from these places of another matrix; runs of them are copied as one."""
+        breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(places) != 1)) + 1
+        if len(breaks) > _MOST_RUNS * len(rows):
+            self.write(rows, np.asarray(matrix[places]))
+            return
+        starts = np.concatenate([[0], breaks])
+        lengths = np.diff(starts, append=len(rows))
+        for row, place, length in zip(rows[starts].tolist(), places[starts].tolist(), lengths.tolist(), strict=True):
+            self.matrix[row : row + length] = matrix[place : place + length]
+        self._mark(rows)
+
+    def _mark(self, rows: Integers) -> None:
         self.matrix.flush()
         self.done[rows] = True
         self.done.flush()
