@@ -1,6 +1,7 @@
 """LaTeX notes that refer to each other in every way, and random edits of them.
 
-Few labels, titles and names, so that they clash: what a reference means changes with every edit elsewhere.
+Few labels, titles and names, so that they clash: what a reference means changes with every edit elsewhere. A large
+number of notes is divided into families, each with labels, titles and names of its own.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ TITLES = ("On the lattices of trees", "Rings without a unit", "Sheaves on finite
 WORDS = "lattice tree ring sheaf module bound finite open dual chain order rank".split()
 
 
-def statement(draw: random.Random) -> str:
+def statement(draw: random.Random, family: str = "") -> str:
     """A theorem with references: by label, by the name or path of a document, by a prefix, to the literature."""
-    label = draw.choice(LABELS)
-    meant = draw.choice(LABELS)
-    name = draw.choice(NAMES)
+    label = draw.choice(LABELS) + family
+    meant = draw.choice(LABELS) + family
+    name = draw.choice(NAMES) + family
     refs = [
         meant,
         f"{name}-{meant}",
@@ -36,36 +37,45 @@ def statement(draw: random.Random) -> str:
     )
 
 
-def paper(draw: random.Random) -> str:
-    prefix = f"\\externaldocument[S-]{{{draw.choice(NAMES)}}}\n" if draw.random() < 0.6 else ""
+def paper(draw: random.Random, families: int = 1) -> str:
+    family = _tag(draw, families)
+    prefix = f"\\externaldocument[S-]{{{draw.choice(NAMES)}{family}}}\n" if draw.random() < 0.6 else ""
+    cited = draw.choice(TITLES) + family
     arxiv = f" arXiv:2001.0000{draw.randrange(3)}" if draw.random() < 0.3 else ""
     return (
         "\\documentclass{article}\n\\newtheorem{theorem}{Theorem}\n\\usepackage{xr}\n"
-        f"{prefix}\\title{{{draw.choice(TITLES)}}}\n\\begin{{document}}\n\\section{{{draw.choice(WORDS)}}}\n"
-        + "".join(statement(draw) for _ in range(draw.randrange(1, 4)))
-        + f"\\begin{{thebibliography}}{{2}}\n\\bibitem{{p}} A. Author, \\emph{{{draw.choice(TITLES)}}}, 2001.{arxiv}\n"
+        f"{prefix}\\title{{{draw.choice(TITLES)}{family}}}\n\\begin{{document}}\n\\section{{{draw.choice(WORDS)}}}\n"
+        + "".join(statement(draw, family) for _ in range(draw.randrange(1, 4)))
+        + f"\\begin{{thebibliography}}{{2}}\n\\bibitem{{p}} A. Author, \\emph{{{cited}}}, 2001.{arxiv}\n"
         "\\bibitem{q} B. Author, \\emph{Something that is nowhere}, 2002.\n\\end{thebibliography}\n\\end{document}\n"
     )
 
 
-def edit(draw: random.Random, folder: Path, files: list[Path], names: int = 2, least: int = 5) -> str:
+def _tag(draw: random.Random, families: int) -> str:
+    number = draw.randrange(families) if families > 1 else 0
+    return f"-{number}" if number else ""
+
+
+def edit(
+    draw: random.Random, folder: Path, files: list[Path], names: int = 2, least: int = 5, families: int = 1
+) -> str:
     """Add, change, rename, delete, split or merge documents, at random; says what was done.
 
     `files` are those below the folder, and are kept up to date; a new one gets one of so many `names` of its kind. With
     less than the `least` number of files, one is added.
     """
-    number = draw.randrange(names)
-    new = folder / f"{draw.choice(FOLDERS)}{draw.choice(NAMES)}{f'-{number}' if number else ''}.tex"
+    new = folder / f"{draw.choice(FOLDERS)}{draw.choice(NAMES)}{_tag(draw, names)}.tex"
     new.parent.mkdir(parents=True, exist_ok=True)
     what = draw.choice(("add", "change", "rename", "delete", "split", "merge")) if len(files) >= least else "add"
     if new in files and what in ("add", "rename", "split"):
         what = "change"
     one, other = draw.sample(files, 2) if len(files) > 1 else (new, new)
     if what == "add":
-        new.write_text(paper(draw), "utf-8")
+        new.write_text(paper(draw, families), "utf-8")
     elif what == "change":
         one.write_text(
-            one.read_text("utf-8").replace("bounded", "small") if draw.random() < 0.3 else paper(draw), "utf-8"
+            one.read_text("utf-8").replace("bounded", "small") if draw.random() < 0.3 else paper(draw, families),
+            "utf-8",
         )
     elif what == "rename":
         one.rename(new)
@@ -74,7 +84,7 @@ def edit(draw: random.Random, folder: Path, files: list[Path], names: int = 2, l
     elif what == "split":  # the first statement moves to a new document
         before, statement, after = _split(one.read_text("utf-8"), first=True)
         one.write_text(f"{before}Nothing more.\n{after}", "utf-8")
-        new.write_text(paper(draw).replace("\\begin{theorem}", f"{statement}\\begin{{theorem}}", 1), "utf-8")
+        new.write_text(paper(draw, families).replace("\\begin{theorem}", f"{statement}\\begin{{theorem}}", 1), "utf-8")
     elif what == "merge":
         _, statements, _ = _split(other.read_text("utf-8"), first=False)
         before, old, after = _split(one.read_text("utf-8"), first=False)

@@ -8,8 +8,9 @@ passages, links, graph, edge lengths, vectors, summaries and the hits of queries
 
     python -m bench.updates FOLDER --documents 10000 --edits 1000 --every 100 [--json bench/edits.json]
 
-makes random edits of notes that refer to each other in every way, reads them and indexes their words after each, and
-compares all, with graph and vectors, with a workspace that is made anew after every hundredth.
+makes random edits of notes that refer to each other in every way. After each, they are read, their words are indexed,
+and texts, documents and links are compared with what the files say; after every hundredth, all is compared with a
+workspace that is made anew, with graph and vectors. With `--seconds` it stops, and the same command goes on.
 
     python -m bench.updates FOLDER --passages 1000000 [--json bench/million_update.json]
 
@@ -25,9 +26,9 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,7 @@ from bench.random_edits import edit
 from bench.synthetic import TITLE, shares
 from bench.synthetic import words as synthetic_words
 
+from lemmata.core.files import write_atomically
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import GraphRecordStore, open_graph
 from lemmata.project import Project
@@ -162,42 +164,114 @@ def differences(first: Path, second: Path, queries: list[str]) -> list[str]:
     return [name for (name, mine), (_, others) in pairs if mine != others]
 
 
-def edit_at_random(folder: Path, count: int, edits: int, every: int) -> dict[str, Any]:
-    """Edits at random, each read and indexed; what differs from a rebuild after every so many, graph and vectors too.
+class Edited:
+    """Notes under random edits, and a workspace of them; stopped, it goes on where it was."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.folder, self.sources, self.draw = folder, folder / "notes", random.Random(0)
+        self.files: list[Path] = []
+        self.names, self.families = 1 + count // 3, 1 + count // 12
+        self.result: dict[str, Any] = {"documents": count, "done": 0, "edits": {}, "differs": [], "rebuilt": {}}
+        self.spent: dict[str, list[float]] = {"ingest": [], "words": []}
+        self.said: dict[str, list[str]] = {}  # by file, what each theorem is about
+        if self.state.is_file():
+            self._resume()
+            return
+        while len(self.files) < count:
+            edit(self.draw, self.sources, self.files, self.names, count, self.families)
+        self.update("w")
+        self.update_graph("w")
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state.json"
+
+    def _resume(self) -> None:
+        state = json.loads(self.state.read_text())
+        self.result, self.spent = state["result"], state["spent"]
+        version, numbers, gauss = state["draw"]
+        self.draw.setstate((version, tuple(numbers), gauss))
+        self.files = [self.sources / name for name in state["files"]]
+
+    def keep(self) -> None:
+        names = [path.relative_to(self.sources).as_posix() for path in self.files]
+        state = {"result": self.result, "spent": self.spent, "draw": self.draw.getstate(), "files": names}
+        write_atomically(self.state, json.dumps(state).encode())
+
+    def update(self, name: str) -> None:
+        """Read what changed, and index its words."""
+        root = self.folder / name
+        project = Project(root) if root.exists() else Project.init(root)
+        ingest = timed(lambda: project.ingest([self.sources], workers=1))["cpu_s"]
+        words = timed(lambda: project.index(dense=False))["cpu_s"]
+        if name == "w":
+            self.spent["ingest"].append(ingest)
+            self.spent["words"].append(words)
+
+    def update_graph(self, name: str) -> None:
+        project = Project(self.folder / name)
+        project.build_graph()
+        project.index(settings={"encoder": "lemmata-nano"})
+
+    def edit(self) -> None:
+        """One edit, and what the corpus says after it."""
+        what = edit(self.draw, self.sources, self.files, self.names, families=self.families)
+        self.result["edits"][what] = self.result["edits"].get(what, 0) + 1
+        self.result["done"] += 1
+        self.update("w")
+        self.result["differs"] += [f"{self.result['done']}, {what}: {found}" for found in self.wrong()]
+
+    def wrong(self) -> list[str]:
+        """Where the corpus is not what the files say: documents, their theorems in order, links that lead nowhere."""
+        expected = {}
+        for path in self.files:
+            name, stamp = path.relative_to(self.sources).as_posix(), path.stat().st_mtime_ns
+            if self.said.get(name, [""])[0] != str(stamp):
+                self.said[name] = [str(stamp), *re.findall(r"\nEvery (.*?) is", path.read_text("utf-8"))]
+            expected[name] = self.said[name][1:]
+        found: dict[str, list[str]] = {name: [] for name in expected}
+        with contextlib.closing(Project(self.folder / "w").corpus) as corpus:
+            for file, text in corpus.table("file", "text"):
+                about = re.match(r"Every (.*?) is", text)
+                found.setdefault(file, []).extend(about.groups() if about else [])
+            ids = {*corpus.ids(), *(document.id for document in corpus.documents())}
+            lost = [link for name in ("refers_to", "cites") for link in corpus.linked(name) if link[1] not in ids]
+            number = len(list(corpus.documents()))
+        wrong = [f"{name}: {found.get(name)}" for name in found if found[name] != expected.get(name)]
+        wrong += [f"{source} -> {target}" for source, target in lost]
+        return wrong + ([f"{number} documents of {len(expected)} files"] if number != len(expected) else [])
+
+    def compare(self) -> None:
+        """All of the workspace, beside one that is made anew."""
+        self.update_graph("w")
+        shutil.rmtree(self.folder / "again", ignore_errors=True)
+        self.update("again")
+        self.update_graph("again")
+        found = differences(self.folder / "w", self.folder / "again", list(EDITED_WORDS))
+        self.result["rebuilt"][str(self.result["done"])] = found
+
+    def report(self) -> dict[str, Any]:
+        for name, seconds in self.spent.items():
+            half, most = np.median(seconds[1:] or [0]), max(seconds[1:], default=0)
+            self.result[f"{name}_cpu_s"] = {"median": round(float(half), 2), "most": round(most, 2)}
+        return self.result
+
+
+def edit_at_random(folder: Path, count: int, edits: int, every: int, seconds: float) -> dict[str, Any]:
+    """Edits, each compared with the files, and with a rebuild after every so many.
 
     The times are those of the edits, each a document or two.
     """
-    sources, draw = folder / "notes", random.Random(0)
-    files: list[Path] = []
-    names = 1 + count // 12
-    while len(files) < count:
-        edit(draw, sources, files, names, least=count)
-    result: dict[str, Any] = {"documents": count, "edits": Counter(), "differences": {}}
-    spent: dict[str, list[float]] = {"ingest": [], "words": []}
-
-    def bring_up_to_date(workspace: Path, *, whole: bool) -> None:
-        project = Project(workspace) if workspace.exists() else Project.init(workspace)
-        spent["ingest"].append(timed(lambda: project.ingest([sources], workers=1))["cpu_s"])
-        spent["words"].append(timed(lambda: project.index(dense=False))["cpu_s"])
-        if whole:
-            project.build_graph()
-            project.index(settings={"encoder": "lemmata-nano"})
-
-    for number in range(edits + 1):
-        if number:
-            result["edits"][edit(draw, sources, files, names)] += 1
-        is_compared = number % every == 0 or number == edits
-        bring_up_to_date(folder / "w", whole=is_compared)
-        if number and is_compared:
-            for name, seconds in spent.items():
-                half, most = np.median(seconds[1:]), max(seconds[1:])
-                result[f"{name}_cpu_s"] = {"median": round(float(half), 2), "most": round(most, 2)}
-            shutil.rmtree(folder / "again", ignore_errors=True)
-            bring_up_to_date(folder / "again", whole=True)
-            del spent["ingest"][-1], spent["words"][-1]  # those of the rebuild
-            result["differences"][number] = differences(folder / "w", folder / "again", list(EDITED_WORDS))
-            print(json.dumps(result), flush=True)
-    return result
+    begin = time.monotonic()
+    edited = Edited(folder, count)
+    edited.keep()
+    while edited.result["done"] < edits and time.monotonic() - begin < seconds:
+        edited.edit()
+        if edited.result["done"] % every == 0 or edited.result["done"] == edits:
+            edited.compare()
+            print(json.dumps(edited.report()), flush=True)
+        edited.keep()
+    return edited.report()
 
 
 def main() -> None:
@@ -207,6 +281,7 @@ def main() -> None:
     parser.add_argument("--some", type=int, default=100)
     parser.add_argument("--edits", type=int, help="random edits instead")
     parser.add_argument("--every", type=int, default=100, help="edits between two comparisons with a rebuild")
+    parser.add_argument("--seconds", type=float, default=1e9, help="of random edits, after which it stops")
     parser.add_argument("--passages", type=int, help="passages of a few words, to which some are added, instead")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="with a full rebuild")
@@ -215,12 +290,12 @@ def main() -> None:
     if options.passages:
         write_result(options.json, add_to_many(folder, options.passages, some))
         return
+    if options.edits:
+        write_result(options.json, edit_at_random(folder, count, options.edits, options.every, options.seconds))
+        return
     shutil.rmtree(folder, ignore_errors=True)
     sources, questions = folder / "notes", folder / "questions.jsonl"
     sources.mkdir(parents=True)
-    if options.edits:
-        write_result(options.json, edit_at_random(folder, count, options.edits, options.every))
-        return
     generator = np.random.default_rng(0)
     numbers = list(range(count))
     for number in numbers:

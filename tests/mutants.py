@@ -1,11 +1,13 @@
 """Puts the faults of mutants.toml into a copy of the code, one at a time, and reports which of them the tests notice.
 
-`make mutants` tries all of them, `python -m tests.mutants WORD …` those with all the words in kind, name or file. Each
-fault names tests, of which one must fail. The text that it replaces occurs exactly once: `test_mutants.py` checks that.
+`make mutants` tries all of them, `python -m tests.mutants WORD …` those with all the words in kind, name or file, and
+`python -m tests.mutants 1-40` the first forty. Each fault names tests, of which one must fail. The text that it
+replaces occurs exactly once: `test_mutants.py` checks that.
 """
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import importlib
 import os
@@ -64,7 +66,7 @@ def _run(folder: Path, tests: str) -> tuple[bool, str]:
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     said = output.read_text(errors="replace")
     if code not in (0, 1, 2) or (code == 2 and "error" not in said):  # 2: a module cannot be imported any more
-        raise SystemExit(f"{tests}: the tests did not run: {said[-1000:]}")
+        return False, f"{tests}, which did not run: {said[-1000:]}"
     failed = re.search(r"^(?:FAILED|ERROR) \S+?::(\w+)", said, re.MULTILINE)
     return code > 0, failed[1] if failed else tests
 
@@ -78,6 +80,7 @@ def _be_tester(folder: Path, output: Path, arguments: list[str]) -> NoReturn:
         os.chdir(folder)
         for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "lemmata")]:
             del sys.modules[name]
+        sys.dont_write_bytecode = True  # a fault of the same size and second would be read from the one before
         sys.path[:0] = [str(folder / "src"), str(folder)]
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])  # of processes that the tests start
         code = int(pytest.main(arguments))
@@ -88,8 +91,18 @@ def _be_tester(folder: Path, output: Path, arguments: list[str]) -> NoReturn:
         os._exit(code)
 
 
+def _is_meant(number: int, fault: Fault, word: str) -> bool:
+    if numbers := re.fullmatch(r"(\d+)-(\d+)", word):
+        return int(numbers[1]) <= number <= int(numbers[2])
+    return word in " ".join(fault[:3])
+
+
 def main() -> int:
-    wanted = [fault for fault in faults() if all(word in " ".join(fault[:3]) for word in sys.argv[1:])]
+    wanted = [
+        (number, fault)
+        for number, fault in enumerate(faults(), 1)
+        if all(_is_meant(number, fault, word) for word in sys.argv[1:])
+    ]
     for library in ("torch", "schemathesis"):
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
@@ -97,7 +110,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "lemmata"
         shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns("__pycache__", ".*", "build", "demo"))
-        for number, fault in enumerate(wanted, 1):
+        compileall.compile_dir(folder, quiet=2)
+        for number, fault in wanted:
             path = folder / "src" / "lemmata" / fault.file
             sound = path.read_text("utf-8")
             path.write_text(broken(fault, folder), "utf-8")
@@ -105,9 +119,9 @@ def main() -> int:
             path.write_text(sound, "utf-8")
             noticed[fault.kind] += failed
             verdict = "noticed by" if failed else "NOT NOTICED by"
-            sys.stdout.write(f"{number}/{len(wanted)} {fault.kind}: {fault.name}: {verdict} {test}\n")
+            sys.stdout.write(f"{number} {fault.kind}: {fault.name}: {verdict} {test}\n")
             sys.stdout.flush()
-    for kind, count in Counter(fault.kind for fault in wanted).items():
+    for kind, count in Counter(fault.kind for _, fault in wanted).items():
         sys.stdout.write(f"| {kind} | {noticed[kind]} of {count} |\n")
     return int(noticed.total() < _LEAST * len(wanted))
 

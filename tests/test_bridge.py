@@ -135,6 +135,10 @@ def test_the_expected_number_of_paths_is_that_of_random_graphs_with_the_same_deg
     assert expected == pytest.approx(np.mean(counts), rel=0.1)
     through_hub = expected_routes(graph, first, last, Route((0, len(degrees) - 1, 1), (0, 0), 2.0))
     assert through_hub > 2 * expected
+    none = np.zeros(6, np.int32)
+    triangle = MeasuredGraph(np.array([0, 2, 4, 6]), none, none.astype(np.float32), none)
+    through_middle = expected_routes(triangle, End((0,)), End((2,)), Route((0, 1, 2), (0, 0), 2.0))
+    assert through_middle == pytest.approx(4 / 6 * (1 + 2 / 6))  # its ends, of the same degree, are no inner nodes
 
 
 def test_the_expected_number_of_long_paths_through_a_hub_is_finite() -> None:

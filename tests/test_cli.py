@@ -419,10 +419,15 @@ def test_the_page_needs_no_extra() -> None:
     subprocess.run([sys.executable, "-c", hidden], check=True)
 
 
-def test_lines_are_not_wrapped_in_a_pipe(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_neither_wrapped_nor_padded_in_a_pipe(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     text = lemmata("show", "hook-length#thm:hook-formula", "-w", workspace)
     assert max(map(len, text.splitlines())) > 100
+    lemmata("index", "--no-dense", "-w", workspace)
+    for command in (["search", "hook length"], ["ask", "what is a hook length?"], ["info"]):
+        lines = lemmata(*command, "-w", workspace).splitlines()
+        assert lines == [line.rstrip() for line in lines]
+        assert max(map(len, lines)) < 2000
 
 
 @pytest.mark.slow

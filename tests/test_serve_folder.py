@@ -212,7 +212,19 @@ def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served(undistur
     generation = undisturbed.ask("/v1/progress")[1]["generation"]
     write_papers(folder, "leafage")
     try:
+        undisturbed.wait(lambda progress: "graph" in steps(progress, "now") and bool(undisturbed.children()))
+        (child,) = undisturbed.children()
+        os.kill(child, signal.SIGSTOP)  # new words and vectors are there, and a graph that takes long
+        try:
+            assert undisturbed.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
+            asked = ("/map", "/concepts", "/concepts/concept:girth", "/graph/girth%23thm-girth")
+            assert [undisturbed.ask(path)[0] for path in asked] == [200] * len(asked)  # of the state before
+            assert undisturbed.ask("/bridge", {"source": "concept:girth", "target": "concept:width"})[0] == 200
+            assert undisturbed.ask("/map")[1]["generation"] == generation
+        finally:
+            os.kill(child, signal.SIGCONT)
         undisturbed.wait(lambda progress: progress["generation"] > generation and is_done(progress))
+        assert undisturbed.ask("/map")[1]["generation"] > generation
         assert undisturbed.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
         assert undisturbed.ask("/health")[1]["problems"] == []
     finally:

@@ -47,7 +47,7 @@ def counted(path: str) -> int:
         file.write("x")
     if path.endswith("5"):
         os.kill(os.getpid(), signal.SIGKILL)
-    while path.endswith("0") and not Path(path).with_name("5").exists():  # still under way when the other is killed
+    while path.endswith("0") and Path(path).read_text() == "x":  # until it is stopped because the other was killed
         time.sleep(0.01)
     return len(path)
 

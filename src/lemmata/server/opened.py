@@ -153,6 +153,7 @@ class Opened:
         self.served = [
             item for item in artefacts(self.workspace) if item.kind in _SERVED and is_usable(self.workspace, item)
         ]
+        self.kinds = {item.kind for item in self.served}
 
     def _open_graph(self) -> OpenedGraph | None:
         try:

@@ -12,9 +12,10 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, Literal, ParamSpec
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -64,7 +65,32 @@ _ENCODED_AT_ONCE = 16  # texts, between two looks at the time
 _CHARACTERS_PER_TOKEN = 4  # for the usage that OpenAI's format asks for
 
 Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
 Diversity = Annotated[float, Described("0: most relevant; up to 1: most varied.", 0, 1)]
+
+
+_asks_before: ContextVar[bool] = ContextVar("asks_before", default=False)  # whether `opened` gives the state before
+
+
+def _or_as_before(
+    method: Callable[Concatenate[Service, Arguments], Answer],
+) -> Callable[Concatenate[Service, Arguments], Answer]:
+    """A method that answers by the last complete state while the present one lacks what is being made again."""
+
+    @functools.wraps(method)
+    def answer(service: Service, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer:
+        try:
+            return method(service, *arguments, **named)
+        except WorkspaceError as error:
+            token = _asks_before.set(True)
+            try:
+                return method(service, *arguments, **named)
+            except LemmataError:  # nor has the state before it
+                raise error from None
+            finally:
+                _asks_before.reset(token)
+
+    return answer
 
 
 def _answered_by(
@@ -72,6 +98,7 @@ def _answered_by(
 ) -> Callable[Concatenate[Service, Arguments], dict[str, Any]]:
     """A method that gives a view of the present state, with its generation."""
 
+    @_or_as_before
     @functools.wraps(view)
     def method(service: Service, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> dict[str, Any]:
         with service.opened() as opened:
@@ -100,6 +127,7 @@ class Service:
         self._seen = self._state
         self._changed = 0.0  # when the workspace was last seen to change
         self._current: Opened | None = None
+        self._before: Opened | None = None  # the last complete state, while the present one is not
         self._budgets: dict[AnswerOptions, Budget] = {}
         self._judgments = JudgmentLog(Project(folder))
         self.reload_problem = ""  # why a rebuilt workspace is not used yet
@@ -117,8 +145,8 @@ class Service:
         if self.background is not None:
             self.background.stop()
         self._judgments.close()
-        if self._current is not None:
-            self._current.close()
+        for opened in filter(None, (self._current, self._before)):
+            opened.close()
 
     @property
     def _line(self) -> str:
@@ -132,7 +160,7 @@ class Service:
         NotReady where there is none yet, or where the block misses something that is being made.
         """
         with self._lock:
-            opened = self._current
+            opened = self._before if _asks_before.get() else self._current
             if opened is not None:
                 opened.users += 1
         if opened is None:
@@ -147,7 +175,7 @@ class Service:
         finally:
             with self._lock:
                 opened.users -= 1
-                unused = not opened.users and opened is not self._current
+                unused = not opened.users and opened not in (self._current, self._before)
             if unused:
                 opened.close()
 
@@ -190,17 +218,22 @@ class Service:
             self._state = state  # tried; the next change is tried again
             return False
         with self._lock:
-            old, self._current = self._current, opened
-            unused = old is not None and not old.users
+            before = {self._current, self._before}
+            complete = self._before or self._current
+            is_kept = self.background and complete and complete.kinds - opened.kinds  # it makes what is missing
+            self._before = complete if is_kept else None
+            self._current = opened
+            unused = [old for old in before - {self._before} if old and not old.users]
         self._state, self.reload_problem = state, ""
         self._judgments.level = JudgmentLog(opened.workspace).level  # a setting
         self.ready.set()
-        if old is not None and unused:
+        for old in unused:
             old.close()
         return True
 
     # ------------------------------------------------------------ search
 
+    @_or_as_before
     def search(
         self,
         query: Annotated[str, Described(f"What to search for. {SYNTAX}", 1, LONGEST_QUERY)],
@@ -286,6 +319,7 @@ class Service:
             self._judgments.mark(query, id, mark)
             return {"query": query, "id": id, "mark": mark, "generation": opened.generation}
 
+    @_or_as_before
     def similar(
         self,
         id: Id,  # noqa: A002 - the words of the API
@@ -308,6 +342,7 @@ class Service:
             nodes = {"nodes": views.nodes(opened, _on_paths(hits))} if any(hit.path for hit in hits) else {}
             return {"id": id, "hits": records, **nodes, "generation": opened.generation}
 
+    @_or_as_before
     def bridge(
         self, source: End, target: End, k: Annotated[int, Described("Number of paths.", 1, 20)] = 5
     ) -> dict[str, Any]:
@@ -336,6 +371,7 @@ class Service:
 
     # ------------------------------------------------------------ the map
 
+    @_or_as_before
     def map(self) -> dict[str, Any]:
         """Where each passage lies in the plane; numbers are little-endian and unsigned, of 16 bits, in base64."""
         with self.opened() as opened:
