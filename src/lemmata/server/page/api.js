@@ -1,8 +1,10 @@
 // Requests to the server that gave this page, and to no other.
 
+import { t } from "./language.js";
+
 export class ApiError extends Error {
   constructor(status, { code = "", message = "", cure = "" } = {}) {
-    super(message || `the server answered ${status}`);
+    super(message || t("the server answered {status}", { status }));
     Object.assign(this, { status, code, cure });
   }
 }
@@ -33,7 +35,7 @@ async function response_of(send) {
     response = await send();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { code: "unreachable", message: "the server does not answer", cure: "start it again with 'lemmata serve'" });
+    throw new ApiError(0, { code: "unreachable", message: t("the server does not answer"), cure: t("start it again with 'lemmata serve'") });
   }
   if (response.status === 401) {
     await askForToken();

@@ -3,6 +3,7 @@
 import { forgetWorkspace, get, workspace } from "./api.js";
 import * as cards from "./cards.js";
 import { announce, h, problem } from "./dom.js";
+import { t, translatePage } from "./language.js";
 import * as search from "./search.js";
 
 const VIEWS = {
@@ -39,13 +40,13 @@ export async function show({ focus = true } = {}) {
   }
   document.body.dataset.view = view;
   try {
-    if (!Object.hasOwn(VIEWS, view)) throw Object.assign(new Error(`there is no view '${view}'`), { cure: "take one of those at the top" });
+    if (!Object.hasOwn(VIEWS, view)) throw Object.assign(new Error(t("there is no view '{view}'", { view })), { cure: t("take one of those at the top") });
     const module = await VIEWS[view]();
     if (number !== shown) return;
     leave = (await module.show(main, { id, parameters: new URLSearchParams(location.search), go })) || null;
   } catch (error) {
     if (number !== shown || error.name === "AbortError") return;
-    main.replaceChildren(h("h1", { class: "unseen" }, "Not found"), problem(error));
+    main.replaceChildren(h("h1", { class: "unseen" }, t("Not found")), problem(error));
   }
   if (focus && view !== "search") main.focus({ preventScroll: true });
 }
@@ -128,7 +129,7 @@ document.getElementById("theme").addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
   localStorage.setItem("theme", root.dataset.theme);
-  announce(`${root.dataset.theme} colours`);
+  announce(t(dark ? "light colours" : "dark colours"));
   dispatchEvent(new Event("themechange"));
 });
 
@@ -182,6 +183,7 @@ function name() {
 }
 
 history.scrollRestoration = "manual";
+translatePage();
 cards.start();
 followProgress();
 show({ focus: false });

@@ -4,6 +4,7 @@
 import { get } from "./api.js";
 import { address, h, svg } from "./dom.js";
 import { HEIGHT, WIDTH, arrow, boxInside, frame, panAndZoom } from "./graph.js";
+import { decimal, t } from "./language.js";
 import { family, kindWord, relationWords, shortRelation, shortName } from "./words.js";
 
 const GAP = 132; // between columns: room for the bend and the words of an edge
@@ -39,12 +40,12 @@ export async function around(id, neighbours) {
 
   const lines = svg("g");
   const boxes = svg("g");
-  const drawing = svg("svg", { class: "graph", role: "group", tabindex: "0", "aria-label": "What it is linked with" }, arrow(), svg("g", { class: "layer" }, lines, boxes));
+  const drawing = svg("svg", { class: "graph", role: "group", tabindex: "0", "aria-label": t("What it is linked with") }, arrow(), svg("g", { class: "layer" }, lines, boxes));
   const size = { x: 0, y: 0, width: 1, height: 1 };
   const zoom = panAndZoom(drawing, size);
   const legend = h("ul", { class: "key" });
   redraw();
-  return h("div", null, frame(drawing, zoom, "A line leads from what refers to what is referred to. + opens a node, a box can be dragged."), legend);
+  return h("div", null, frame(drawing, zoom, t("A line leads from what refers to what is referred to. + opens a node, a box can be dragged.")), legend);
 
   // The nearest neighbours of a node that are not drawn yet, the most telling relations first.
   function add(node, edges, most) {
@@ -100,7 +101,7 @@ export async function around(id, neighbours) {
     Object.assign(size, { width: Math.max(...xs) + WIDTH + 24 - size.x, height: Math.max(...ys) + HEIGHT + 18 - size.y });
     zoom.begin();
     const families = new Set([...placed.keys()].map((node) => family(records.get(node).kind)));
-    legend.replaceChildren(...Object.entries(KINDS).filter(([name]) => families.has(name)).map(([name, words]) => h("li", { class: name }, words)));
+    legend.replaceChildren(...Object.entries(KINDS).filter(([name]) => families.has(name)).map(([name, words]) => h("li", { class: name }, t(words))));
   }
 
   function drawLines() {
@@ -117,7 +118,7 @@ export async function around(id, neighbours) {
     const path = `M${begin} ${y1}C${x1 + side * BEND} ${y1} ${x1 + side * BEND * 0.3} ${y2} ${x1 + side * BEND * 1.4} ${y2}L${end} ${y2}`;
     return svg(
       "g", { class: "edge" },
-      svg("title", null, `${relationWords(node.forwards ? node.relation : `^${node.relation}`)}${node.length ? `, distance ${node.length.toFixed(2)}` : ""}`),
+      svg("title", null, `${relationWords(node.forwards ? node.relation : `^${node.relation}`)}${node.length ? `, ${t("distance {length}", { length: decimal(node.length, 2) })}` : ""}`),
       svg("path", { class: "line", d: path, [outwards ? "marker-end" : "marker-start"]: "url(#arrow)" }),
       svg("text", { x: x2 - side * 12, y: y2 - 5, class: side > 0 ? "words last" : "words first" }, shortRelation(node.relation)),
     );
@@ -135,7 +136,7 @@ export async function around(id, neighbours) {
 
   function sign(node, name) {
     const x = node.side > 0 ? WIDTH : 0;
-    const button = svg("g", { class: "open", role: "button", tabindex: "0", "aria-label": `Show the neighbours of ${name}` }, svg("circle", { cx: x, cy: HEIGHT / 2, r: 9 }), svg("path", { d: `M${x - 4} ${HEIGHT / 2}h8M${x} ${HEIGHT / 2 - 4}v8` }));
+    const button = svg("g", { class: "open", role: "button", tabindex: "0", "aria-label": t("Show the neighbours of {name}", { name }) }, svg("circle", { cx: x, cy: HEIGHT / 2, r: 9 }), svg("path", { d: `M${x - 4} ${HEIGHT / 2}h8M${x} ${HEIGHT / 2 - 4}v8` }));
     button.addEventListener("click", () => open(node));
     button.addEventListener("keydown", (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), open(node)));
     return button;

@@ -1,21 +1,22 @@
 // Ask: a question, an answer that is written while you read, and the passages that it cites.
 
 import { stream } from "./api.js";
-import { address, announce, append, counted, excerpt, fromServer, h, heading, number, problem, sentence } from "./dom.js";
+import { address, announce, append, excerpt, fromServer, h, heading, problem, sentence } from "./dom.js";
+import { counted, number, t } from "./language.js";
 import { family, kindWord } from "./words.js";
 
 export async function show(main, { parameters, go }) {
   const question = parameters.get("q") || "";
-  document.title = question ? `${question} – lemmata` : "Ask – lemmata";
-  const box = h("input", { type: "search", id: "question", value: question, "aria-label": "Your question", placeholder: "Ask a question about the corpus", maxlength: 2000, autocomplete: "off" });
-  const form = h("form", { class: "search", role: "search" }, h("div", { class: "box" }, box, h("button", { class: "strong" }, "Ask")));
-  const answer = h("section", { class: "answer", "aria-label": "Answer", "aria-live": "polite" });
-  const passages = h("section", { class: "cited", "aria-label": "Passages" });
+  document.title = `${question || t("Ask")} – lemmata`;
+  const box = h("input", { type: "search", id: "question", value: question, "aria-label": t("Your question"), placeholder: t("Ask a question about the corpus"), maxlength: 2000, autocomplete: "off" });
+  const form = h("form", { class: "search", role: "search" }, h("div", { class: "box" }, box, h("button", { class: "strong" }, t("Ask|do it"))));
+  const answer = h("section", { class: "answer", "aria-label": t("Answer"), "aria-live": "polite" });
+  const passages = h("section", { class: "cited", "aria-label": t("Passages") });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (box.value.trim()) go(`/view/ask?q=${encodeURIComponent(box.value.trim())}`);
   });
-  main.replaceChildren(h("h1", null, "Ask"), h("p", { class: "lead" }, "An answer from passages of the corpus, each sentence with the passages it rests on."), form, h("div", { class: "asked" }, answer, passages));
+  main.replaceChildren(h("h1", null, t("Ask")), h("p", { class: "lead" }, t("An answer from passages of the corpus, each sentence with the passages it rests on.")), form, h("div", { class: "asked" }, answer, passages));
   if (!question) {
     box.focus();
     return null;
@@ -33,7 +34,7 @@ async function receive(question, answer, place, signal) {
   const events = {
     passages(data) {
       state.passages = data.passages.map((passage, index) => ({ number: index + 1, ...passage }));
-      place.replaceChildren(state.passages.length ? h("h2", null, "Passages") : "", h("ol", { class: "hits" }, state.passages.map(row)));
+      place.replaceChildren(state.passages.length ? h("h2", null, t("Passages")) : "", h("ol", { class: "hits" }, state.passages.map(row)));
     },
     text(data) {
       state.text += data.text;
@@ -48,7 +49,7 @@ async function receive(question, answer, place, signal) {
       if (data.answer && !state.text) state.text = data.answer;
       write(body, state);
       answer.append(verdict(data));
-      announce("the answer is complete");
+      announce(t("the answer is complete"));
     },
     error(data) {
       state.ended = true;
@@ -69,8 +70,8 @@ async function receive(question, answer, place, signal) {
 
 function failed(data, passages) {
   if (data.code !== "no_model") return problem(data);
-  const found = passages ? `These ${counted(passages, "passage")} answer it best; read them yourself.` : "";
-  return h("div", { class: "notice" }, h("strong", null, "No language model is configured."), h("p", null, found), h("p", { class: "cure" }, data.cure ? sentence(data.cure) : ""));
+  const found = passages ? t("These {passages} answer it best; read them yourself.", { passages: counted(passages, "passage") }) : "";
+  return h("div", { class: "notice" }, h("strong", null, t("No language model is configured.")), h("p", null, found), h("p", { class: "cure" }, data.cure ? sentence(data.cure) : ""));
 }
 
 // The text so far: complete sentences as they were checked, then what is still being written.
@@ -92,9 +93,9 @@ function write(body, state) {
 }
 
 const FLAGS = {
-  uncited: "names no passage",
-  missing: "names a passage that does not exist",
-  unsupported: "its passage does not support it",
+  uncited: t("names no passage"),
+  missing: t("names a passage that does not exist"),
+  unsupported: t("its passage does not support it"),
 };
 
 // [1], [2, 3] as links to the passages.
@@ -125,6 +126,6 @@ function row(passage) {
 }
 
 function verdict(data) {
-  const parts = [data.model && `by ${data.model}`, data.sentences && `${number(data.supported ?? 0)} of ${counted(data.sentences, "sentence")} supported by what they cite`, data.cached && "from the cache", data.truncated && "cut off by the model"];
-  return h("p", { class: "small" }, data.refused ? "The passages do not answer it, says the model. " : "", parts.filter(Boolean).join(" · "));
+  const parts = [data.model && t("by {model}", { model: data.model }), data.sentences && t("{number} of {sentences} supported by what they cite", { number: number(data.supported ?? 0), sentences: counted(data.sentences, "sentence") }), data.cached && t("from the cache"), data.truncated && t("cut off by the model")];
+  return h("p", { class: "small" }, data.refused ? `${t("The passages do not answer it, says the model.")} ` : "", parts.filter(Boolean).join(" · "));
 }

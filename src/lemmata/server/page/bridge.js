@@ -1,31 +1,32 @@
 // Bridge: paths between two ideas, drawn as one graph and told step by step.
 
 import { get, post } from "./api.js";
-import { address, announce, counted, h, heading, link, number, problem, row, waiting } from "./dom.js";
+import { address, announce, h, heading, link, problem, row, waiting } from "./dom.js";
 import { drawPaths } from "./graph.js";
+import { counted, decimal, language, number, parts, t } from "./language.js";
 import { family, kindWord, relationWords } from "./words.js";
 
 export async function show(main, { parameters, go }) {
   const ends = ["from", "to"].map((key) => parameters.get(key) || "");
-  document.title = "Bridge – lemmata";
+  document.title = `${t("Bridge")} – lemmata`;
   const options = h("datalist", { id: "concepts" });
   const boxes = ends.map((value, place) => {
-    const label = place ? "To" : "From";
-    const box = h("input", { type: place ? "text" : "search", id: `end-${place}`, value, list: "concepts", autocomplete: "off", required: true, maxlength: 2000, placeholder: place ? "another idea, concept or id" : "an idea, a concept or an id" });
+    const label = t(place ? "To" : "From");
+    const box = h("input", { type: place ? "text" : "search", id: `end-${place}`, value, list: "concepts", autocomplete: "off", required: true, maxlength: 2000, placeholder: t(place ? "another idea, concept or id" : "an idea, a concept or an id") });
     box.addEventListener("input", () => suggest(box.value, options));
     return [h("label", { for: `end-${place}` }, label), box];
   });
   const [first, last] = boxes.map(([, box]) => box);
-  const swap = h("button", { type: "button", class: "quiet swap", "aria-label": "Swap the two", title: "Swap" }, "⇄");
+  const swap = h("button", { type: "button", class: "quiet swap", "aria-label": t("Swap the two"), title: t("Swap") }, "⇄");
   swap.addEventListener("click", () => ([first.value, last.value] = [last.value, first.value]));
-  const form = h("form", { class: "ends" }, h("div", null, boxes[0]), swap, h("div", null, boxes[1]), h("button", { class: "strong" }, "Connect"), options);
-  const result = h("section", { class: "bridge", "aria-label": "Paths" });
+  const form = h("form", { class: "ends" }, h("div", null, boxes[0]), swap, h("div", null, boxes[1]), h("button", { class: "strong" }, t("Connect")), options);
+  const result = h("section", { class: "bridge", "aria-label": t("Paths") });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const [source, target] = [first, last].map((box) => idOf(box.value.trim()));
     go(`/view/bridge?from=${encodeURIComponent(source)}&to=${encodeURIComponent(target)}`);
   });
-  main.replaceChildren(h("h1", null, "What connects them?"), h("p", { class: "lead" }, "Paths through the graph, from one idea to another: along references, shared concepts and locations."), form, result);
+  main.replaceChildren(h("h1", null, t("What connects them?")), h("p", { class: "lead" }, t("Paths through the graph, from one idea to another: along references, shared concepts and locations.")), form, result);
   suggest("", options);
   if (!ends[0] || !ends[1]) {
     (ends[0] ? last : first).focus();
@@ -33,7 +34,7 @@ export async function show(main, { parameters, go }) {
     return null;
   }
   const controller = new AbortController();
-  result.replaceChildren(waiting("Looking for paths …"));
+  result.replaceChildren(waiting(t("Looking for paths …")));
   post("/bridge", { source: ends[0], target: ends[1], k: 12 }, controller.signal).then(
     (bridge) => {
       [first, last].forEach((box, place) => {
@@ -66,7 +67,7 @@ async function examples(result) {
   const { bridges } = await get("/bridges").catch(() => ({ bridges: [] }));
   if (!bridges.length || result.childElementCount) return;
   result.replaceChildren(
-    h("p", { class: "small" }, "Far apart in this corpus, for example"),
+    h("p", { class: "small" }, t("Far apart in this corpus, for example")),
     h("ul", { class: "chips" }, bridges.map(([from, to]) => h("li", null, h("a", { href: `/view/bridge?from=${encodeURIComponent(from.id)}&to=${encodeURIComponent(to.id)}` }, `${from.name} → ${to.name}`)))),
   );
 }
@@ -79,15 +80,15 @@ const SHOWN = 5;
 function render(result, bridge, all = false) {
   const { nodes } = bridge;
   if (!bridge.paths.length) {
-    announce("no path");
-    result.replaceChildren(h("p", { class: "empty" }, "No path leads from one to the other: they lie in different parts of the graph."));
+    announce(t("no path"));
+    result.replaceChildren(h("p", { class: "empty" }, t("No path leads from one to the other: they lie in different parts of the graph.")));
     return;
   }
   const telling = bridge.paths.filter((path) => path.expected <= CHANCE && path.coherence >= COHERENT);
   const paths = (all ? bridge.paths : telling).slice(0, SHOWN);
   const hidden = all ? 0 : Math.min(SHOWN, bridge.paths.length) - Math.min(SHOWN, telling.length);
-  const more = hidden > 0 && h("p", { class: "weaker" }, paths.length ? "" : "Every path between them is one that chance would make, or does not hang together. ", h("button", { type: "button", class: "plain", onclick: () => render(result, bridge, true) }, `Show ${counted(hidden, "weaker path")}`));
-  announce(`${counted(paths.length, "path")}`);
+  const more = hidden > 0 && h("p", { class: "weaker" }, paths.length ? "" : `${t("Every path between them is one that chance would make, or does not hang together.")} `, h("button", { type: "button", class: "plain", onclick: () => render(result, bridge, true) }, t("Show {paths}", { paths: counted(hidden, "weaker path") })));
+  announce(counted(paths.length, "path"));
   if (!paths.length) {
     result.replaceChildren(more);
     return;
@@ -104,9 +105,9 @@ function render(result, bridge, all = false) {
   }
   const legend = h(
     "ul", { class: "small facts" },
-    h("li", null, h("b", null, "Distance"), " of a step or a path: 0 is the same, less is nearer."),
-    h("li", null, h("b", null, "Coherence"), " is the similarity of the two least similar neighbours on the path: below 0.3 it is weak."),
-    h("li", null, h("b", null, "By chance"), " is how many such paths a random graph with the same degrees would have: below 0.05 chance hardly explains the path, from 1 on it is nothing remarkable."),
+    h("li", null, parts("{Distance} of a step or a path: 0 is the same, less is nearer.", { Distance: h("b", null, t("Distance")) })),
+    h("li", null, parts("{Coherence} is the similarity of the two least similar neighbours on the path: below 0.3 it is weak.", { Coherence: h("b", null, t("Coherence")) })),
+    h("li", null, parts("{Chance} is how many such paths a random graph with the same degrees would have: below 0.05 chance hardly explains the path, from 1 on it is nothing remarkable.", { Chance: h("b", null, t("By chance")) })),
   );
   result.replaceChildren(...[drawing.element, told, more, legend, passages(bridge, paths)].filter(Boolean));
 }
@@ -119,23 +120,23 @@ function nodeName(id, nodes) {
 }
 
 function tell(path, place, nodes) {
-  const expected = path.expected < 10 ? path.expected.toPrecision(2) : `${path.expected > 1000 ? "over " : ""}${number(Math.min(1000, Math.round(path.expected)))}`;
+  const expected = path.expected < 10 ? Number(path.expected).toLocaleString(language, { maximumSignificantDigits: 2, minimumSignificantDigits: 2 }) : path.expected > 1000 ? t("over {number}", { number: number(1000) }) : number(Math.round(path.expected));
   const facts = h(
     "p", { class: "facts" },
-    h("span", { title: "The sum of its steps; a step from or to a text counts 2.5 times" }, "distance ", h("b", null, path.length.toFixed(2))),
-    h("span", { title: "The smallest similarity of two neighbours on the path" }, "coherence ", h("b", null, path.coherence.toFixed(2))),
-    h("span", { title: "Paths like this in a random graph with the same degrees" }, "by chance ", h("b", null, expected), " such paths"),
+    h("span", { title: t("The sum of its steps; a step from or to a text counts 2.5 times") }, parts("distance {length}", { length: h("b", null, decimal(path.length, 2)) })),
+    h("span", { title: t("The smallest similarity of two neighbours on the path") }, parts("coherence {value}", { value: h("b", null, decimal(path.coherence, 2)) })),
+    h("span", { title: t("Paths like this in a random graph with the same degrees") }, parts("by chance {number} such paths", { number: h("b", null, expected) })),
   );
   const steps = path.steps.map((step) => {
     const others = (step.evidence || []).filter((id) => id !== step.source && id !== step.target).slice(0, 3);
     return h(
       "li", null,
       h("span", { class: "relation" }, relationWords(step.relation)), " ", nodeName(step.target, nodes),
-      h("span", { class: "length", title: "distance of this step" }, step.length.toFixed(2)),
-      others.length > 0 && h("span", { class: "evidence" }, "stated in ", others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, heading({ ...nodes[id], id }))])),
+      h("span", { class: "length", title: t("distance of this step") }, decimal(step.length, 2)),
+      others.length > 0 && h("span", { class: "evidence" }, parts("stated in {passages}", { passages: others.map((id, number) => [number ? ", " : "", link(id, nodes[id]?.kind, heading({ ...nodes[id], id }))]) })),
     );
   });
-  return h("li", null, h("h2", null, `Path ${place + 1}`), facts, h("p", { class: "start" }, nodeName(path.steps[0].source, nodes)), h("ol", { class: "steps" }, steps));
+  return h("li", null, h("h2", null, t("Path {number}", { number: place + 1 })), facts, h("p", { class: "start" }, nodeName(path.steps[0].source, nodes)), h("ol", { class: "steps" }, steps));
 }
 
 function passages({ passages: found, nodes }, shown) {
@@ -143,5 +144,5 @@ function passages({ passages: found, nodes }, shown) {
   const records = found.filter(({ id }) => on.has(id));
   if (!records.length) return null;
   const rows = records.slice(0, 8).map(({ id }) => row({ ...nodes[id], id }));
-  return h("section", { class: "between" }, h("h2", null, "Passages in between"), h("ul", { class: "neighbours" }, rows));
+  return h("section", { class: "between" }, h("h2", null, t("Passages in between")), h("ul", { class: "neighbours" }, rows));
 }

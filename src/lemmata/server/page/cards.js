@@ -2,7 +2,8 @@
 
 import { get } from "./api.js";
 import { fromServer, h, heading, title } from "./dom.js";
-import { day, family, kindWord } from "./words.js";
+import { day, parts } from "./language.js";
+import { family, kindWord } from "./words.js";
 
 const BEFORE = 260; // milliseconds from pointing to the card
 const AFTER = 180; // and from leaving to its end: time to move into it
@@ -95,7 +96,7 @@ function content(record) {
   return [
     h("p", { class: "head" }, h("span", { class: "kind" }, kindWord(isDocument ? paper.form : record.kind, record.number, record.printed)), heading(record)),
     record.html && fromServer("div", { class: "math statement" }, record.html),
-    (from || defining) && h("p", { class: "small" }, defining && `${kindWord(defining.kind, defining.number, defining.printed)} in `, from),
+    (from || defining) && h("p", { class: "small" }, defining ? parts("{statement} in {document}", { statement: kindWord(defining.kind, defining.number, defining.printed), document: from }) : from),
   ].filter(Boolean);
 }
 

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { address, h } from "./dom.js";
+import { t } from "./language.js";
 import { kindWord } from "./words.js";
 
 const WAIT = 120; // milliseconds without a key
@@ -9,7 +10,7 @@ const LEAST = 2; // letters
 
 // `choose({ what, id, name, kind })` is called with the one that was taken; the list belongs below the box.
 export function completion(box, choose) {
-  const list = h("ul", { class: "completions", id: "completions", role: "listbox", "aria-label": "Names that begin like this", hidden: true });
+  const list = h("ul", { class: "completions", id: "completions", role: "listbox", "aria-label": t("Names that begin like this"), hidden: true });
   Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id }).forEach(([name, value]) => box.setAttribute(name, value));
   let names = [];
   let at = -1;
@@ -43,7 +44,7 @@ export function completion(box, choose) {
     const answer = await get(`/complete?k=7&prefix=${encodeURIComponent(prefix.slice(0, 200))}`).catch(() => ({ names: [] }));
     if (number !== asked || document.activeElement !== box) return;
     names = answer.names;
-    list.replaceChildren(...names.map((name, place) => h("li", { role: "option", id: `completion-${place}`, "aria-selected": "false", onmousedown: (event) => (event.preventDefault(), take(name)) }, h("span", { class: "name" }, name.name), h("span", { class: "small" }, name.what === "title" ? kindWord(name.kind) : name.what))));
+    list.replaceChildren(...names.map((name, place) => h("li", { role: "option", id: `completion-${place}`, "aria-selected": "false", onmousedown: (event) => (event.preventDefault(), take(name)) }, h("span", { class: "name" }, name.name), h("span", { class: "small" }, name.what === "title" ? kindWord(name.kind) : t(name.what)))));
     at = -1;
     list.hidden = !names.length;
     box.setAttribute("aria-expanded", String(!list.hidden));

@@ -1,6 +1,7 @@
 // The table of contents of a document as a tree: branches open and close, and the heading that is being read is marked.
 
 import { fromServer, h } from "./dom.js";
+import { t } from "./language.js";
 
 // `entries` as /outline gives them; `go(place)` is called with the place of the first passage below a heading.
 export function tree(entries, addressOf, go) {
@@ -17,7 +18,7 @@ export function tree(entries, addressOf, go) {
       go(entry.place);
     });
     const node = { level: entry.level, list: h("ul", { hidden: true }), parent, place: entry.place, number };
-    node.toggle = h("button", { type: "button", class: "twist", "aria-expanded": "false", "aria-label": `Below ${entry.title || entry.number}` });
+    node.toggle = h("button", { type: "button", class: "twist", "aria-expanded": "false", "aria-label": t("Below {heading}", { heading: entry.title || entry.number }) });
     node.toggle.addEventListener("click", () => open(node, node.list.hidden));
     node.item = h("li", null, node.toggle, link, node.list);
     node.link = link;

@@ -2,15 +2,16 @@
 
 import { get } from "./api.js";
 import { tree } from "./contents.js";
-import { address, counted, excerpt, fromServer, h, heading, link, number, row, title, waiting } from "./dom.js";
-import { day, family, kindWord, moment, shortName } from "./words.js";
+import { address, excerpt, fromServer, h, heading, link, row, title, waiting } from "./dom.js";
+import { counted, day, moment, number, t } from "./language.js";
+import { family, kindWord, shortName } from "./words.js";
 
 const LISTED = 200; // passages of a page
 const READ = 30; // of one to read
 
 export async function show(main, { id, parameters, go }) {
   const controller = new AbortController();
-  main.replaceChildren(waiting("Reading …"));
+  main.replaceChildren(waiting(t("Reading …")));
   const read = parameters.get("read") === "1";
   const size = read ? READ : LISTED;
   const at = Math.max(0, Number(parameters.get("at")) || 0);
@@ -29,8 +30,8 @@ export async function show(main, { id, parameters, go }) {
     last += passages.length;
   };
   add(outline.passages);
-  const more = h("button", { class: "plain more", type: "button", hidden: last >= outline.total }, isLogs ? "More logs" : read ? "Read on" : "More passages");
-  const earlier = h("a", { class: "plain button more", href: here(Math.max(0, at - size)), hidden: !first }, "What stands before");
+  const more = h("button", { class: "plain more", type: "button", hidden: last >= outline.total }, t(isLogs ? "More logs" : read ? "Read on" : "More passages"));
+  const earlier = h("a", { class: "plain button more", href: here(Math.max(0, at - size)), hidden: !first }, t("What stands before"));
   const follow = async () => {
     more.disabled = true;
     add((await page(last)).passages);
@@ -51,7 +52,7 @@ export async function show(main, { id, parameters, go }) {
   function mark(place) {
     if (!contents) return;
     contents.mark(place);
-    position.textContent = `passage ${number(place + 1)} of ${number(outline.total)}`;
+    position.textContent = t("passage {number} of {total}", { number: number(place + 1), total: number(outline.total) });
   }
 
   // The passage at the top of the window tells the position.
@@ -65,19 +66,19 @@ export async function show(main, { id, parameters, go }) {
   );
   const watch = () => list.querySelectorAll("[data-place]:not([data-watched])").forEach((element) => ((element.dataset.watched = ""), observer.observe(element)));
   const search = isPlace ? `/?loc=${encodeURIComponent(shortName(paper.id))}` : `/?doc=${encodeURIComponent(paper.id)}`;
-  const other = !isLogs && h("a", { class: "plain button", href: here(at, !read) }, read ? "List of its passages" : "Read it");
+  const other = !isLogs && h("a", { class: "plain button", href: here(at, !read) }, t(read ? "List of its passages" : "Read it"));
   const article = h(
     "article", { class: "passage document" },
     h("p", { class: "from" }, [paper.authors?.join(", "), day(paper.date), paper.categories?.join(", ")].filter(Boolean).join(" · ")),
     h("h1", null, h("span", { class: "kind" }, kindWord(paper.form)), title(paper, shortName(paper.id))),
     h("p", { class: "foot" }, h("span", { class: "mono" }, shortName(paper.id)), outline.total > 0 && h("span", null, counted(outline.total, isLogs ? "log" : "passage"))),
-    h("p", { class: "copies" }, other, h("a", { class: "plain button", href: search }, isPlace ? "Search at this location" : "Search in this document")),
-    places("Part of", outline.above),
-    places("Parts", outline.parts),
-    h("section", null, isPlace && outline.total > 0 && h("h2", null, "Logs, the newest first, follow-ups below what they follow"), earlier, list, more),
+    h("p", { class: "copies" }, other, h("a", { class: "plain button", href: search }, t(isPlace ? "Search at this location" : "Search in this document"))),
+    places(t("Part of"), outline.above),
+    places(t("Parts"), outline.parts),
+    h("section", null, isPlace && outline.total > 0 && h("h2", null, t("Logs, the newest first, follow-ups below what they follow")), earlier, list, more),
   );
   const wide = matchMedia("(min-width: 60rem)").matches;
-  const aside = contents && h("nav", { class: "sidebar", "aria-label": "Contents" }, h("details", { open: wide }, h("summary", null, "Contents"), position, contents.element));
+  const aside = contents && h("nav", { class: "sidebar", "aria-label": t("Contents") }, h("details", { open: wide }, h("summary", null, t("Contents")), position, contents.element));
   main.replaceChildren(contents ? h("div", { class: "withcontents" }, aside, article) : article);
   watch();
   mark(at);
@@ -108,8 +109,8 @@ function addText(list, passages, start) {
   bySection(list, passages, (passage, place, section) => {
     const isText = passage.kind === "chunk";
     const name = !isText && h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), passage.title && heading(passage)));
-    const where = h("a", { class: "source", href: address(passage.id), title: "This passage on its own page" }, isText ? "¶" : source(passage));
-    const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, passage.proof_name), fromServer("div", { class: "math text" }, passage.proof_html));
+    const where = h("a", { class: "source", href: address(passage.id), title: t("This passage on its own page") }, isText ? "¶" : source(passage));
+    const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, t(passage.proof_name)), fromServer("div", { class: "math text" }, passage.proof_html));
     section.append(h("div", { class: `${family(passage.kind)} ${isText ? "running" : "stated"}`, dataset: { place: start + place } }, name, fromServer("div", { class: "math text" }, passage.html), proof, where));
   });
 }
@@ -124,7 +125,7 @@ function bySection(list, passages, put) {
     const inside = passage.kind === "chunk" && last.get(section) > place;
     if (!group || (passage.section !== section && !inside)) {
       section = passage.section;
-      const opening = list.className === "book" && h("h2", { class: "unseen" }, "Beginning");
+      const opening = list.className === "book" && h("h2", { class: "unseen" }, t("Beginning"));
       group = h("section", null, section ? h("h2", null, sectionName(passage)) : opening);
       list.append(group);
     }

@@ -1,6 +1,7 @@
 // Elements from text. Nothing becomes markup, except in `fromServer`, whose HTML the server made and escaped.
 
-import { family, kindWord, moment, shortName } from "./words.js";
+import { moment, t } from "./language.js";
+import { family, kindWord, shortName } from "./words.js";
 
 export function h(name, properties, ...children) {
   const element = document.createElement(name);
@@ -74,15 +75,6 @@ export function announce(text) {
   document.getElementById("status").textContent = text;
 }
 
-export function number(value) {
-  return Number(value).toLocaleString("en");
-}
-
-export function counted(value, noun) {
-  const plural = noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;
-  return `${number(value)} ${value === 1 ? noun : plural}`;
-}
-
 const DOCUMENTS = new Set(["paper", "text", "pdf", "table", "location", "document"]);
 
 // The view of a passage, document, location or concept.
@@ -98,11 +90,11 @@ export function link(id, kind, ...children) {
 export function copyButton(label, text) {
   const button = h("button", { type: "button", class: "plain" }, label);
   button.addEventListener("click", async () => {
-    let done = "Copied";
+    let done = t("Copied");
     try {
       await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
     } catch {
-      done = "Not allowed by the browser";
+      done = t("Not allowed by the browser");
     }
     button.textContent = done;
     announce(done);

@@ -1,6 +1,7 @@
 // Paths from left to right, one lane each, shared nodes drawn once; and what all drawings have: boxes, panning, zooming.
 
 import { address, h, svg } from "./dom.js";
+import { counted, decimal, t } from "./language.js";
 import { family, kindWord, relationWords, shortName, shortRelation, shortened } from "./words.js";
 
 export const WIDTH = 176; // of a node
@@ -18,7 +19,7 @@ export function drawPaths(paths, nodes, lit) {
       else lines.set(key, { step, paths: [number] });
     }
   });
-  const { drawing, layer, element } = draw(place(paths), [...lines.values()], nodes, `${paths.length} paths; they are told below`);
+  const { drawing, layer, element } = draw(place(paths), [...lines.values()], nodes, t("{paths}; they are told below", { paths: counted(paths.length, "path") }));
   const light = (number) => {
     drawing.classList.toggle("dim", number >= 0);
     for (const { drawn, paths: used } of lines.values()) drawn.classList.toggle("lit", used.includes(number));
@@ -51,14 +52,14 @@ function draw(placed, lines, nodes, label) {
   const drawing = svg("svg", { class: "graph", role: "group", tabindex: "0", "aria-label": label }, arrow(), layer);
   const zoom = panAndZoom(drawing, size);
   requestAnimationFrame(zoom.begin);
-  return { drawing, layer, element: frame(drawing, zoom, "Arrows point the way a relation goes; numbers are distances, less is nearer.") };
+  return { drawing, layer, element: frame(drawing, zoom, t("Arrows point the way a relation goes; numbers are distances, less is nearer.")) };
 }
 
 // A drawing with what moves it.
 export function frame(drawing, zoom, hint) {
   const button = (sign, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, sign);
-  const tools = h("div", null, button("+", "Zoom in", () => zoom.by(0.8)), button("−", "Zoom out", () => zoom.by(1.25)), button("Fit", "Fit: show all", () => zoom.fit()));
-  return h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, h("span", { class: "small" }, `${hint} Drag to move, Ctrl and wheel to zoom.`), tools));
+  const tools = h("div", null, button("+", t("Zoom in"), () => zoom.by(0.8)), button("−", t("Zoom out"), () => zoom.by(1.25)), button(t("Fit"), t("Fit: show all"), () => zoom.fit()));
+  return h("div", null, h("div", { class: "drawing" }, drawing), h("div", { class: "zoom" }, h("span", { class: "small" }, `${hint} ${t("Drag to move, Ctrl and wheel to zoom.")}`), tools));
 }
 
 // Each path is a lane, and its nodes are spread evenly from the first column to the last; a node of two paths is drawn
@@ -107,9 +108,9 @@ function edge(x1, y1, x2, y2, step, beside) {
   const words = relationWords(step.relation);
   return svg(
     "g", { class: "edge" },
-    svg("title", null, `${words}, distance ${step.length.toFixed(2)}`),
+    svg("title", null, `${words}, ${t("distance {length}", { length: decimal(step.length, 2) })}`),
     svg("path", { class: "wide", d: line }), svg("path", { class: "line", d: line, [backwards ? "marker-start" : "marker-end"]: "url(#arrow)" }),
-    svg("text", { x: mx, y: my - 6, class: "words" }, shortRelation(step.relation)), svg("text", { x: mx, y: my + 13, class: "length" }, step.length.toFixed(2)),
+    svg("text", { x: mx, y: my - 6, class: "words" }, shortRelation(step.relation)), svg("text", { x: mx, y: my + 13, class: "length" }, decimal(step.length, 2)),
   );
 }
 
@@ -120,7 +121,7 @@ function box(id, node, x, y) {
 
 // Kind and number above the name, which is cut where the box ends.
 export function boxInside(id, node, x, y) {
-  const kind = node ? (node.kind === "concept" ? "concept" : kindWord(node.kind, node.number, node.printed)) : "text";
+  const kind = node ? (node.kind === "concept" ? t("concept") : kindWord(node.kind, node.number, node.printed)) : t("text");
   return [
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
     svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),

@@ -1,8 +1,9 @@
 // One hit: its name, where it stands, an excerpt that opens in place, its path, and what to do with it.
 
 import { get, post, workspace } from "./api.js";
-import { address, counted, fromServer, h, heading, link, problem, row } from "./dom.js";
-import { day, family, kindWord, relationWords, shortName } from "./words.js";
+import { address, fromServer, h, heading, link, problem, row } from "./dom.js";
+import { counted, day, decimal, language, t } from "./language.js";
+import { family, kindWord, relationWords, shortName } from "./words.js";
 
 export const WEAK = 0.5; // a confidence below it fades a hit
 const SURE = 0.95; // from here on nothing needs to be said
@@ -28,23 +29,23 @@ export function card(hit, answer, { refuse, only, folded = [] }) {
     hit.path?.length > 1 && pathStrip(hit.path, answer.nodes || {}, hit),
     h(
       "p", { class: "foot" },
-      hit.confidence !== null && hit.confidence < SURE && h("span", { title: "How likely it has to do with the query" }, isWeak ? "weak match, " : "match ", `${Math.round(100 * hit.confidence)} %`),
-      hit.cites && h("span", null, `cites ${hit.cites}`),
-      hit.repeats?.length > 0 && h("span", null, `the same text stands in ${counted(hit.repeats.length, "other place")}`),
+      hit.confidence !== null && hit.confidence < SURE && h("span", { title: t("How likely it has to do with the query") }, t(isWeak ? "weak match, {percent} %" : "match {percent} %", { percent: Math.round(100 * hit.confidence) })),
+      hit.cites && h("span", null, t("cites {hit}", { hit: hit.cites })),
+      hit.repeats?.length > 0 && h("span", null, t("the same text stands in {places}", { places: counted(hit.repeats.length, "other place") })),
       actions(hit, answer, body, refuse),
     ),
-    folded.length > 0 && h("details", { class: "folded" }, h("summary", null, `${counted(folded.length, "hit")} much like this one`), h("ul", { class: "neighbours" }, folded.map((other) => row(other)))),
+    folded.length > 0 && h("details", { class: "folded" }, h("summary", null, t("{hits} much like this one", { hits: counted(folded.length, "hit") })), h("ul", { class: "neighbours" }, folded.map((other) => row(other)))),
   );
 }
 
 function actions(hit, answer, body, refuse) {
-  const whole = h("button", { class: "plain mark", type: "button", "aria-expanded": "false", dataset: { open: "" } }, "Read here");
+  const whole = h("button", { class: "plain mark", type: "button", "aria-expanded": "false", dataset: { open: "" } }, t("Read here"));
   whole.addEventListener("click", () => unfold(hit, body, whole));
   return h(
     "span", { class: "marks" },
     whole,
-    h("a", { class: "plain button mark", href: `/?like=${encodeURIComponent(hit.id)}` }, "More like this"),
-    refuse && h("button", { class: "plain mark", type: "button", title: "Leave it and what is like it out", onclick: () => refuse(hit) }, "Not this"),
+    h("a", { class: "plain button mark", href: `/?like=${encodeURIComponent(hit.id)}` }, t("More like this")),
+    refuse && h("button", { class: "plain mark", type: "button", title: t("Leave it and what is like it out"), onclick: () => refuse(hit) }, t("Not this")),
     refuse && marking(hit, answer),
   );
 }
@@ -55,7 +56,7 @@ async function unfold(hit, body, button) {
   if (!isOpen && !body.nextElementSibling?.matches(".entire")) {
     try {
       const passage = await get(`/passages/${encodeURIComponent(hit.id)}`);
-      const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, passage.proof_name), fromServer("div", { class: "math text" }, passage.proof_html));
+      const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, t(passage.proof_name)), fromServer("div", { class: "math text" }, passage.proof_html));
       body.after(h("div", { class: "entire" }, fromServer("div", { class: "math text" }, passage.html), proof));
     } catch (error) {
       body.after(h("div", { class: "entire" }, problem(error)));
@@ -64,12 +65,12 @@ async function unfold(hit, body, button) {
   body.hidden = !isOpen;
   body.nextElementSibling.hidden = isOpen;
   button.setAttribute("aria-expanded", String(!isOpen));
-  button.textContent = isOpen ? "Read here" : "Show less";
+  button.textContent = t(isOpen ? "Read here" : "Show less");
 }
 
 // A button that says that a hit is the answer; pressed again, it takes it back.
 function marking(hit, answer) {
-  const button = h("button", { class: "plain mark", type: "button", hidden: true, "aria-label": "This is the answer", title: "This is the answer; kept on the machine of the server only", dataset: { mark: "answer" } }, "✓ answer");
+  const button = h("button", { class: "plain mark", type: "button", hidden: true, "aria-label": t("This is the answer"), title: t("This is the answer; kept on the machine of the server only"), dataset: { mark: "answer" } }, t("✓ answer"));
   const draw = () => button.setAttribute("aria-pressed", String(answer.marks[hit.id] === "answer"));
   button.addEventListener("click", async () => {
     const chosen = answer.marks[hit.id] === "answer" ? "none" : "answer";
@@ -131,15 +132,15 @@ export function without(hits, refused) {
 
 function pathStrip(path, nodes, hit) {
   const name = (id) => {
-    if (id === hit.id) return h("span", { class: `node here ${family(hit.kind)}` }, `this ${hit.kind === "chunk" ? "text" : hit.kind}`);
+    if (id === hit.id) return h("span", { class: `node here ${family(hit.kind)}` }, t("this {kind}", { kind: language === "en" ? kindWord(hit.kind).toLowerCase() : kindWord(hit.kind) }));
     const node = nodes[id];
-    if (!node) return h("span", { class: "node query" }, id === "query" ? "query" : shortName(id));
+    if (!node) return h("span", { class: "node query" }, id === "query" ? t("query") : shortName(id));
     return h("a", { class: `node ${family(node.kind)}`, href: address(id, node.kind) }, heading({ ...node, id }));
   };
   const steps = path.map((step) => [
-    h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: "distance of this step: 0 is the same, less is nearer" }, step.length.toFixed(2))),
+    h("span", { class: "edge" }, h("span", { class: "relation" }, relationWords(step.relation)), h("span", { class: "length", title: t("distance of this step: 0 is the same, less is nearer") }, decimal(step.length, 2))),
     name(step.target),
   ]);
   const whole = path.reduce((sum, step) => sum + step.length, 0);
-  return h("div", { class: "path", role: "group", "aria-label": `Path of ${counted(path.length, "step")}, distance ${whole.toFixed(2)}` }, name(path[0].source), steps);
+  return h("div", { class: "path", role: "group", "aria-label": t("Path of {steps}, distance {distance}", { steps: counted(path.length, "step"), distance: decimal(whole, 2) }) }, name(path[0].source), steps);
 }

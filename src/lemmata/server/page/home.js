@@ -2,7 +2,8 @@
 
 import { get, workspace } from "./api.js";
 import { tree } from "./contents.js";
-import { counted, h, link, number, problem, row, sentence, title } from "./dom.js";
+import { h, link, problem, row, sentence, title } from "./dom.js";
+import { counted, number, t } from "./language.js";
 import { passageWord, shortName } from "./words.js";
 
 const FEW = 3; // documents whose contents are shown
@@ -21,14 +22,14 @@ export async function home(go) {
   const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");
   const books = documents.length <= FEW && !places.length ? await Promise.all(documents.map((document) => contents(document, go))) : [];
   const main = [
-    start.examples.length > 0 && section("Try", h("ul", { class: "chips queries" }, start.examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query))))),
-    concepts.concepts.length > 0 && section("Concepts", h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages)))))),
-    start.added.length > 0 && section(places.length ? "Newest logs" : "Added last", h("ul", { class: "neighbours" }, start.added.map((record) => row(record)))),
-    places.length > 0 && section("Locations", h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, place.passages))))),
-    documents.length > 0 && !books.some(Boolean) && section("Documents", h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))), outline.total > documents.length && h("p", { class: "small" }, `and ${number(outline.total - documents.length)} more`)),
+    start.examples.length > 0 && section(t("Try"), h("ul", { class: "chips queries" }, start.examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query))))),
+    concepts.concepts.length > 0 && section(t("Concepts"), h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages)))))),
+    start.added.length > 0 && section(places.length ? t("Newest logs") : t("Added last"), h("ul", { class: "neighbours" }, start.added.map((record) => row(record)))),
+    places.length > 0 && section(t("Locations"), h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, place.passages))))),
+    documents.length > 0 && !books.some(Boolean) && section(t("Documents"), h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))), outline.total > documents.length && h("p", { class: "small" }, t("and {number} more", { number: number(outline.total - documents.length) }))),
   ].filter(Boolean);
   return [
-    h("p", { class: "lead" }, `${counted(health.passages, passageWord(health))} in ${held}. Ask in your own words.`),
+    h("p", { class: "lead" }, t("{passages} in {documents}. Ask in your own words.", { passages: counted(health.passages, passageWord(health)), documents: held })),
     health.note && h("p", { class: "cure" }, sentence(health.note)),
     books.some(Boolean) ? h("div", { class: "start" }, h("div", null, main), h("div", null, books)) : main,
   ].flat().filter(Boolean);

@@ -1,7 +1,8 @@
 // The map: every passage a point on a canvas; colours, hover, click, and a lasso to search among some of them.
 
 import { get } from "./api.js";
-import { address, announce, counted, excerpt, h, heading, number, row, waiting } from "./dom.js";
+import { address, announce, excerpt, h, heading, row, waiting } from "./dom.js";
+import { counted, language, number, t } from "./language.js";
 import { family, kindWord } from "./words.js";
 
 const COLOURS = {
@@ -9,15 +10,15 @@ const COLOURS = {
   dark: ["#6cc3dd", "#f09a5f", "#a3d15c", "#d88fd4", "#e5c34f", "#8fb0ff", "#f2869b", "#5fd0c0", "#c8b49f", "#b9a2f5"],
 };
 const OTHER = { light: "#b9b5ab", dark: "#565b61" };
-const BY = { document: "Document", chapter: "Chapter", category: "Category", kind: "Kind" };
+const BY = { document: t("Document"), chapter: t("Chapter"), category: t("Category"), kind: t("Kind") };
 const REACH = 14; // pixels from a point that still mean it
 const FADED = 255; // the colour of points that are not chosen
 const MOST_DISCS = 4000; // more points are drawn without smooth edges
 const CELL = 64; // of the grid that finds the nearest point, in 1/65536 of the map: 2^16 / 2^10
 
 export async function show(main, { parameters, go }) {
-  document.title = "Map – lemmata";
-  main.replaceChildren(h("h1", { class: "unseen" }, "Map"), waiting("Drawing the map …"));
+  document.title = `${t("Map")} – lemmata`;
+  main.replaceChildren(h("h1", { class: "unseen" }, t("Map")), waiting(t("Drawing the map …")));
   const answer = await get("/map");
   const points = decode(answer);
   if (points.by[parameters.get("by")]?.names.length > 1) points.colouring = parameters.get("by");
@@ -35,7 +36,7 @@ function decode(answer) {
     const titles = new Map(names.map((one, code) => [one, answer.titles?.[name]?.[code] || ""]));
     by[name] = { codes: array(answer[name]), names, titles };
   }
-  if (answer.titles.category.some(Boolean)) by.category.label = "Section"; // of a plant
+  if (answer.titles.category.some(Boolean)) by.category.label = t("Section"); // of a plant
   const colouring = ["category", "document", "chapter", "kind"].find((name) => by[name].names.filter(Boolean).length > 1) || "kind";
   return { number: answer.points, x: array(answer.x), y: array(answer.y), by, colouring, method: answer.method };
 }
@@ -59,17 +60,17 @@ function grid(points) {
 
 function draw(main, points, go) {
   const cells = grid(points);
-  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": `Map of ${number(points.number)} passages; near points have similar texts` });
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Map of {number} passages; near points have similar texts", { number: number(points.number) }) });
   const context = canvas.getContext("2d", { alpha: false });
   const tip = h("div", { class: "tip", hidden: true });
-  const chosenPanel = h("aside", { class: "chosen", "aria-label": "Chosen passages", hidden: true });
+  const chosenPanel = h("aside", { class: "chosen", "aria-label": t("Chosen passages"), hidden: true });
   const legend = h("ul", { class: "legend" });
-  const colour = h("select", { "aria-label": "Colour by" }, Object.entries(BY).filter(([name]) => points.by[name].names.length > 1).map(([name, label]) => h("option", { value: name, selected: name === points.colouring }, points.by[name].label || label)));
-  const lassoButton = h("button", { type: "button", class: "plain", "aria-pressed": "false", title: "Draw around points to choose them (or hold Shift and drag)" }, "Lasso");
-  const fitButton = h("button", { type: "button", class: "plain" }, "Fit");
-  const bar = h("div", { class: "mapbar" }, colour.options.length > 1 ? h("label", null, "Colour by ", colour) : colour.options.length > 0 && h("span", { class: "small" }, `Coloured by ${colour.options[0].text.toLowerCase()}`), lassoButton, fitButton, h("span", { class: "small" }, `${counted(points.number, "passage")}; near points have similar texts`));
+  const colour = h("select", { "aria-label": t("Colour by") }, Object.entries(BY).filter(([name]) => points.by[name].names.length > 1).map(([name, label]) => h("option", { value: name, selected: name === points.colouring }, points.by[name].label || label)));
+  const lassoButton = h("button", { type: "button", class: "plain", "aria-pressed": "false", title: t("Draw around points to choose them (or hold Shift and drag)") }, t("Lasso"));
+  const fitButton = h("button", { type: "button", class: "plain" }, t("Fit"));
+  const bar = h("div", { class: "mapbar" }, colour.options.length > 1 ? h("label", null, `${t("Colour by")} `, colour) : colour.options.length > 0 && h("span", { class: "small" }, t("Coloured by {what}", { what: language === "en" ? colour.options[0].text.toLowerCase() : colour.options[0].text })), lassoButton, fitButton, h("span", { class: "small" }, t("{passages}; near points have similar texts", { passages: counted(points.number, "passage") })));
   const stage = h("div", { class: "stage" }, canvas, tip);
-  main.replaceChildren(h("h1", { class: "unseen" }, "Map"), bar, h("div", { class: "maparea" }, stage, legend, chosenPanel));
+  main.replaceChildren(h("h1", { class: "unseen" }, t("Map")), bar, h("div", { class: "maparea" }, stage, legend, chosenPanel));
 
   let width = 0;
   let height = 0;
@@ -205,7 +206,7 @@ function draw(main, points, go) {
     });
     const rest = names.length - named.length;
     if (rest > 0) {
-      const other = h("li", { class: "rest" }, h("span", { class: "dot" }), `${counted(rest, "other")}`);
+      const other = h("li", { class: "rest" }, h("span", { class: "dot" }), counted(rest, "other"));
       other.querySelector(".dot").style.background = OTHER[theme()];
       named.push(other);
     }
@@ -232,7 +233,7 @@ function draw(main, points, go) {
   }
 
   function label(name) {
-    if (!name) return "none";
+    if (!name) return t("none");
     if (points.colouring === "kind") return kindWord(name);
     return points.by[points.colouring].titles.get(name) || name;
   }
@@ -423,13 +424,13 @@ function draw(main, points, go) {
     recolour();
     resize();
     if (!chosen) return;
-    announce(`${counted(chosen.length, "passage")} chosen`);
+    announce(t("{passages} chosen", { passages: counted(chosen.length, "passage") }));
     const some = chosen.slice(0, 40);
-    chosenPanel.replaceChildren(h("h2", null, counted(chosen.length, "passage")), waiting("Reading …"));
+    chosenPanel.replaceChildren(h("h2", null, counted(chosen.length, "passage")), waiting(t("Reading …")));
     const passages = await about(some).catch(() => []);
     if (!chosen || chosen[0] !== some[0]) return;
-    const box = h("input", { type: "search", "aria-label": "Search among the chosen passages", placeholder: "Search among these", required: true });
-    const form = h("form", { role: "search" }, box, h("button", { class: "strong" }, "Search"));
+    const box = h("input", { type: "search", "aria-label": t("Search among the chosen passages"), placeholder: t("Search among these"), required: true });
+    const form = h("form", { role: "search" }, box, h("button", { class: "strong" }, t("Search|do it")));
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const all = await about(chosen.slice(0, MOST));
@@ -437,12 +438,12 @@ function draw(main, points, go) {
       sessionStorage.setItem(`among:${key}`, JSON.stringify(all.map((passage) => passage.id)));
       go(`/?q=${encodeURIComponent(box.value)}&among=${key}`);
     });
-    const close = h("button", { type: "button", class: "quiet close", "aria-label": "Choose none", onclick: () => choose(null) }, "×");
+    const close = h("button", { type: "button", class: "quiet close", "aria-label": t("Choose none"), onclick: () => choose(null) }, "×");
     const rest = chosen.length - passages.length;
     chosenPanel.replaceChildren(
       close, h("h2", null, counted(chosen.length, "passage")), form,
       h("ul", { class: "neighbours" }, passages.map((passage) => row(passage))),
-      rest > 0 ? h("p", { class: "small" }, `and ${number(rest)} more${chosen.length > MOST ? `; a search looks at the first ${number(MOST)}` : ""}`) : "",
+      rest > 0 ? h("p", { class: "small" }, t(chosen.length > MOST ? "and {number} more; a search looks at the first {most}" : "and {number} more", { number: number(rest), most: number(MOST) })) : "",
     );
   }
 

@@ -1,17 +1,18 @@
 // A passage with its proof, links and neighbours.
 
 import { get, post, workspace } from "./api.js";
-import { address, copyButton, counted, excerpt, fromServer, h, heading, link, number, problem, row, title, waiting } from "./dom.js";
-import { day, family, kindWord, moment, relationWords, shortName } from "./words.js";
+import { address, copyButton, excerpt, fromServer, h, heading, link, problem, row, title, waiting } from "./dom.js";
+import { counted, day, moment, number, t } from "./language.js";
+import { family, kindWord, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id, go }) {
   const controller = new AbortController();
-  main.replaceChildren(waiting("Reading …"));
+  main.replaceChildren(waiting(t("Reading …")));
   const passage = await get(`/passages/${encodeURIComponent(id)}`, controller.signal);
   const { document: paper } = passage;
   document.title = `${passage.name || shortName(id)} – lemmata`;
   const isLog = passage.kind === "log";
-  const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, passage.proof_name), fromServer("div", { class: "math text" }, passage.proof_html));
+  const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, t(passage.proof_name)), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
     h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section_html ? fromServer("span", null, passage.section_html) : passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
@@ -25,11 +26,11 @@ export async function show(main, { id, go }) {
     timeline(passage),
     columns(passage.metadata),
   );
-  const similar = h("section", null, h("h2", null, "Similar"), waiting("Looking …"));
+  const similar = h("section", null, h("h2", null, t("Similar")), waiting(t("Looking …")));
   const aside = h(
-    "aside", { class: "beside", "aria-label": "Around this passage" },
-    neighbours(isLog ? "Refers to" : "Uses", passage.uses.filter((other) => other.relation !== "reports_about")),
-    neighbours(isLog ? "Referred to by" : "Used by", passage.used_by),
+    "aside", { class: "beside", "aria-label": t("Around this passage") },
+    neighbours(t(isLog ? "Refers to" : "Uses"), passage.uses.filter((other) => other.relation !== "reports_about")),
+    neighbours(t(isLog ? "Referred to by" : "Used by"), passage.used_by),
     concepts(passage.concepts),
     summaries(passage.summaries),
     similar,
@@ -37,8 +38,8 @@ export async function show(main, { id, go }) {
   main.replaceChildren(h("div", { class: "reading" }, article, aside));
   neighbourhood(passage.id, article, controller.signal).catch(() => {}); // the page is complete without it
   post("/similar", { id: passage.id, k: 6, html: true }, controller.signal).then(
-    ({ hits }) => similar.replaceChildren(h("h2", null, "Similar"), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, "Nothing.")),
-    (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, "Similar"), problem(error)),
+    ({ hits }) => similar.replaceChildren(h("h2", null, t("Similar")), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, t("Nothing."))),
+    (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, t("Similar")), problem(error)),
   );
 
   function onKey(event) {
@@ -60,19 +61,19 @@ async function neighbourhood(id, article, signal) {
   if (!Object.keys(graph?.edges || {}).length) return;
   const { around, inGraph } = await import("./around.js");
   const drawing = await around(id, inGraph(signal));
-  if (drawing) article.append(h("section", null, h("h2", null, "Around it in the graph"), drawing));
+  if (drawing) article.append(h("section", null, h("h2", null, t("Around it in the graph")), drawing));
 }
 
 function copies(passage) {
   const text = passage.proof ? `${passage.text}\n\n${passage.proof_name}. ${passage.proof}` : passage.text;
   return h(
-    "div", { class: "copies", role: "group", "aria-label": "Copy" },
-    h("span", { class: "small" }, "Copy"),
-    passage.kind === "log" ? copyButton("Text", text) : copyButton("LaTeX text", passage.latex_text),
+    "div", { class: "copies", role: "group", "aria-label": t("Copy") },
+    h("span", { class: "small" }, t("Copy")),
+    passage.kind === "log" ? copyButton(t("Text"), text) : copyButton(t("LaTeX text"), passage.latex_text),
     passage.kind !== "log" && passage.latex && copyButton("\\cite", passage.latex),
     passage.kind !== "log" && passage.bibtex && copyButton("BibTeX", passage.bibtex),
-    copyButton("Link", () => new URL(address(passage.id), location.href).href),
-    h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(passage.id)}` }, "Bridge from here"),
+    copyButton(t("Link"), () => new URL(address(passage.id), location.href).href),
+    h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(passage.id)}` }, t("Bridge from here")),
   );
 }
 
@@ -80,15 +81,15 @@ function copies(passage) {
 function turning({ previous, next, place, document: paper }) {
   if (!previous && !next) return null;
   const beside = (record, words, rel) => h("a", { href: address(record.id), rel, class: family(record.kind) }, h("span", { class: "small" }, words), h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed)), heading(record));
-  const whole = place !== null && h("a", { class: "whole", href: `/view/document/${encodeURIComponent(paper.id)}?read=1&at=${place}` }, "Read on from here", h("span", { class: "small" }, `passage ${number(place + 1)}`));
-  return h("nav", { class: "turning", "aria-label": "In its document" }, previous ? beside(previous, "← before", "prev") : h("span"), whole, next ? beside(next, "after →", "next") : h("span"));
+  const whole = place !== null && h("a", { class: "whole", href: `/view/document/${encodeURIComponent(paper.id)}?read=1&at=${place}` }, t("Read on from here"), h("span", { class: "small" }, t("passage {number}", { number: number(place + 1) })));
+  return h("nav", { class: "turning", "aria-label": t("In its document") }, previous ? beside(previous, t("← before"), "prev") : h("span"), whole, next ? beside(next, t("after →"), "next") : h("span"));
 }
 
 // The way from the root of the tree of locations to that of a log.
 function places({ places: tree, location: names }) {
   if (tree?.length) {
     const rows = tree.reduceRight((below, place) => h("ul", null, h("li", null, link(place.id, "location", h("span", { class: "mono" }, shortName(place.id))), place.title && h("span", null, ` ${place.title}`), below)), null);
-    return h("nav", { class: "tree", "aria-label": "Location" }, rows);
+    return h("nav", { class: "tree", "aria-label": t("Location") }, rows);
   }
   return names?.length ? h("p", { class: "tree" }, names.map((name) => [link(`location:${name}`, "location", h("span", { class: "mono" }, name)), " "])) : null;
 }
@@ -97,14 +98,14 @@ function places({ places: tree, location: names }) {
 function timeline({ id, earlier, later, date, text, title: name }) {
   if (!earlier?.length && !later?.length) return null;
   const row = (log) =>
-    h("li", { class: log.here ? "here" : null, "aria-current": log.here ? "true" : null }, h("time", { datetime: log.date }, moment(log.date)), log.here ? h("span", null, "this log") : h("a", { href: address(log.id) }, excerpt(log)));
+    h("li", { class: log.here ? "here" : null, "aria-current": log.here ? "true" : null }, h("time", { datetime: log.date }, moment(log.date)), log.here ? h("span", null, t("this log")) : h("a", { href: address(log.id) }, excerpt(log)));
   const shownBefore = earlier.slice(0, 6).reverse();
   const shownAfter = later.slice(0, 6);
-  const more = (number, when) => (number > 0 ? h("li", { class: "small" }, `${counted(number, "log")} ${when}`) : null);
+  const more = (number, when) => (number > 0 ? h("li", { class: "small" }, t(when, { logs: counted(number, "log") })) : null);
   return h(
     "section", { class: "timeline" },
-    h("h2", null, "Logs of the same place"),
-    h("ol", null, more(earlier.length - shownBefore.length, "before"), shownBefore.map(row), row({ id, date, text, title: name, here: true }), shownAfter.map(row), more(later.length - shownAfter.length, "after")),
+    h("h2", null, t("Logs of the same place")),
+    h("ol", null, more(earlier.length - shownBefore.length, "{logs} before"), shownBefore.map(row), row({ id, date, text, title: name, here: true }), shownAfter.map(row), more(later.length - shownAfter.length, "{logs} after")),
   );
 }
 
@@ -126,20 +127,20 @@ function list(records) {
   rows.slice(SHOWN).forEach((hidden) => (hidden.hidden = true));
   const all = h("ul", { class: "neighbours" }, rows);
   if (rows.length <= SHOWN) return all;
-  const more = h("button", { class: "plain small", type: "button" }, `${rows.length - SHOWN} more`);
+  const more = h("button", { class: "plain small", type: "button" }, t("{number} more", { number: rows.length - SHOWN }));
   more.addEventListener("click", () => (rows.forEach((hidden) => (hidden.hidden = false)), more.remove()));
   return [all, more];
 }
 
 function concepts(records) {
   if (!records.length) return null;
-  return h("section", null, h("h2", null, "Concepts"), h("ul", { class: "chips" }, records.map((concept) => h("li", null, link(concept.id, "concept", concept.name)))));
+  return h("section", null, h("h2", null, t("Concepts")), h("ul", { class: "chips" }, records.map((concept) => h("li", null, link(concept.id, "concept", concept.name)))));
 }
 
 function summaries(records) {
   if (!records.length) return null;
   return h(
-    "section", null, h("h2", null, "Also found by"),
+    "section", null, h("h2", null, t("Also found by")),
     h("ul", { class: "summaries" }, records.map((summary) => h("li", null, excerpt({ html: summary.html, excerpt: summary.text }), summary.author && summary.author !== "imported" && h("span", { class: "small" }, ` – ${summary.author}`)))),
   );
 }

@@ -2,17 +2,18 @@
 
 import { get, post, workspace } from "./api.js";
 import { completion, leadsTo } from "./complete.js";
-import { announce, counted, h, heading, number, problem, sentence } from "./dom.js";
+import { announce, h, heading, problem, sentence } from "./dom.js";
 import { card, folded, without } from "./hit.js";
 import { home } from "./home.js";
+import { counted, number, parts, t } from "./language.js";
 import { RETRIEVERS, autoWords, kindWord } from "./words.js";
 
 const FACETS = [
-  { key: "kind", field: "kinds", label: "Kind", show: (value) => kindWord(value) },
-  { key: "chapter", field: "chapters", label: "Chapter", show: (value) => value.replaceAll("$", "") },
-  { key: "doc", field: "documents", label: "Document", show: (value, names, record) => record.title || names.get(value) || value },
-  { key: "cat", field: "categories", label: "Category", show: (value) => value },
-  { key: "loc", field: "locations", label: "Location", show: (value, names, record) => record.title || value, code: (value) => value },
+  { key: "kind", field: "kinds", label: t("Kind"), show: (value) => kindWord(value) },
+  { key: "chapter", field: "chapters", label: t("Chapter"), show: (value) => value.replaceAll("$", "") },
+  { key: "doc", field: "documents", label: t("Document"), show: (value, names, record) => record.title || names.get(value) || value },
+  { key: "cat", field: "categories", label: t("Category"), show: (value) => value },
+  { key: "loc", field: "locations", label: t("Location"), show: (value, names, record) => record.title || value, code: (value) => value },
 ];
 const SHOWN = 7; // values of a facet before "more"
 const PAGE = 10;
@@ -67,29 +68,29 @@ export function show(main, { parameters, go }) {
     view.results.removeAttribute("aria-busy");
     for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
     drawFacets(view.facets, answer.facets, state, update);
-    const line = state.like ? "" : isUnanswered(answer) ? "" : `${howMany(answer)} in ${Math.max(1, Math.round(answer.took_ms))} ms`;
-    const legend = answer.hits.some((hit) => hit.path?.length > 1) && h("span", { class: "legendline" }, "Numbers in a path are distances: 0 is the same, less is nearer.");
+    const line = state.like ? "" : isUnanswered(answer) ? "" : t("{hits} in {time} ms", { hits: howMany(answer), time: Math.max(1, Math.round(answer.took_ms)) });
+    const legend = answer.hits.some((hit) => hit.path?.length > 1) && h("span", { class: "legendline" }, t("Numbers in a path are distances: 0 is the same, less is nearer."));
     view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
-    if (answer.also?.length) view.line.append(h("span", { class: "cure" }, ` Also searched for: ${answer.also.join(", ")}.`));
+    if (answer.also?.length) view.line.append(h("span", { class: "cure" }, ` ${t("Also searched for: {words}.", { words: answer.also.join(", ") })}`));
     if (answer.did_you_mean) {
       const meant = h("button", { class: "plain small meant", type: "button", onclick: () => ((view.box.value = answer.did_you_mean), update({ q: answer.did_you_mean })) }, answer.did_you_mean);
-      view.line.append(" Did you mean ", meant, "?");
+      view.line.append(" ", ...parts("Did you mean {query}?", { query: meant }));
     }
-    if (answer.like) view.line.prepend("More like ", h("b", null, answer.like), " ", h("button", { class: "plain small", type: "button", onclick: () => update({ like: "" }) }, "Back to the start"));
-    announce(answer.hits.length ? line || answer.note : "nothing found");
+    if (answer.like) view.line.prepend(...parts("More like {passage}", { passage: h("b", null, answer.like) }), " ", h("button", { class: "plain small", type: "button", onclick: () => update({ like: "" }) }, t("Back to the start")));
+    announce(answer.hits.length ? line || answer.note : t("nothing found"));
     if (!answer.hits.length) {
-      const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, "Clear the filters");
-      view.results.replaceChildren(h("div", { class: "empty" }, h("p", null, "Nothing found. Say it in other words, or ask with another retriever."), clear));
+      const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, t("Clear the filters"));
+      view.results.replaceChildren(h("div", { class: "empty" }, h("p", null, t("Nothing found. Say it in other words, or ask with another retriever.")), clear));
       return;
     }
     const list = h("ol", { class: "hits" }, cards(answer, answer.hits));
     const gone = answer.hits.filter((hit) => refused(answer).has(hit.id));
-    if (gone.length) view.line.append(` ${counted(gone.length, "hit")} left out. `, h("button", { class: "plain small", type: "button", onclick: () => restore(answer, gone) }, "Show them again"));
+    if (gone.length) view.line.append(` ${t("{hits} left out.", { hits: counted(gone.length, "hit") })} `, h("button", { class: "plain small", type: "button", onclick: () => restore(answer, gone) }, t("Show them again")));
     if (isUnanswered(answer)) {
-      view.results.replaceChildren(h("details", { class: "nearest" }, h("summary", null, "Show the nearest passages"), list));
+      view.results.replaceChildren(h("details", { class: "nearest" }, h("summary", null, t("Show the nearest passages")), list));
       return;
     }
-    view.results.replaceChildren(h("h2", { class: "unseen" }, "Hits"), list);
+    view.results.replaceChildren(h("h2", { class: "unseen" }, t("Hits")), list);
     if (answer.next_offset) view.results.append(moreButton(answer, list));
   }
 
@@ -132,9 +133,9 @@ export function show(main, { parameters, go }) {
     view.results.replaceChildren();
     if (filtered(state)) {
       const limits = FACETS.flatMap(({ key, show }) => state[key].map((value) => show(value, documentNames, {})));
-      const dates = [state.since && `since ${state.since}`, state.until && `until ${state.until}`, state.among && "the points chosen on the map"];
-      const clear = h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, "Search everywhere");
-      view.results.replaceChildren(h("p", { class: "lead" }, `Your search will look at these only: ${[...limits, ...dates].filter(Boolean).join(", ")}.`), clear);
+      const dates = [state.since && t("since {date}", { date: state.since }), state.until && t("until {date}", { date: state.until }), state.among && t("the points chosen on the map")];
+      const clear = h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, t("Search everywhere"));
+      view.results.replaceChildren(h("p", { class: "lead" }, t("Your search will look at these only: {filters}.", { filters: [...limits, ...dates].filter(Boolean).join(", ") })), clear);
       return;
     }
     const parts = await home(go);
@@ -142,7 +143,7 @@ export function show(main, { parameters, go }) {
   }
 
   function moreButton(answer, list) {
-    const button = h("button", { class: "plain more" }, "More hits");
+    const button = h("button", { class: "plain more" }, t("More hits"));
     button.addEventListener("click", async () => {
       button.disabled = true;
       try {
@@ -290,7 +291,7 @@ function isUnanswered({ confidence }) {
 }
 
 function howMany({ hits, next_offset: more }) {
-  return more ? `First ${number(hits.length)} hits` : counted(hits.length, "hit");
+  return more ? t("First {number} hits", { number: number(hits.length) }) : counted(hits.length, "hit");
 }
 
 // The counts of the hits; those of a facet in which something is chosen are of the hits without this choice, so that they
@@ -306,15 +307,15 @@ async function countedWithoutOwn(counts, state, signal) {
 async function hintAt(answer, state, signal) {
   if (!answer.hits.length || answer.confidence !== null || answer.hits.some((hit) => hit.html.includes("<mark"))) return "";
   const { hits } = await post("/search", { query: state.q, k: 1, retriever: "lexical", log: false }, signal);
-  return hits.length ? "" : "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off";
+  return hits.length ? "" : t("no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off");
 }
 
 // ---------------------------------------------------------------- parts of the view
 
 function layout(main, state) {
   const box = h("input", {
-    type: "search", name: "q", id: "query", value: state.q, placeholder: "What are you looking for?", autocomplete: "off", spellcheck: "false",
-    "aria-label": "Search the corpus", maxlength: 2000,
+    type: "search", name: "q", id: "query", value: state.q, placeholder: t("What are you looking for?"), autocomplete: "off", spellcheck: "false",
+    "aria-label": t("Search the corpus"), maxlength: 2000,
   });
   const retriever = h(
     "select", { id: "retriever", "aria-describedby": "explained" },
@@ -324,13 +325,13 @@ function layout(main, state) {
   const explained = h("span", { id: "explained" });
   const form = h(
     "form", { role: "search", class: "search" },
-    h("div", { class: "box" }, box, h("kbd", { class: "hint", "aria-hidden": "true" }, "/"), h("button", { class: "strong", type: "submit" }, "Search")),
-    h("div", { class: "how" }, h("label", { for: "retriever" }, "by"), retriever, h("details", { class: "explained" }, h("summary", { "aria-label": "How hits are found", title: "How hits are found" }, "i"), explained), h("label", { class: "check" }, paths, "paths")),
+    h("div", { class: "box" }, box, h("kbd", { class: "hint", "aria-hidden": "true" }, "/"), h("button", { class: "strong", type: "submit" }, t("Search|do it"))),
+    h("div", { class: "how" }, h("label", { for: "retriever" }, t("by|retriever")), retriever, h("details", { class: "explained" }, h("summary", { "aria-label": t("How hits are found"), title: t("How hits are found") }, "i"), explained), h("label", { class: "check" }, paths, t("paths"))),
   );
-  const facets = h("aside", { class: "facets", "aria-label": "Filters" });
+  const facets = h("aside", { class: "facets", "aria-label": t("Filters") });
   const line = h("p", { class: "line" });
-  const results = h("section", { class: "results", "aria-label": "Hits" });
-  main.replaceChildren(h("h1", { class: "unseen" }, "Search"), form, h("div", { class: "columns" }, facets, h("div", { class: "found" }, line, results)));
+  const results = h("section", { class: "results", "aria-label": t("Hits") });
+  main.replaceChildren(h("h1", { class: "unseen" }, t("Search")), form, h("div", { class: "columns" }, facets, h("div", { class: "found" }, line, results)));
   return {
     box, form, retriever, paths, facets, line, results,
     explain(now) {
@@ -346,13 +347,13 @@ function drawFacets(place, counts, state, update) {
   const years = (counts.years || []).map(({ value }) => value).sort();
   if (years.length > 1 || state.since || state.until) groups.push(dates(years, state, update));
   const chosen = FACETS.flatMap(({ key }) => state[key]).length + Boolean(state.since) + Boolean(state.until) + Boolean(state.among);
-  const clear = chosen > 0 && h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, state.among ? "Search everywhere" : "Clear the filters");
-  const among = state.among && h("p", { class: "small" }, "Only among the points chosen on the map.");
+  const clear = chosen > 0 && h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, t(state.among ? "Search everywhere" : "Clear the filters"));
+  const among = state.among && h("p", { class: "small" }, t("Only among the points chosen on the map."));
   const wide = matchMedia("(min-width: 60rem)").matches;
   const open = wide || place.querySelector("details")?.open;
-  const counting = groups.length > 0 && h("p", { class: "small" }, "Counts are of the first 200 hits.");
+  const counting = groups.length > 0 && h("p", { class: "small" }, t("Counts are of the first 200 hits."));
   const inside = [among, counting, groups, clear];
-  place.replaceChildren(groups.length || among ? h("details", { open }, h("summary", null, chosen ? `Filters (${chosen})` : "Filters"), inside) : "");
+  place.replaceChildren(groups.length || among ? h("details", { open }, h("summary", null, chosen ? t("Filters ({number})", { number: chosen }) : t("Filters")), inside) : "");
 }
 
 function facetGroup({ key, label, show, code }, values, state, update) {
@@ -368,7 +369,7 @@ function facetGroup({ key, label, show, code }, values, state, update) {
     const under = code && code(value) !== name && h("span", { class: "label" }, code(value));
     return h("li", { hidden, title: name }, h("label", { class: "check" }, box, h("span", { class: "name" }, name, under), h("span", { class: "count" }, count || "")));
   });
-  const more = rows.some((row) => row.hidden) && h("button", { class: "plain small", type: "button" }, `${rows.filter((row) => row.hidden).length} more`);
+  const more = rows.some((row) => row.hidden) && h("button", { class: "plain small", type: "button" }, t("{number} more", { number: rows.filter((row) => row.hidden).length }));
   const group = h("fieldset", { dataset: { facet: key } }, h("legend", null, label), h("ul", null, rows), more);
   if (more) more.addEventListener("click", () => (rows.forEach((row) => (row.hidden = false)), more.remove()));
   return group;
@@ -376,9 +377,9 @@ function facetGroup({ key, label, show, code }, values, state, update) {
 
 function dates(years, state, update) {
   const field = (key, label, example) => {
-    const input = h("input", { type: "text", value: state[key], placeholder: example || "year", size: 10, "aria-label": label, pattern: "\\d{4}(-\\d\\d){0,2}", title: "YYYY, YYYY-MM or YYYY-MM-DD" });
+    const input = h("input", { type: "text", value: state[key], placeholder: example || t("year"), size: 10, "aria-label": label, pattern: "\\d{4}(-\\d\\d){0,2}", title: t("YYYY, YYYY-MM or YYYY-MM-DD") });
     input.addEventListener("change", () => input.checkValidity() && update({ [key]: input.value.trim() }));
     return input;
   };
-  return h("fieldset", { dataset: { facet: "date" } }, h("legend", null, "Date"), h("div", { class: "dates" }, field("since", "Since", years[0]), "–", field("until", "Until", years.at(-1))));
+  return h("fieldset", { dataset: { facet: "date" } }, h("legend", null, t("Date")), h("div", { class: "dates" }, field("since", t("Since"), years[0]), "–", field("until", t("Until"), years.at(-1))));
 }

@@ -1,5 +1,8 @@
 // Relations, kinds and retrievers in plain words.
 
+import { number, t } from "./language.js";
+import { RETRIEVERS as written } from "./retrievers.js"; // by the server
+
 const RELATIONS = {
   similar_to: ["resembles", "resembles"],
   proof_uses: ["uses in its proof", "is used in the proof of"],
@@ -22,14 +25,14 @@ const RELATIONS = {
 // As short as it fits beside an arrow, which then points the way the relation goes.
 export function shortRelation(relation) {
   const name = relation.replace(/^\^/, "");
-  return { similar_to: "resembles", proof_uses: "proof uses", is_instance_of: "case of", next: "before" }[name] || name.replaceAll("_", " ");
+  return t({ similar_to: "resembles", proof_uses: "proof uses", is_instance_of: "case of", next: "before" }[name] || name.replaceAll("_", " "));
 }
 
 export function relationWords(relation) {
   const backwards = relation.startsWith("^");
   const name = backwards ? relation.slice(1) : relation;
-  const words = RELATIONS[name] || [name.replaceAll("_", " "), `${name.replaceAll("_", " ")}, backwards:`];
-  return words[backwards ? 1 : 0];
+  if (RELATIONS[name]) return t(RELATIONS[name][backwards ? 1 : 0]);
+  return backwards ? t("{relation}, backwards:", { relation: name.replaceAll("_", " ") }) : name.replaceAll("_", " ");
 }
 
 const FAMILIES = {
@@ -43,26 +46,29 @@ export function family(kind) {
   return FAMILIES[kind] || "prose";
 }
 
-export { RETRIEVERS } from "./retrievers.js"; // which the server writes: by name, title and description
+// By name: title and description.
+export const RETRIEVERS = Object.fromEntries(Object.entries(written).map(([name, words]) => [name, words.map((text) => t(text))]));
 
 // What auto weighs here, and where the weights come from; `health` is the answer of /health.
 export function autoWords(health) {
   const chosen = health.vectors.find((one) => one.default)?.fusion;
-  if (!chosen || health.note) return "Words alone: there are no vectors to compare meanings with.";
+  if (!chosen || health.note) return t("Words alone: there are no vectors to compare meanings with.");
   const { fitted } = chosen;
-  return `${weights(chosen)}: ${fitted ? `fitted to ${fitted.queries} queries of ${String(fitted.task).split("/").at(-1)}` : "the weights that come with lemmata, not fitted to this corpus"}.`;
+  const weighed = weights(chosen);
+  if (!fitted) return t("{weighed}: the weights that come with lemmata, not fitted to this corpus.", { weighed });
+  return t("{weighed}: fitted to {queries} queries of {task}.", { weighed, queries: fitted.queries, task: String(fitted.task).split("/").at(-1) });
 }
 
 export function weights({ formula }) {
-  return formula.replaceAll("dense", "meaning").replaceAll("lexical", "words");
+  const words = { dense: "meaning", lexical: "words" };
+  return formula.replace(/[a-z]+|\d+\.\d+/g, (part) => (/\d/.test(part) ? number(part) : t(words[part] || part)));
 }
 
-const KINDS = { chunk: "Text" };
+const KINDS = { chunk: "Text", "": "Passage" };
 
 export function kindWord(kind, number, printed) {
-  if (number) return `${printed || kindWord(kind)} ${number}`;
-  if (KINDS[kind]) return KINDS[kind];
-  return kind ? kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll("-", " ") : "Passage";
+  const name = KINDS[kind || ""] || kind.charAt(0).toUpperCase() + kind.slice(1).replaceAll("-", " ");
+  return number ? `${printed || t(name)} ${number}` : t(name);
 }
 
 // The label of a passage without its document, or the name of a concept or location.
@@ -77,12 +83,4 @@ export function passageWord({ kinds }) {
 
 export function shortened(text, most) {
   return text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text;
-}
-
-export function day(date) {
-  return (date || "").slice(0, 10);
-}
-
-export function moment(date) {
-  return (date || "").slice(0, 16).replace("T", " ");
 }

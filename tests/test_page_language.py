@@ -1,0 +1,125 @@
+"""The page in German: every fixed text has its German form, and what comes from the corpus stays as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.test_page import ATTACK, INJECTED, PAGE, VIEWS
+from tests.window import Window, expect, made, serving
+
+from lemmata.core.types import CONCEPT_KINDS
+from lemmata.latex.kinds import STATEMENTS
+from lemmata.search.names import RETRIEVERS
+
+LITERAL = r'"((?:[^"\\]|\\.)*)"'
+GERMAN = {
+    (quoted or bare): german
+    for quoted, bare, german in re.findall(
+        rf"^  (?:{LITERAL}|(\w+)): {LITERAL},$", (PAGE / "german.js").read_text(encoding="utf-8"), re.MULTILINE
+    )
+}
+SCRIPTS = "\n".join(path.read_text(encoding="utf-8") for path in PAGE.glob("*.js") if path.name != "german.js")
+_OUTSIDE = r"<(noscript|title|code|kbd)\b.*?</\1>|<svg.*?</svg>|<span id.*?</span>"
+MARKUP = re.sub(_OUTSIDE, "<>", (PAGE / "index.html").read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def used_texts() -> set[str]:
+    """What the page shows of its own, in English."""
+    calls = re.findall(r'\b(?:t|parts)\(((?:[^()"]|"[^"]*")*?)(?:, \{|, values|\))', SCRIPTS)
+    texts = {text for call in calls for text in re.findall(LITERAL, call)}
+    counts = re.findall(r"counted\((?:[^()]|\([^()]*\))*?, ([^()]*)\)", SCRIPTS)
+    nouns = {noun for call in counts for noun in re.findall(LITERAL, call)}
+    texts |= nouns | {f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s" for noun in nouns}
+    inside = (text.strip() for text in re.findall(r">([^<>]*[A-Za-z][^<>]*)<", MARKUP))
+    texts |= {text for text in inside if text != "lemmata"}
+    texts |= set(re.findall(r'(?:aria-label|title)="([^"]+)"', MARKUP))
+    texts |= {kind.capitalize() for kind in STATEMENTS} | set(CONCEPT_KINDS)
+    return texts | {text for kind in RETRIEVERS.values() for text in (kind.title, kind.description)}
+
+
+def test_every_text_of_the_page_has_its_german_form() -> None:
+    assert used_texts() - GERMAN.keys() == set()
+    values = {text: [sorted(re.findall(r"\{\w+\}", each)) for each in (text, GERMAN[text])] for text in GERMAN}
+    assert {text for text, (english, german) in values.items() if english != german} == set()
+
+
+_GROUPS = (Path(__file__).parent / "gruppen.tex").read_text(encoding="utf-8")
+PLANT: dict[str, str | bytes] = {
+    "gruppen.tex": _GROUPS.replace("\\title{", f"\\title{{{ATTACK}"),
+    "tree.csv": "id,parent,description\nP,,Anlage\nP-K,P,Kolonnen\nP-K-1,P-K,Kolonne eins\n",
+    "meldungen.csv": f"id,text,location,date\n1,Die Kolonne leckt {ATTACK},P-K-1,2024-05-01\n"
+    "2,Pumpe an Kolonne eins getauscht,P-K-1,2024-05-03T14:30\n3,Kolonnen besichtigt,P-K,2024-05-02\n",
+}
+
+
+@pytest.fixture(scope="module")
+def plant(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+    """A window of a German browser on German texts."""
+    folder = tmp_path_factory.mktemp("german")
+    with serving(made(folder, PLANT).root) as address:
+        opened = Window(browser, address, locale="de-DE")
+        yield opened
+        opened.context.close()
+
+
+SHOWN = """() => {
+    const texts = [document.title];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode())
+        if (!node.parentElement.closest("script, noscript, kbd, code, .mono, math, .math")) texts.push(node.data);
+    for (const name of ["aria-label", "title", "placeholder"])
+        for (const one of document.querySelectorAll(`body [${name}]`)) texts.push(one.getAttribute(name));
+    return texts.join(" \\n ");
+}"""
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]{2,}", re.sub(r"\{\w+\}", "", text).casefold()))
+
+
+def test_a_german_browser_sees_no_english_word_of_the_page(plant: Window) -> None:
+    corpus = " ".join(map(str, PLANT.values()))
+    english = words(" ".join(GERMAN)) - words(" ".join(GERMAN.values())) - words(corpus) - {"lemmata", "cite"}
+    assert {"the", "passages", "search", "hits"} <= english
+    satz = quote("gruppen#satz:lagrange", safe="")
+    paths = [
+        "/", "/?q=Ordnung+einer+Untergruppe", "/?q=Kolonne&retriever=lexical", f"/?like={satz}",
+        "/?kind=theorem&since=2020",
+        f"/view/passage/{satz}", "/view/passage/2", "/view/document/gruppen",
+        "/view/document/gruppen?read=1", "/view/document/location%3AP-K", "/view/concept/concept%3Auntergruppe",
+        "/view/bridge", "/view/bridge?from=concept%3Auntergruppe&to=concept%3Agruppenordnung", "/view/map", "/view/ask",
+        "/view/health", "/view/nichts",
+    ]  # fmt: skip
+    left = {}
+    for path in paths:
+        page = plant.open(path)
+        shown = page.evaluate(SHOWN)
+        if words(shown) & english:
+            left[path] = words(shown) & english
+        assert "undefined" not in shown, path
+        assert "{" not in shown, path
+        assert page.evaluate(INJECTED) == [], path
+        assert page.locator("html").get_attribute("lang") == "de"
+    assert left == {}
+    assert all("404" in problem for problem in plant.wrong)
+
+
+def test_numbers_and_dates_are_german_and_the_corpus_is_not_translated(plant: Window) -> None:
+    page = plant.open("/?q=Pumpe+getauscht&retriever=lexical")
+    expect(page.locator(".hit h3").first).to_contain_text("03.05.2024, 14:30")
+    page = plant.open("/")
+    expect(page.locator("#explained")).to_contain_text("0,4 Bedeutung + 0,6 Wörter")
+    page = plant.open("/?q=Lagrange&retriever=lexical")
+    expect(page.locator(".hit .kind").first).to_have_text("Satz 1.6")
+
+
+def test_other_browsers_see_english(window: Window) -> None:
+    page = window.open(VIEWS["home"])
+    assert page.locator("html").get_attribute("lang") == "en"
+    expect(page.get_by_role("button", name="Search", exact=True)).to_be_visible()
+    assert f"{window.address}/page/german.js" not in window.sizes
