@@ -50,6 +50,7 @@ TABLES = {"stacks": ("stacks_queries", "stacks_summaries"), "planetmath": ("plan
 FIELDS = {"qseries": "mathematics", "mathlib": "mathematics", "planetmath": "mathematics", "stacks": "mathematics"}
 ASKED = 200  # queries of each kind whose confidence is measured
 REPEATS = 10  # random halves
+GRID, CROWDINGS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8), (0.1, 0.2, 0.3)  # default weights that are compared
 GRADED = dict.fromkeys(("cisi", "cranfield", "npl", "scifact"), "nDCG@10")  # many answers; MRR@10 elsewhere
 
 
@@ -136,6 +137,7 @@ class Measured(NamedTuple):
     fits: list[str]  # the most frequent weights of `auto`
     graph: bool
     passages: int
+    grid: dict[str, Any]  # what other weights would be worth as the default: dense and crowding
 
 
 def systems_of(project: Project, task: Task, fewer: int = 0) -> Measured:
@@ -146,12 +148,15 @@ def systems_of(project: Project, task: Task, fewer: int = 0) -> Measured:
         default, static = retriever.dense().fusion, is_static_encoder(retriever.vectors.encoder, project.models_folder)
     auto, fits = cross_fitted(values, len(task.qrels), graph, fewer, default_fusion(static=static))
     plain = {"BM25": LEXICAL, "dense": DENSE, "hybrid ½": EQUAL, "default": default}
-    return Measured({name: values(fusion) for name, fusion in plain.items()} | {"auto": auto}, fits, graph, passages)
+    systems = {name: values(fusion) for name, fusion in plain.items()} | {"auto": auto}
+    others = [replace(default, weight=weight, crowding=crowding) for weight in GRID for crowding in CROWDINGS]
+    grid = {f"{each.weight:g} {each.crowding:g}": values(each) for each in others}
+    return Measured(systems, fits, graph, passages, grid)
 
 
 def measured(project: Project, task: Task, fewer: int) -> dict[str, Any]:
     name, measure = task.name, GRADED.get(task.name, "MRR@10")
-    systems, fits, graph, passages = systems_of(project, task, fewer)
+    systems, fits, graph, passages, grid = systems_of(project, task, fewer)
     auto = systems["auto"]
     single = max(("BM25", "dense"), key=lambda system: systems[system].mean())
     random = np.random.default_rng(0)
@@ -162,7 +167,11 @@ def measured(project: Project, task: Task, fewer: int) -> dict[str, Any]:
     gain = [round(end, 3) for end in bootstrap(auto - systems[single], generator=random)]
     ratio = float(auto.mean() / systems[single].mean())
     record = {"set": name, "passages": passages, "queries": len(task.qrels), "measure": measure, "graph": graph}
-    return record | {"systems": table, "fits": fits, "best single": single, "ratio": round(ratio, 3), "gain": gain}
+    best = systems[single].mean()
+    ratios = {name: round(float(values.mean() / best), 3) for name, values in grid.items()}
+    ratios["default"] = round(float(systems["default"].mean() / best), 3)
+    record |= {"systems": table, "fits": fits, "best single": single, "ratio": round(ratio, 3), "gain": gain}
+    return record | {"default weights": ratios}
 
 
 # ---------------------------------------------------------------- confidence

@@ -102,8 +102,11 @@ def test_each_new_row_gets_an_old_one_of_its_own_as_long_as_there_are_some(
 
 def test_vectors_are_copied_in_runs_and_row_by_row(tmp_path: Path) -> None:
     count = 100
-    matrix = np.random.default_rng(0).random((count, 2), np.float32)
-    for name, places in {"runs": [*range(40, count), *range(30)], "rows": [*range(count - 1, 9, -1)]}.items():
+    np.save(tmp_path / "old.npy", np.random.default_rng(0).random((count, 2), np.float32))
+    in_file = np.load(tmp_path / "old.npy", mmap_mode="r")
+    runs, others = [*range(40, count), *range(30)], [*range(count - 1, 9, -1)]
+    cases = {"file": (in_file, runs), "runs": (np.array(in_file), runs), "rows": (in_file, others)}
+    for name, (matrix, places) in cases.items():
         writer = VectorWriter(Workspace(tmp_path), name, 2, np.arange(count, dtype=np.uint64))
         rows = np.arange(count)[5 : 5 + len(places)]
         writer.copy(rows, matrix, np.array(places))

@@ -183,14 +183,24 @@ def link_file(source: str | Path, target: str | Path) -> None:
 
 def copy_file(source: Path, target: Path) -> None:
     """A copy of a file, by the system; disks that can share blocks copy nothing."""
-    with source.open("rb") as reading, target.open("wb") as copy:
-        try:
-            while os.copy_file_range(reading.fileno(), copy.fileno(), 2**30):
-                pass
-        except (AttributeError, OSError):  # not on this system, or not between these disks
-            reading.seek(0)
-            copy.seek(0)
-            shutil.copyfileobj(reading, copy, 2**20)
+    target.write_bytes(b"")
+    copy_parts(source, target, [(0, 0, source.stat().st_size)])
+
+
+def copy_parts(source: Path, target: Path, parts: Iterable[tuple[int, int, int]]) -> None:
+    """Copy parts of a file into another: from, to, bytes."""
+    with source.open("rb") as reading, target.open("r+b") as writing:
+        for start, place, size in parts:
+            stop = start + size
+            while start < stop:
+                try:
+                    count = os.copy_file_range(reading.fileno(), writing.fileno(), stop - start, start, place)
+                except (AttributeError, OSError):  # not on this system, or not between these disks
+                    data = os.pread(reading.fileno(), min(2**20, stop - start), start)
+                    count = os.pwrite(writing.fileno(), data, place)
+                if not count:
+                    raise OSError(errno.EIO, "the file became shorter while it was copied", str(source))
+                start, place = start + count, place + count
 
 
 def link_folder(source: Path, target: Path) -> None:

@@ -453,6 +453,8 @@ def _text(row: Mapping[str, Any], column: str) -> str:
 
 
 def _as_text(cell: Any) -> str:
+    if isinstance(cell, str):  # as nearly all are
+        return cell.strip()
     value = _json_value(cell)
     return "" if value is None else str(value).strip()
 

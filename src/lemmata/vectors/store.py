@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lemmata.core.artefacts import Artefact, dense_index, read_artefact, read_undamaged, write_hashed_manifest
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import create_array, explain_failed_write, read_array, replace_folder
+from lemmata.core.files import copy_parts, create_array, explain_failed_write, read_array, replace_folder
 from lemmata.core.types import Crowding, Floats, Integers
 from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets, vectors_of
 from lemmata.vectors.crowding import KnownCrowding, MeasuredCrowding
@@ -46,6 +46,8 @@ def unfinished(workspace: Workspace) -> str:
 def no_vectors(workspace: Workspace) -> str:
     """What to do where search has no vectors to use, in one sentence."""
     others = ", ".join(vectors.encoder for vectors in vector_sets(workspace))
+    if others and workspace.is_held():  # they are chosen last
+        return f"the vectors of {others} are made, and will be searched in a moment"
     if not others:
         return "there is no dense index yet: run 'lemmata index'"
     return f"no encoder is chosen to search with: run 'lemmata index --encoder NAME' (there are vectors of {others})"
@@ -188,8 +190,15 @@ class VectorWriter:
             return
         starts = np.concatenate([[0], breaks])
         lengths = np.diff(starts, append=len(rows))
-        for row, place, length in zip(rows[starts].tolist(), places[starts].tolist(), lengths.tolist(), strict=True):
-            self.matrix[row : row + length] = matrix[place : place + length]
+        runs = zip(places[starts].tolist(), rows[starts].tolist(), lengths.tolist(), strict=True)
+        old, new = Path(getattr(matrix, "filename", "")), self.folder / "matrix.npy"
+        if isinstance(matrix, np.memmap) and old != new:  # by the system, in a third of the time
+            size, offset = matrix.itemsize * matrix.shape[1], self.matrix.offset
+            parts = ((matrix.offset + place * size, offset + row * size, count * size) for place, row, count in runs)
+            copy_parts(old, new, parts)
+        else:  # of vectors that were begun, whose file is gone
+            for place, row, count in runs:
+                self.matrix[row : row + count] = matrix[place : place + count]
         self._mark(rows)
 
     def _mark(self, rows: Integers) -> None:
