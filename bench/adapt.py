@@ -8,8 +8,8 @@ of the Stacks project they ask generated slogans and questions about half of the
 are the test. Nothing of a test is learned or fitted. Prints MRR@10 on the test for each number of marks as JSON lines,
 and adds them to the file, where those that are there already stay. Workspaces are made in OUT, copied for each number.
 
-`--finetune` also fine-tunes lemmata-mini, on so many passes over what there is: short ones, with 64 tokens of each text
-and the upper two layers, as a processor needs hours for more.
+`--finetune` also fine-tunes lemmata-mini, on so many passes over what there is: short ones, with 48 tokens of each text
+and the last layer, as a processor needs hours for more.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ SMALL = """
 [finetune.adapted-finetune-1]
 epochs = {}
 batch = 32
-tokens = 64
-freeze = 4
+tokens = 48
+freeze = 5
+rate = 1e-4
 """
 
 Asked = list[tuple[str, dict[str, int]]]  # queries with their answers

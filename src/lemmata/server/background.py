@@ -257,7 +257,9 @@ class Background:
         step.seconds = time.monotonic() - step.begin
         if report is not None:
             found = {what: report.get(key) for key, what in _COUNTS.items()} if name == "files" else {}
-            counts = ", ".join(f"{number:,} {what[: -1 if number == 1 else None]}" for what, number in found.items() if number)
+            counts = ", ".join(
+                f"{number:,} {what[: -1 if number == 1 else None]}" for what, number in found.items() if number
+            )
             self._say(f"{name}: ready after {time.monotonic() - self._begin:.1f} s{f' ({counts})' if counts else ''}")
             self.step_done()
         return report
