@@ -1,7 +1,7 @@
 """What marks are worth: simulated users mark the answers of queries, and `lemmata adapt` learns from them.
 
     python -m bench.adapt qseries DATA OUT [--marks 0 10 30 100 300] [--finetune 0.2] [--json bench/adapt.json]
-    python -m bench.adapt stacks DATA OUT [--chapters morphisms divisors] …
+    python -m bench.adapt stacks DATA OUT [--chapters morphisms] …
 
 On q-series users ask the 553 queries that are there for training, and the 64 test questions are the test. On chapters
 of the Stacks project they ask generated slogans and questions about half of the statements; 200 about the other half
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("corpus", choices=("qseries", "stacks"))
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--chapters", nargs="+", default=["morphisms", "divisors"])
+    parser.add_argument("--chapters", nargs="+", default=["morphisms"])
     parser.add_argument("--marks", type=int, nargs="+", default=[0, 10, 30, 100, 300])
     parser.add_argument("--finetune", type=float, default=0.0, help="passes over the training sets; 0: not at all")
     parser.add_argument("--json", type=Path)
@@ -128,7 +128,7 @@ def main() -> None:
             record = {
                 "corpus": options.corpus,
                 "marks": number,
-                "finetune": options.finetune,
+                "passes": options.finetune,
                 "queries": len(test.qrels),
             }
             record |= adapted(workspace, asked[:number], test, options.finetune)

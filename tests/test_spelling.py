@@ -33,7 +33,8 @@ NOTES = [
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = make_workspace(tmp_path_factory.mktemp("spelling"), NOTES, index="lexical")
-    project.glossary.write_text("# ours\npump, Umwälzpumpe  # both\n\nrotor, impeller wheel\n", encoding="utf-8")
+    glossary = "# ours\npump, Umwälzpumpe  # both\n\nrotor; impeller wheel\nQX = undicht\n"
+    project.glossary.write_text(glossary, encoding="utf-8")
     return project
 
 
@@ -148,6 +149,7 @@ def test_no_text_breaks_the_reader_of_abbreviations(text: str) -> None:
         ("leaking pump", ["Umwälzpumpe"], "pumpe"),
         ("umwälzpumpe", ["pump"], "pump"),
         ("the rotor", ["impeller wheel"], ""),
+        ("QX", ["undicht"], "pumpe"),
         ("pumping", [], ""),
     ],
 )
@@ -157,6 +159,7 @@ def test_synonyms_and_forms_of_abbreviations_are_searched_for_too(
     with project.retriever() as retriever:
         assert retriever.also_searched(query) == also
         assert not found or found in [hit.id for hit in retriever.search(query)]
+        assert not found or not retriever.hint(query)  # the corpus has a word for it
 
 
 @pytest.mark.parametrize(

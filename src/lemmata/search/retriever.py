@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,7 +173,7 @@ class Retriever:
         text = self.read_query(text).text
         if not text or (missing := missing_number(self.corpus, text) or self.foreign(text)):
             return missing if text else ""
-        if self._is_word(text[:LONGEST_QUERY]):
+        if any(self._is_word(each[:LONGEST_QUERY]) for each in (text, *self.also_searched(text))):
             return ""
         return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
 
@@ -433,7 +433,7 @@ class Retriever:
             entries = {self.corpus[row].id: entry for row, entry in citing.items()}
             hits = [hit._replace(cites=entries.get(hit.id, "")) for hit in hits]
         uses_vectors = kind != "lexical" and (bool(encoder) or self.has_vectors)
-        hits = self._with_confidence(hits, text, index if uses_vectors else None, named)
+        hits = self._with_confidence(hits, dict.fromkeys([text, meant]), index if uses_vectors else None, named)
         if kind == "geodesic":  # its seeds depend on what is allowed
             return self._with_paths(hits, text, index, allowed, learned=True)
         return self._with_paths(hits, text, index) if paths else hits
@@ -478,17 +478,22 @@ class Retriever:
         return result
 
     def _with_confidence(
-        self, hits: list[Hit], text: str, index: EncoderIndex | None, named: Sequence[int]
+        self, hits: list[Hit], texts: Iterable[str], index: EncoderIndex | None, named: Sequence[int]
     ) -> list[Hit]:
-        """The hits of a text with what their scores say of it; those that it names are sure."""
+        """The hits of a query, as it was typed and with its synonyms, with the best that their scores say of it.
+
+        Those that it names are sure.
+        """
         scale = self._scales.get(index.vectors.encoder if index is not None else "")
-        if scale is None or not hits or not text:
+        texts = [text for text in texts if text]
+        if scale is None or not hits or not texts:
             return hits
         rows = np.array([self.corpus.row(hit.id) for hit in hits])
-        scores = self._scores([text], [rows], index)[0]
-        confidences = scale.confidences(scores)
-        if not scores[1].any() and not self._is_word(text[:LONGEST_QUERY]):
-            confidences = [UNKNOWN_WORDS * confidence for confidence in confidences]
+        by_text = []
+        for text, scores in zip(texts, self._scores(texts, [rows] * len(texts), index), strict=True):
+            is_known = scores[1].any() or self._is_word(text[:LONGEST_QUERY])
+            by_text.append([(1 if is_known else UNKNOWN_WORDS) * each for each in scale.confidences(scores)])
+        confidences = map(max, *by_text) if len(by_text) > 1 else by_text[0]
         return [
             hit._replace(confidence=1.0 if row in named else confidence)
             for hit, row, confidence in zip(hits, rows.tolist(), confidences, strict=True)

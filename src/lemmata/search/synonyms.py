@@ -14,6 +14,7 @@ from lemmata.core.errors import InputError
 from lemmata.core.words import fold
 
 _WORD = re.compile(r"[^\W_]+")
+_BETWEEN = re.compile(r"[,;\t]|=>?")  # what people write between terms
 _MOST_BYTES = 1 << 20  # of a glossary
 _MOST_ADDED = 8  # terms for one query
 _SHORT = re.compile(r"(?<![\w\\$^_{-])[A-ZÄÖÜ][A-ZÄÖÜ\d]{1,7}(?![\w^_}-])")
@@ -22,7 +23,9 @@ _BEHIND = re.compile(r"(?<![\w\\$])([A-ZÄÖÜ][A-ZÄÖÜ\d]{1,7})[ \n]+\(([^\W\
 
 
 class Glossary:
-    """Groups of terms that mean the same: one group a line, its terms separated by commas; `#` begins a comment."""
+    """Groups of terms that mean the same: one group a line, its terms separated by commas, semicolons, tabs or `=`; `#` begins a
+    comment.
+    """
 
     def __init__(self, path: Path) -> None:
         self._groups: list[list[str]] = []
@@ -35,7 +38,7 @@ class Glossary:
         except UnicodeDecodeError as error:
             raise InputError(f"the file is not UTF-8 ({error.reason}): save it as UTF-8", file=str(path)) from error
         for number, line in enumerate(lines, 1):
-            terms = [" ".join(term.split()) for term in line.partition("#")[0].split(",")]
+            terms = [" ".join(term.split()) for term in _BETWEEN.split(line.partition("#")[0])]
             terms = [term for term in terms if _folded(term).strip()]
             if len(terms) == 1:
                 cure = "write two or more, separated by commas"
