@@ -23,8 +23,9 @@ _BEHIND = re.compile(r"(?<![\w\\$])([A-ZÄÖÜ][A-ZÄÖÜ\d]{1,7})[ \n]+\(([^\W\
 
 
 class Glossary:
-    """Groups of terms that mean the same: one group a line, its terms separated by commas, semicolons, tabs or `=`; `#` begins a
-    comment.
+    """Groups of terms that mean the same: one group a line, its terms separated by commas, semicolons, tabs or `=`.
+
+    `#` begins a comment.
     """
 
     def __init__(self, path: Path) -> None:
