@@ -50,6 +50,7 @@ from lemmata.latex.expand import (
     structural,
 )
 from lemmata.latex.flatten import flatten
+from lemmata.latex.generated import generators, plain_names, written_loops
 from lemmata.latex.kinds import Kind, read_kinds
 from lemmata.latex.lists import read_lists
 from lemmata.latex.mains import (
@@ -392,7 +393,7 @@ def open_paper(
 
 def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Kind], dict[str, Opening]]:
     """Read the definitions, remove them from the body, and expand the macros that carry structure."""
-    macros = read_definitions(flat.text)
+    flat, macros = _with_generated_definitions(flat)
     if macros.setters:  # what they define belongs to the definitions
         flat, _ = flat.edit(_expanded_calls(flat, macros.setters, macros))
         macros = read_definitions(flat.text)
@@ -490,6 +491,8 @@ def _titles_of_boxes(flat: Flat, openings: Mapping[str, Opening]) -> list[tuple[
 
 
 _COMPUTED_LABEL = re.compile(r"\\label\s*\{([^{}]*\\[a-zA-Z@][^{}]*)\}")
+_MOST_ROUNDS = 6  # of macros that define macros that define macros
+_MOST_GENERATED = 300_000  # characters of definitions that macros make in one round
 _MOST_GROWTH = 20_000_000  # characters that macros with structure may add to a paper
 
 
@@ -501,8 +504,29 @@ def _commands(flat: Flat, environments: Mapping[str, Opening]) -> Iterator[tuple
             yield name, opening
 
 
+def _with_generated_definitions(flat: Flat) -> tuple[Flat, Definitions]:
+    """The text with definitions that macros and loops make written out, and all its definitions."""
+    for _ in range(_MOST_ROUNDS):
+        if edits := plain_names(flat.text):
+            flat, _ = flat.edit(edits)
+        macros = read_definitions(flat.text)
+        chosen = generators(macros)
+        spans = [(*span, "") for span in macros.spans]
+        edits = written_loops(flat.text, chosen.keys()) or _expanded_calls(flat, chosen, macros, spans, start=0)
+        edits = [(begin, end, written) for begin, end, written in edits if written != flat.text[begin:end]]
+        if not edits:
+            break
+        flat, _ = flat.edit(edits)
+    return flat, read_definitions(flat.text) if edits else macros
+
+
 def _expanded_calls(
-    flat: Flat, chosen: Mapping[str, Macro], macros: Definitions, definitions: Iterable[tuple[int, int, str]] = ()
+    flat: Flat,
+    chosen: Mapping[str, Macro],
+    macros: Definitions,
+    definitions: Iterable[tuple[int, int, str]] = (),
+    *,
+    start: int | None = None,
 ) -> list[tuple[int, int, str]]:
     """The calls of the chosen macros outside definitions, expanded, as ascending edits."""
     if not chosen:
@@ -514,13 +538,13 @@ def _expanded_calls(
     called = {name for macro in chosen.values() for name in WORD.findall(macro.body) if name not in chosen}
     called = {name for name in called if name in known and not known[name].takes_arguments}
     failures = growth = at = 0
-    for call in calls.finditer(flat.text, flat.body):
+    for call in calls.finditer(flat.text, flat.body if start is None else start):
         begin = call.start()
         before = bisect_right(starts, (begin, len(flat.text))) - 1
         if begin < at or (before >= 0 and begin < starts[before][1]):
             continue
         arguments = read_call(chosen[call[1]], flat.text, call.end())
-        if arguments is not None and growth < _MOST_GROWTH:
+        if arguments is not None and growth < (_MOST_GROWTH if start is None else _MOST_GENERATED):
             at = arguments[1]
             here = macros.at(begin)
             usable = {**{name: here[name] for name in called if name in here}, **chosen}

@@ -47,7 +47,7 @@ def read_specification(spec: str) -> tuple[Argument, ...] | None:
         if kind in "dDrR" and len(tokens) == 2:
             arguments.append(("d" + tokens, default))
         elif kind in "eE":
-            defaults = _split(default) if kind == "E" else []
+            defaults = split(default) if kind == "E" else []
             marks = [mark for mark in tokens if not mark.isspace()]
             arguments += (("e" + m, d) for m, d in zip(marks, [*defaults, *[NO_VALUE] * len(marks)], strict=False))
         elif kind in "tu" and len(tokens) == 1:
@@ -61,7 +61,7 @@ def read_specification(spec: str) -> tuple[Argument, ...] | None:
     return tuple(arguments[:9])
 
 
-def _split(groups: str) -> list[str]:
+def split(groups: str) -> list[str]:
     """The braced groups or tokens of a text."""
     parts: list[str] = []
     at = 0
@@ -198,7 +198,7 @@ def _holds(test: str, parts: Sequence[str]) -> bool | None:
         comparison = _COMPARES.match(value)
         if comparison is None:
             return None
-        compared = _split(value[comparison.end() :])
+        compared = split(value[comparison.end() :])
         return compared[0].strip() == (compared[1].strip() if comparison[1] and len(compared) > 1 else "")
     return {
         "IfNoValue": value == NO_VALUE,

@@ -57,6 +57,7 @@ PROTECTED = frozenset(
     mathfrak mathrm mathbf mathit mathsf mathscr operatorname it bf rm em sl sc tt verb thanks appendix
     textcolor color href url noindent centering proof qed qedhere index keywords subjclass address email item
     tiny scriptsize footnotesize small normalsize large Large LARGE huge Huge
+    @ifstar @ifnextchar @dblarg @for @tfor @namedef @nameuse @empty @title @author @date
     """.split()
 )
 _XSPACE = Macro("\\xspace")
@@ -67,10 +68,11 @@ _COMPUTES = re.compile(
 )
 # The name of a symbol that is drawn from others says more than its pieces.
 _DRAWS = re.compile(r"\\(?:mathchoice|kern|raise|lower|ooalign|halign|vcenter|setbox|special)(?![a-zA-Z])")
-_DEFINING = re.compile(
-    r"\\(?P<command>(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
-    r"|DeclareMathOperator|DeclarePairedDelimiter|[gex]?def|let)(?![a-zA-Z@])(?P<star>\*?)"
+DEFINERS = (
+    r"(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
+    r"|DeclareMathOperator|DeclarePairedDelimiter|[gex]?def|let"
 )
+_DEFINING = re.compile(rf"\\(?P<command>{DEFINERS})(?![a-zA-Z@])(?P<star>\*?)")
 _ASSIGNS = re.compile(r"\\(?:(?:re)?newcommand|providecommand|[gex]?def|let|externaldocument)(?![a-zA-Z@])")
 _CONTROL_NAME = re.compile(r"\s*(?:\{\s*\\([a-zA-Z@]+|.)\s*\}|\\([a-zA-Z@]+|.))", re.DOTALL)
 _WITH_SUFFIX = re.compile(r"\\WithSuffix\s*$")
@@ -84,10 +86,13 @@ _OPERATOR = re.compile(
 )
 # The whole of a macro that looks for a star or another character after its name.
 _LOOKS_AHEAD = re.compile(r"\s*\\(?:@ifstar|@ifnextchar\s*(\S))(?![a-zA-Z])\s*")
+_DOUBLES = re.compile(
+    r"\s*\\@dblarg\s*\{?\s*\\([a-zA-Z@]+)\s*\}?\s*"
+)  # an optional argument is by default the one after
 WORD = re.compile(r"\\([a-zA-Z@]+)")
 _CALL = re.compile(r"\\([a-zA-Z@]+)(\*?)")
 _NAMED_WORD = re.compile(r"\\(?:csname\s*|(?:csuse|@nameuse)\s*\{\s*)(\\?[a-zA-Z@]+)\s*(?:\\endcsname|\})")
-_UNNAMED_WORD = re.compile(r"\\(?:csname|csuse|@nameuse)(?![a-zA-Z@])")
+_UNNAMED_WORD = re.compile(r"\\(?:csname(?![^\\{}]{0,80}#)|csuse|@nameuse)(?![a-zA-Z@])")  # or known when it is called
 _MOST_STATES = 5_000
 _MOST_CHANGING = 200  # names that are defined again in the body
 
@@ -165,6 +170,8 @@ def read_definitions(text: str) -> Definitions:
         if control is None:
             continue
         name, command, end = control[1] or control[2], match["command"], control.end()
+        if name == "csname":  # of something that is known only when it is called
+            continue
         before = text[max(0, begin - 30) : begin]
         if (variant := _WITH_SUFFIX.search(before)) and (suffix := _SUFFIX.match(text, end)):
             begin -= len(before) - variant.start()
@@ -178,7 +185,7 @@ def read_definitions(text: str) -> Definitions:
         if command == "DeclareMathOperator" and macro is not None:
             macro = Macro(f"\\operatorname{match['star']}{{{macro.body}}}")
         definitions.spans.append((begin, scan))
-        if name.rstrip("*") in PROTECTED or not name[0].isalpha():
+        if name.rstrip("*") in PROTECTED or not (name[0].isalpha() or len(name) > 1):
             continue
         if (
             command == "let"
@@ -246,6 +253,9 @@ def read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] | 
     else:
         arguments, end, is_closed = _counted_arguments(text, end)
         body = read_token(text, end, _BODY_REACH) if is_closed else None
+    if body and not arguments and not template and (doubled := _DOUBLES.fullmatch(body[0])):
+        branches = f"{{\\{doubled[1]}[#2]{{#2}}}}{{\\{doubled[1]}[#1]{{#2}}}}"
+        return Macro(f"\\IfNoValueTF{{#1}}{branches}", (("o", NO_VALUE), ("m", ""))), body[1]
     return (Macro(_simplify(body[0]), arguments, template), body[1]) if body else None
 
 
