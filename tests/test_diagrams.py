@@ -41,6 +41,12 @@ def test_labels_and_styles_of_tikzcd() -> None:
     assert [arrow.style for arrow in arrows] == [set(), {"hook"}, {"dashed"}, set()]
 
 
+def test_tikzcd_with_another_ampersand_and_relative_places() -> None:
+    rows, arrows = _read(r"\begin{tikzcd}[ampersand replacement=\&] A \& B \ar[from=l, near start] \end{tikzcd}")
+    assert rows == [["A", "B"]]
+    assert (arrows[0].start, arrows[0].end) == ((0, 0), (0, 1))
+
+
 def test_arrows_are_bent_shifted_and_long() -> None:
     _, arrows = _read(r"\xymatrix{ A \ar@/^1pc/[rr] \ar@<1ex>[r] \ar@<-1ex>[r]^a & B \ar[r] & C }")
     assert [(arrow.end, arrow.bend > 0, arrow.shift) for arrow in arrows] == [

@@ -144,7 +144,7 @@ def _embellishments(text: str, at: int, run: Sequence[Argument], reach: int) -> 
 
 CONDITION = re.compile(
     r"\\(?:(?P<test>If(?:No)?Value|IfBoolean|IfBlank)(?P<branches>TF|T|F)"
-    r"|(?P<other>ifblank|ifstrempty|notblank|ifstrequal|ifthenelse))(?![a-zA-Z@])"
+    r"|(?P<other>ifblank|ifstrempty|notblank|ifstrequal|ifthenelse|ifinteger))(?![a-zA-Z@])"
 )
 _BARE_TEST = re.compile(CONDITION.pattern + r"\s*(?P<parameter>#[1-9])")
 # \ifx\relax#1\relax … \else … \fi and its like ask whether an argument is empty.
@@ -154,6 +154,11 @@ _IS_EMPTY = re.compile(
     rf"(?![a-zA-Z@])\s*{_BRANCH}(?:\\else(?![a-zA-Z@])\s*{_BRANCH})?\\fi(?![a-zA-Z@])\s*",
     re.DOTALL,
 )
+# \if!\ifnum9<1#1!\else_\fi … \else … \fi asks whether it is a number.
+_IS_INTEGER = re.compile(
+    rf"\\if\s*!\s*\\ifnum\s*9<1#([1-9])!\s*\\else\s*_\s*\\fi(?![a-zA-Z@])\s*{_BRANCH}\\else(?![a-zA-Z@])\s*{_BRANCH}"
+    r"\\fi(?![a-zA-Z@])\s*"
+)
 _COMPARES = re.compile(r"\s*\\(?:(equal)|isempty)\s*(?=\{)")
 _MOST_CONDITIONS = 50
 
@@ -161,6 +166,7 @@ _MOST_CONDITIONS = 50
 def spell_out(body: str) -> str:
     r"""A body with its tests on arguments in one form: `\ifblank{#1}{…}{…}`."""
     if "\\if" in body:
+        body = _IS_INTEGER.sub(r"\\ifinteger{#\1}{\2}{\3}", body) if "\\ifnum" in body else body
         body = _IS_EMPTY.sub(lambda m: f"\\ifblank{{#{m[2] or m[3]}}}{{{m[4]}}}{{{m[5] or ''}}}", body)
     if "\\if" in body or "\\If" in body:
         body = _BARE_TEST.sub(lambda m: f"{m[0][: -len(m['parameter'])].rstrip()}{{{m['parameter']}}}", body)
@@ -205,5 +211,6 @@ def _holds(test: str, parts: Sequence[str]) -> bool | None:
         "IfValue": value != NO_VALUE,
         "IfBoolean": value == GIVEN,
         "notblank": bool(value),
+        "ifinteger": value.isdecimal(),
         "ifstrequal": value == parts[1].strip(),
     }.get(test, value in ("", NO_VALUE))

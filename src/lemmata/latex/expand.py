@@ -23,6 +23,7 @@ from lemmata.latex.arguments import (
     read_values,
     spell_out,
 )
+from lemmata.latex.readable import is_symbol
 from lemmata.latex.source import SHORT, read_argument, read_optional, runs_into, skip, skip_blanks
 
 _DEPTH = 40  # macros inside macros
@@ -70,7 +71,7 @@ _COMPUTES = re.compile(
 _DRAWS = re.compile(r"\\(?:mathchoice|kern|raise|lower|ooalign|halign|vcenter|setbox|special)(?![a-zA-Z])")
 DEFINERS = (
     r"(?:re)?newcommand|providecommand|DeclareRobustCommand|(?:New|Renew|Provide|Declare)DocumentCommand"
-    r"|DeclareMathOperator|DeclarePairedDelimiter|[gex]?def|let"
+    r"|DeclareMathOperator|DeclarePairedDelimiterX?|[gex]?def|let"
 )
 _DEFINING = re.compile(rf"\\(?P<command>{DEFINERS})(?![a-zA-Z@])(?P<star>\*?)")
 _ASSIGNS = re.compile(r"\\(?:(?:re)?newcommand|providecommand|[gex]?def|let|externaldocument)(?![a-zA-Z@])")
@@ -86,6 +87,17 @@ _OPERATOR = re.compile(
 )
 # The whole of a macro that looks for a star or another character after its name.
 _LOOKS_AHEAD = re.compile(r"\s*\\(?:@ifstar|@ifnextchar\s*(\S))(?![a-zA-Z])\s*")
+_LITERAL = re.compile(r"\\pdfliteral\s*\{[^{}]*\}")
+_CHARACTER = re.compile(r"\\mathchar\s*`\\?([^a-zA-Z\s\\{}])")
+# One formula above another, and a symbol in a box that is as high above the line as below.
+_STACK = re.compile(
+    r"\\vbox\s*\{\s*\\offinterlineskip\s*\\ialign\s*\{[^{}$]{0,40}\\cr\s*\$([^$]{1,80})\$\s*\\cr\s*\$([^$]{1,80})\$\s*\\cr\s*\}\s*\}"
+)
+_BOX = re.compile(
+    r"\\vcenter\s*\{\s*\\hbox\s*\{\s*(?:\\(?:tiny|scriptsize|footnotesize|small)(?![a-zA-Z])\s*)?"
+    r"(?:\$(?=[^$]*\$))?(\\[a-zA-Z]+)\$?\s*\}\s*\}"
+)
+_MOST_CHOICES = 10
 _DOUBLES = re.compile(
     r"\s*\\@dblarg\s*\{?\s*\\([a-zA-Z@]+)\s*\}?\s*"
 )  # an optional argument is by default the one after
@@ -156,7 +168,21 @@ class Definitions:
 
 def _simplify(body: str) -> str:
     body = spell_out(body.replace("\\xspace}", "}"))  # inside a group it does nothing
+    body = _LITERAL.sub("", body) if "\\pdfliteral" in body else body
+    if "\\vbox" in body or "\\vcenter" in body or "\\mathchar" in body:
+        body = _BOX.sub(r"\1", _STACK.sub(r"\\overset{\1}{\2}", _CHARACTER.sub(r"\1", body)))
     return _OPERATOR.sub(r"\\operatorname{\1\2}", body) if "\\mathop" in body else body
+
+
+def _in_text_style(body: str) -> str:
+    r"""A body with the form in running text of what `\mathchoice` draws in four sizes."""
+    for _ in range(_MOST_CHOICES):
+        at = body.find("\\mathchoice")
+        values, end = read_values(body, at + 11, (("m", ""),) * 4, _BODY_REACH) if at >= 0 else ([], 0)
+        if len(values) < 4:
+            break
+        body = f"{body[:at]}{{{values[1]}}}{body[end:]}"
+    return _simplify(body)
 
 
 def read_definitions(text: str) -> Definitions:
@@ -193,6 +219,8 @@ def read_definitions(text: str) -> Definitions:
             and not any(name == other for _, other, *_ in definitions.entries)
         ):
             continue  # makes room for a better drawing of a built-in symbol
+        if macro and "\\mathchoice" in macro.body and not is_symbol(name):
+            macro = macro._replace(body=_in_text_style(macro.body))
         problem = _problem_of(macro)
         if problem == "it defines" and macro is not None:
             definitions.setters[name] = macro
@@ -230,11 +258,17 @@ def read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] | 
     if command == "let":
         target = _LET.match(text, end)
         return (Macro(target[1]), target.end()) if target else None
-    if command == "DeclarePairedDelimiter":  # \name{...}, \name*{...} and \name[\big]{...}
+    if command.startswith("DeclarePairedDelimiter"):  # \name{...}, \name*{...} and \name[\big]{...}
+        inside, end, _ = _counted_arguments(text, end) if command.endswith("X") else ((("m", ""),), end, True)
         left = read_token(text, end, _BODY_REACH)
         right = read_token(text, left[1], _BODY_REACH) if left else None
-        forms = (("t*", ""), ("o", ""), ("m", ""))
-        return (Macro(f"{left[0]} #3 {right[0]}", forms), right[1]) if left and right else None
+        middle = (
+            read_argument(text, right[1]) if right and command.endswith("X") else ("#1", right[1] if right else end)
+        )
+        if left is None or right is None or middle is None:
+            return None
+        shown = re.sub(r"#([1-7])", lambda parameter: f"#{int(parameter[1]) + 2}", middle[0].replace("\\delimsize", ""))
+        return Macro(f"{left[0]} {shown} {right[0]}", (("t*", ""), ("o", ""), *inside)), middle[1]
     if command.endswith("DocumentCommand"):
         spec = read_argument(text, end)
         body = read_argument(text, spec[1]) if spec else None

@@ -127,12 +127,14 @@ def _counted(text: str, begin: int, at: int) -> Iterator[tuple[int, int, list[st
         return
     named = rf"\s*{re.escape(counter[0])}\s*\}}"
     shown = re.compile(rf"\\([aA]lph|arabic)(?:[aA]lph)?\s*\{{(?:\s*\\value\s*\{{{named}\s*\}}|{named})")
-    bodies = []
-    for number in range(int(first[1]), min(int(last[1]), int(first[1]) + _MOST_VALUES) + 1):
-        letter = ascii_lowercase[number - 1] if 0 < number <= 26 else str(number)
-        shapes = {"alph": letter, "Alph": letter.upper(), "arabic": str(number)}
-        bodies.append(_evaluated(shown.sub(lambda match, shapes=shapes: shapes[match[1]], body[0])))
-    yield begin, body[1], bodies
+    numbers = range(int(first[1]), min(int(last[1]), int(first[1]) + _MOST_VALUES) + 1)
+    yield begin, body[1], [_evaluated(shown.sub(_shape_of(number), body[0])) for number in numbers]
+
+
+def _shape_of(number: int) -> Callable[[re.Match[str]], str]:
+    letter = ascii_lowercase[number - 1] if 0 < number <= 26 else str(number)
+    shapes = {"alph": letter, "Alph": letter.upper(), "arabic": str(number)}
+    return lambda match: shapes[match[1]]
 
 
 def _recursions(text: str) -> Iterator[tuple[int, int, list[str]]]:

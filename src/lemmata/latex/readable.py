@@ -122,6 +122,11 @@ _SCRIPTED = re.compile("[_^" + "".join((set(_ABOVE.values()) | set(_BELOW.values
 _DEPTH = 20
 
 
+def is_symbol(name: str) -> bool:
+    """Whether TeX or a common package has a symbol of this name."""
+    return name in _SYMBOLS or name in _INFIX
+
+
 class _UnfaithfulError(Exception):
     """A part of a formula has no faithful form in characters."""
 

@@ -76,6 +76,8 @@ def _read(formula: str) -> tuple[list[list[str]], list[_Arrow]]:
         formula = formula[wrapped.end() + 1 : end - 1]
     if match := _TIKZ.match(formula):
         body, read_arrow, rest = match[1], _tikz_arrow, formula[match.end() :]
+        if "ampersand replacement" in formula[: match.start(1)]:
+            body = body.replace(r"\&", "&")
     elif match := _XY.match(formula):
         end = _closing(formula, match.end())
         body, read_arrow, rest = formula[match.end() + 1 : end - 1], _xy_arrow, formula[end:]
@@ -191,6 +193,7 @@ _TIKZ_STYLES = {
     "equals": "double", "Rightarrow": "double", "no head": "headless", "dash": "headless", "-": "headless",
     "tail": "tail", "rightarrowtail": "tail", "maps to": "maps", "mapsto": "maps", "phantom": "unseen",
     "leftarrow": "back", "<-": "back", "leftrightarrow": "both", "<->": "both", "rightarrow": "", "->": "", "swap": "",
+    "crossing over": "", "near start": "", "near end": "", "very near start": "", "very near end": "",
 }  # fmt: skip
 
 
@@ -209,6 +212,8 @@ def _tikz_arrow(cell: str, at: int, start: tuple[int, int]) -> tuple[_Arrow, int
             arrow.end = _moved(start, option)
         elif name in ("from", "to") and (place := _PLACE.fullmatch(value)):
             setattr(arrow, "start" if name == "from" else "end", (int(place[1]) - 1, int(place[2]) - 1))
+        elif name in ("from", "to") and re.fullmatch(r"[udlr]+", value):
+            setattr(arrow, "start" if name == "from" else "end", _moved(start, value))
         elif name in ("bend left", "bend right", "curve"):
             arrow.bend = -0.28 if name == "bend right" or "height=-" in value else 0.28
         elif name in ("shift left", "shift right", "yshift", "xshift"):

@@ -56,8 +56,10 @@ _ALPHABETS = {
     "monospace": "mono",
 }
 _COMMAND = re.compile(r"\\[a-zA-Z]+")
-_NAMED = {r"\vcentcolon": ":", r"\coloneqq": ":=", r"\eqqcolon": "=:"}
-_SAME = re.compile(r"\\(?:vcentcolon|coloneqq|eqqcolon)(?![a-zA-Z])")
+_NAMED = {
+    "vcentcolon": ":", "coloneqq": ":=", "eqqcolon": "=:", "textbullet": r"\bullet ", "textdegree": r"^\circ ",
+}  # fmt: skip
+_SAME = re.compile(rf"\\({'|'.join(_NAMED)})(?![a-zA-Z])")
 _OPERATOR = re.compile(r"(\\operatorname\*?)\s*\{\s*\\(?:mathrm|text|mathsf|rm)\s*\{([^{}\\]*)\}\s*\}")
 _PRIMES = frozenset(f"&#x{code};" for code in ("02032", "02033", "02034", "02057"))
 _TIGHT = frozenset(("/", "|", "&#x0002F;", "&#x0007C;"))  # between these TeX sets no space
@@ -89,7 +91,7 @@ _SIZED_RIGHT = re.compile(r"\\[bB]igg?r(?![a-zA-Z])")
 _CELLS = re.compile(r"&|\\\\")
 _ROW_SPACE = re.compile(r"(\\\\)\*?\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]")
 _DROPPED = re.compile(
-    r"\\(?:label\s*\{[^{}]*\}|nonumber|notag|displaylimits|nolimits|allowbreak|nobreak|ensuremath|xspace|qedhere|strut|mathstrut)(?![a-zA-Z])"
+    r"\\(?:label\s*\{[^{}]*\}|nonumber|notag|null|displaylimits|nolimits|allowbreak|nobreak|ensuremath|xspace|qedhere|strut|mathstrut)(?![a-zA-Z])"
 )
 _TALL = re.compile(
     r"\\(?:sum|prod|int|oint|frac|dfrac|binom|begin|bigoplus|bigcup|bigcap|coprod|substack|cfrac)(?![a-zA-Z])"
@@ -304,7 +306,7 @@ def _depth(formula: str) -> int:
 def _prepared(formula: str) -> str:
     """The formula as latex2mathml understands it."""
     formula = _ROW_SPACE.sub(r"\1", _DROPPED.sub("", formula))
-    formula = _OPERATOR.sub(r"\1{\2}", _SAME.sub(lambda match: _NAMED[match[0]], formula))
+    formula = _OPERATOR.sub(r"\1{\2}", _SAME.sub(lambda match: _NAMED[match[1]], formula))
     formula = _ENVIRONMENT.sub(_environment, formula)
     formula = _without_genfrac(_with_formulas_in_text(formula))
     if all(len(_SIZED_LEFT.findall(cell)) == len(_SIZED_RIGHT.findall(cell)) for cell in _CELLS.split(formula)):
