@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -69,21 +70,27 @@ def page_pictures(sample: list[str], folder: Path) -> list[Image.Image]:
 
 
 def tex_pictures(sample: list[str], folder: Path) -> dict[int, Image.Image]:
-    """Pages that pdflatex makes, by place; formulas with an error are left out."""
+    """Pages that pdflatex makes in one run, by place; formulas with an error are left out."""
     import pypdfium2
 
-    pictures = {}
+    pages = []
     for place, text in enumerate(sample):
-        environment = "aligned" if "\\\\" in text and "\\begin" not in text and "\\xymatrix" not in text else ""
-        inner = rf"\begin{{aligned}}{text}\end{{aligned}}" if environment else text
-        source = rf"{PREAMBLE}\begin{{shown}}$\displaystyle {inner}$\end{{shown}}\end{{document}}"
-        (folder / "one.tex").write_text(source, encoding="utf-8")
-        command = ["pdflatex", "-halt-on-error", "-no-shell-escape", "-interaction=batchmode", "one.tex"]
-        done = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=60)
-        if done.returncode == 0:
-            document = pypdfium2.PdfDocument(folder / "one.pdf")
-            pictures[place] = cropped(document[0].render(scale=3.4).to_pil())
-            document.close()
+        is_bare = (
+            "\\begin" not in text and "\\xymatrix" not in text and ("\\\\" in text or re.search(r"(?<!\\)&", text))
+        )
+        inner = rf"\begin{{aligned}}{text}\end{{aligned}}" if is_bare else text
+        pages.append(rf"\typeout{{FORMULA {place}}}\begin{{shown}}$\displaystyle {inner}$\end{{shown}}")
+    source = "\n\n".join([PREAMBLE, *pages, r"\end{document}"])
+    (folder / "all.tex").write_text(source, encoding="utf-8")
+    command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "all.tex"]
+    subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=600)
+    logged = (folder / "all.log").read_text(encoding="latin-1").split("\nFORMULA ")[1:]
+    without_error = [place for place, part in enumerate(logged) if "\n!" not in part]
+    document = pypdfium2.PdfDocument(folder / "all.pdf")
+    if len(document) != len(sample):
+        raise SystemExit(f"{folder / 'all.tex'}: {len(document)} pages of {len(sample)} formulas")
+    pictures = {place: cropped(document[place].render(scale=3.4).to_pil()) for place in without_error}
+    document.close()
     return pictures
 
 
