@@ -14,8 +14,9 @@ from tests.make import NAMES, lemmata, write_papers
 
 from lemmata.adapt import Candidate, _marked, adapt, choose, divide, undo_adapt
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vectors_of, write_manifest
+from lemmata.core.workspace import PRIVATE_SETS, Workspace, default_encoder, read_manifest, vectors_of, write_manifest
 from lemmata.evaluate.judgments import JudgmentLog, judgments
+from lemmata.maintain.generations import is_published
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
@@ -125,6 +126,24 @@ def test_undoing_brings_back_encoder_and_weights(project: Project) -> None:
     with JudgmentLog(project) as log:
         log.searched("another query without a mark", [])
     assert _marked(judgments(project)) == project_marks  # only marks lift what was undone
+
+
+def test_an_adoption_that_was_killed_is_ended_by_the_next_call(project: Project) -> None:
+    state = {"key": "k", "encoder": "lemmata-nano", "undo": {"encoder": "hashing", "fusion": None}, "undone": None}
+    fitted = {"verb": "tune", "fusion": {"weight": 0.3}}
+    write_manifest(project.adapted, {**state, "report": {"adopted": "static"}, "fitted": fitted})
+    assert adapt(project) == {"adopted": "static"}
+    assert default_encoder(project) == "lemmata-nano"
+    with Retriever(project) as retriever:
+        assert retriever.dense().fusion.weight == 0.3
+    assert "fitted" not in (read_manifest(project.adapted) or {})
+    assert undo_adapt(project)["encoder"] == default_encoder(project) == "hashing"
+
+
+def test_what_people_asked_is_not_pushed_even_after_a_killed_adaptation() -> None:
+    assert is_published("training/pairs/pairs.parquet")
+    for name in PRIVATE_SETS:
+        assert not is_published(f"training/{name}/manifest.json")
 
 
 # ---------------------------------------------------------------- every night

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.core.errors import InputError, LemmataError, MissingExtra, WorkspaceError, require
-from lemmata.core.files import fingerprint, remove, write_atomically
+from lemmata.core.files import fingerprint, is_leftover, remove, write_atomically
 from lemmata.core.workspace import (
+    PRIVATE_SETS,
     Workspace,
     default_encoder,
     read_manifest,
@@ -54,8 +55,6 @@ _ASKED = 2000  # unmarked queries that are learned from, the latest
 _OWN_QUERIES = 200
 _MARKED_SHARE = 0.2  # of what is shown in training, at least; but no mark more often than _MOST_TIMES
 _MOST_TIMES = 10.0
-# what people asked is not left in the workspace, whose training sets are pushed
-_PRIVATE = ("adapt-marks", "adapt-asked")
 
 
 class Candidate(NamedTuple):
@@ -88,8 +87,10 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
     with contextlib.closing(Corpus(workspace)) as corpus:
         key = fingerprint([corpus.digest, [query[:2] + query[4:] for query in logged], finetune, limits])
     state = read_manifest(workspace.adapted) or {}
+    if "fitted" in state:  # killed while it was adopted
+        return _adopt(workspace, state)
     if (state.get("key"), state.get("encoder")) == (key, before):
-        return {**state["report"], "done_before": True}
+        return {**_adopt(workspace, state), "done_before": True}
     if not workspace.manifest(workspace.split_folder).exists():
         split(workspace)
     marks, tasks = divide(workspace)
@@ -119,15 +120,21 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
         "notes": notes,
         "seconds": round(time.perf_counter() - began, 1),
     }
-    undo = state.get("undo")
+    state = {"undo": state.get("undo"), "undone": state.get("undone"), "key": key, "encoder": before, "report": report}
     if best is not None:
         undo = {"encoder": before, "fusion": read_manifest(vectors_of(workspace, before).fusion)}
-        _search_with(workspace, best.encoder, best.fitted)
-    after = default_encoder(workspace)
-    undone = state.get("undone") if best is None else None
-    write_manifest(workspace.adapted, {"key": key, "encoder": after, "undo": undo, "undone": undone, "report": report})
-    _remove_others(workspace, {after, (undo or {}).get("encoder", "")})
-    return report
+        state |= {"undo": undo, "undone": None, "encoder": best.encoder, "fitted": best.fitted}
+    write_manifest(workspace.adapted, state)
+    return _adopt(workspace, state)
+
+
+def _adopt(workspace: Workspace, state: dict[str, Any]) -> dict[str, Any]:
+    """Let search use what was chosen, and remove the encoders that nobody needs; returns the report."""
+    if "fitted" in state:
+        _search_with(workspace, state["encoder"], state.pop("fitted"))
+        write_manifest(workspace.adapted, state)
+    _remove_others(workspace, {state["encoder"], (state["undo"] or {}).get("encoder", "")})
+    return dict(state["report"])
 
 
 def _marked(logged: Sequence[LoggedQuery]) -> str:
@@ -140,6 +147,7 @@ def undo_adapt(workspace: Workspace) -> dict[str, Any]:
     state = read_manifest(workspace.adapted) or {}
     if not state.get("undo"):
         raise LemmataError("nothing was adopted that could be undone")
+    state.pop("fitted", None)  # of an adoption that was killed
     before = state["undo"]
     _search_with(workspace, before["encoder"], before["fusion"])
     undone = _marked(judgments(workspace))  # the same marks are not adopted again
@@ -232,14 +240,15 @@ def train(
 ) -> str:
     """Train an encoder on all that there is to learn from; returns its name, which none in use has."""
     require("torch", "train")
-    in_use = {each.encoder for each in vector_sets(workspace)}
+    undo = (read_manifest(workspace.adapted) or {}).get("undo") or {}
+    in_use = {default_encoder(workspace), undo.get("encoder")}  # not one whose training was killed
     name = next(each for number in range(1, 100) if (each := f"adapted-{kind}-{number}") not in in_use)
     try:
         shown = _make_sets(workspace, logged, learned, limits, notes)
         verb = static_model if kind == "static" else finetune_model
         verb(workspace, name, settings={"sets": shown})
     finally:
-        for each in _PRIVATE:
+        for each in PRIVATE_SETS:
             remove(workspace.training(each))
     return name
 
@@ -267,10 +276,10 @@ def _make_sets(
         elif (workspace.root / source).is_file():
             makers[f"adapt-summaries-{number}"] = partial(_import, workspace, workspace.root / source)
     counts: dict[str, int] = {}
-    with tempfile.TemporaryDirectory(dir=_scratch(workspace)) as scratch:
+    with _scratch(workspace) as scratch:
         for name, pairs in (("adapt-marks", marked), ("adapt-asked", _agreed(workspace, logged))):
             if pairs:
-                path = Path(scratch) / f"{name}.jsonl"
+                path = scratch / f"{name}.jsonl"
                 lines = (json.dumps({"query": text, "passage": passage}) for text, passage in pairs)
                 write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
                 makers[name] = partial(_import, workspace, path)
@@ -294,10 +303,18 @@ def _import(workspace: Workspace, path: Path, name: str) -> Any:
     return import_queries(workspace, path, name=name)
 
 
-def _scratch(workspace: Workspace) -> Path:
-    folder = workspace.encodings.parent  # which is not pushed
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+@contextlib.contextmanager
+def _scratch(workspace: Workspace) -> Iterator[Path]:
+    """A folder that is removed afterwards, and by the next call where this one is killed."""
+    cache = workspace.encodings.parent  # which is not pushed
+    folder = cache / f".adapt.{os.getpid()}"
+    for leftover in filter(is_leftover, cache.glob(".adapt.*")):
+        remove(leftover)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        remove(folder)
 
 
 def _agreed(workspace: Workspace, logged: Sequence[LoggedQuery]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 `python -m tests.faults.kills --kills 120` prints a table: half of the kills come after a random time, half before a
 random file operation (a file is opened for writing, renamed, deleted, a transaction ends). `--every` kills before each
-file operation.
+file operation, `--every 10` before every tenth.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from bench.random_edits import WORDS
+
 from lemmata.cli.main import main as run_lemmata
 from lemmata.core.database import Connection
+from lemmata.evaluate.judgments import JudgmentLog
 from lemmata.maintain.info import doctor
 from lemmata.project import Project
 
@@ -53,6 +56,8 @@ STAGES = {
     "mine pairs": ["mine", "pairs"],
     "mine queries": ["mine", "queries"],
     "index": ["index", "--encoder", "lemmata-nano"],
+    "mine triplets": ["mine", "triplets", "-o", "triplets.hard_rank=20"],
+    "train metric": ["train", "metric"],
     "map": ["map"],
     "graph import": ["graph", "import", "../links.tsv", "--name", "links"],
     "index another": ["index", "--encoder", "hashing"],
@@ -66,6 +71,7 @@ STAGES = {
     "train static": ["train", "static", "fast"],
     "evaluate": ["evaluate", "--task", "references", "--part", "test", "--retriever", "lexical,dense:fast"],
     "run": ["run"],
+    "adapt": ["adapt"],
 }
 # between a new corpus and its index there is nothing to search
 CORPUS_STAGES = ("ingest more", "index more", "ingest --remove", "run")
@@ -76,9 +82,7 @@ TOLD = {
     "files",
     "sha256",
     "read_at",
-    "pairs_per_second",
-    "records_per_second",
-}  # differs from run to run
+}  # differs from run to run, as does what ends in _per_second
 TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png"}  # show seconds
 
 
@@ -94,13 +98,29 @@ class Outcome(NamedTuple):
 # ---------------------------------------------------------------- stages in forked processes
 
 
-def prepare(folder: Path) -> Path:
+def write_notes(folder: Path) -> None:
+    """Many theorems that refer to each other: as many as a metric is learned from."""
+    draw = random.Random(0)
+    names = [f"{note}-{number}" for note in range(30) for number in range(8)]
+    for note in range(30):
+        theorems = [
+            f"\\begin{{theorem}}\\label{{{name}}}Every {' '.join(draw.sample(WORDS, 8))} of order {name} is bounded by"
+            f" Theorem \\ref{{{draw.choice(names)}}}.\\end{{theorem}}\n"
+            for name in names[8 * note : 8 * note + 8]
+        ]
+        head = "\\documentclass{article}\\newtheorem{theorem}{Theorem}\\begin{document}\n"
+        (folder / f"note-{note}.tex").write_text(f"{head}{''.join(theorems)}\\end{{document}}\n", "utf-8")
+
+
+def prepare(folder: Path, stages: Sequence[str] = ()) -> Path:
     """A workspace with settings only, beside its sources."""
     for name, stems in {"papers": PAPERS, "more": MORE}.items():
         (folder / name).mkdir()
         for stem in stems:
             for file in (ROOT / "examples" / "qseries").glob(f"{stem}.*"):
                 shutil.copy(file, folder / name)
+    if "train metric" in stages:
+        write_notes(folder / "papers")
     (folder / "links.tsv").write_text("head\trelation\ttail\npartitions\trelated_to\theine\n", "utf-8")
     workspace = folder / "w"
     Project.init(workspace)
@@ -119,6 +139,11 @@ def damage(workspace: Path, stage: str) -> None:
         ):
             file = min(workspace.glob(pattern))
             file.write_bytes(file.read_bytes()[:-1] + b"?")
+    if stage == "adapt":
+        project = Project(workspace)
+        with contextlib.closing(project.corpus) as corpus, JudgmentLog(project) as log:
+            for number, passage in enumerate(corpus):
+                log.mark(f"{passage.document} {passage.kind} {number}", passage.id, "answer")
     if stage == "gc":
         for name in (".split.old", "index/.lexical.old", "index/dense/.gone.old/vectors", "training/.pairs.999999"):
             (workspace / name).mkdir(parents=True)
@@ -246,7 +271,8 @@ ORDER = ("number", "unit", "passage", "read_at")  # columns
 
 def _untold(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _untold(item) for key, item in value.items() if key not in TOLD}
+        told = {key: item for key, item in value.items() if key not in TOLD and not key.endswith("_per_second")}
+        return {key: _untold(item) for key, item in told.items()}
     if isinstance(value, list):
         return [_untold(item) for item in value]
     return value
@@ -264,7 +290,7 @@ class Bench:
     """Snapshots of an undisturbed workspace before and after each stage."""
 
     def __init__(self, folder: Path, stages: Sequence[str]) -> None:
-        self.workspace = prepare(folder)
+        self.workspace = prepare(folder, stages)
         self.before: dict[str, Path] = {}
         self.after: dict[str, dict[str, str]] = {}
         self.seconds: dict[str, float] = {}
@@ -326,10 +352,10 @@ def moments(bench: Bench, kills: int, generator: random.Random) -> Iterator[tupl
             yield stage, {"at": generator.randint(1, bench.operations[stage])}
 
 
-def every(bench: Bench) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every file operation of every stage."""
+def every(bench: Bench, step: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every so many file operations of every stage."""
     for stage in bench.stages:
-        yield from ((stage, {"at": number}) for number in range(1, bench.operations[stage] + 1))
+        yield from ((stage, {"at": number}) for number in range(1, bench.operations[stage] + 1, step))
 
 
 def warm_up() -> None:
@@ -339,14 +365,14 @@ def warm_up() -> None:
         import pyarrow.parquet  # noqa: F401
         import torch  # noqa: F401
     except ImportError:
-        for stage in ("mine pairs", "train static", "evaluate", "run"):
+        for stage in ("mine pairs", "mine triplets", "train metric", "train static", "evaluate", "run", "adapt"):
             STAGES.pop(stage)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=120)
-    parser.add_argument("--every", action="store_true", help="kill before each file operation of each stage")
+    parser.add_argument("--every", type=int, nargs="?", const=1, help="kill before each (Nth) file operation")
     parser.add_argument("--stages", help="comma-separated; default: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
@@ -355,7 +381,9 @@ def main() -> int:
     warm_up()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.stages.split(",") if options.stages else list(STAGES))
-        plan = every(bench) if options.every else moments(bench, options.kills, random.Random(options.seed))
+        plan = (
+            every(bench, options.every) if options.every else moments(bench, options.kills, random.Random(options.seed))
+        )
         outcomes = []
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C: the table of the kills so far
             for number, (stage, moment) in enumerate(plan, 1):

@@ -167,9 +167,9 @@ class Soak:
 
     def adapt(self, generator: random.Random) -> None:
         """Learn from the marks; half of the time it is killed."""
-        with subprocess.Popen(
-            [*LEMMATA, "adapt", "-w", str(self.workspace)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as process:
+        command = [*LEMMATA, "adapt", "-w", str(self.workspace)]
+        output = self.home / "adapt.log"
+        with output.open("w") as stream, subprocess.Popen(command, stdout=stream, stderr=stream) as process:
             patience = generator.uniform(0.5, 20) if generator.random() < 0.5 else self.seconds
             end = time.monotonic() + patience
             while process.poll() is None and time.monotonic() < end and not self.stopping.wait(0.1):
@@ -178,7 +178,9 @@ class Soak:
                 process.kill()
                 self.counts["killed adaptations"] += 1
             else:
-                self.counts["adaptations"] += process.returncode == 0
+                self.counts["adaptations" if process.returncode == 0 else "refused adaptations"] += 1
+                if process.returncode:
+                    sys.stderr.write(f"adapt: {output.read_text()[-1000:]}\n")
 
     def kill(self, generator: random.Random) -> None:
         """Kill what the server runs in the background, or all of it."""

@@ -30,6 +30,7 @@ Options = TypeVar("Options")
 FORMAT = 1  # of manifests
 # where only lemmata writes, and what `lemmata push` copies
 FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")
+PRIVATE_SETS = ("adapt-marks", "adapt-asked")  # what people asked: there while it is trained on, and never pushed
 
 
 _NEW_CONFIG = """\

@@ -21,7 +21,7 @@ import numpy as np
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.objects import Entry, ObjectStore, is_safe_name
-from lemmata.core.workspace import FOLDERS
+from lemmata.core.workspace import FOLDERS, PRIVATE_SETS
 
 FORMAT = 1
 HIGHEST = 99_999_999  # number of a generation, of eight digits in its name
@@ -157,7 +157,8 @@ def is_published(name: str) -> bool:
         return False
     top, _, below = name.partition("/")
     unfinished = name in ("corpus/incoming.sqlite", "index/indexing.json")
-    return name == "lemmata.toml" or (top in FOLDERS and bool(below) and not unfinished)
+    private = top == "training" and below.partition("/")[0] in PRIVATE_SETS  # of an adaptation that was killed
+    return name == "lemmata.toml" or (top in FOLDERS and bool(below) and not unfinished and not private)
 
 
 def _folders(name: str) -> Iterator[str]:
