@@ -6,6 +6,7 @@ What takes longer to make, such as a language-model server or a complete workspa
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.util
 import io
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,6 +55,41 @@ from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 from lemmata.vectors.exact import Matrix
 from lemmata.vectors.milvus import Batch, MilvusIndex, replace_collection
+
+# ---------------------------------------------------------------- time
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """The time that this thread computes: neither a busy machine nor the threads of other tests add to it."""
+    gc.disable()  # it would go through what other tests have left
+    try:
+        begin = time.thread_time()
+        work()
+        return time.thread_time() - begin
+    finally:
+        gc.enable()
+
+
+def is_linear(work: Callable[[int], object], size: int) -> bool:
+    """Whether the time grows like the size: for eight times of it squared time would take 64 times as long.
+
+    What takes less than 0.24 s is quick enough. A machine may stall in one of three trials.
+    """
+    work(size // 8)  # what is loaded or compiled once does not count
+    for _ in range(3):
+        short, long = (cpu_seconds(lambda size=part: work(size)) for part in (size // 8, size))  # type: ignore[misc]
+        if long < 24 * max(short, 0.01):
+            return True
+    return False
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until something has happened, however busy the machine is."""
+    end = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
 
 # ---------------------------------------------------------------- files
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import is_linear
 
 from lemmata.core.types import Concept, Document, Edge, Graph, Link, Passage
 from lemmata.graph.concepts.build import ConceptGraph, build_concepts
@@ -487,17 +487,13 @@ def test_frequent_phrases_need_words_that_definitions_use() -> None:
 
 @pytest.mark.parametrize("piece", ["A ring of ", "$x$ ", "Cauchy Schwarz ", "\\emph{", "We call it a ", "the x of "])
 def test_the_time_is_linear_in_the_length_of_a_text(piece: str) -> None:
-    def seconds(repeats: int) -> float:
+    def build(repeats: int) -> object:
         text = piece * repeats
         passage = Passage("a#1", "a", "definition", text, raw=text, title=text[:300], proof=text)
         prose = Passage("a@1", "a", "chunk", text, metadata={"terms": [piece.strip()] * 20})
-        start = time.thread_time()  # other tests may have left threads
-        build_concepts([passage, prose], [Document("a", text[:300])])
-        return time.thread_time() - start
+        return build_concepts([passage, prose], [Document("a", text[:300])])
 
-    seconds(100)
-    long, short = (min(seconds(size) for _ in range(3)) for size in (800, 100))
-    assert long < 0.2 + 24 * short  # squared it would be 64
+    assert is_linear(build, 800)
 
 
 def test_the_names_of_references_are_no_mentions() -> None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import is_linear
 
 from lemmata.latex.expand import Opening, expand, read_definitions, read_environments, structural
 
@@ -149,18 +149,14 @@ def test_a_macro_that_cannot_be_expanded_stays_and_is_reported(preamble: str, te
 def test_a_billion_laughs_stay_within_time_and_memory() -> None:
     names = "abcdefghijklm"
     preamble = "".join(f"\\def\\x{a}{{{f'{chr(92)}x{b} ' * 10}}}" for a, b in pairwise(names))
-    start = time.process_time()
     result = expanded(preamble + "\\def\\xm{ha}", "\\xa and the rest")
-    assert time.process_time() - start < 3
     assert len(result) < 300_000
     assert result.endswith("and the rest")
 
 
 def test_quadratic_arguments_stay_within_time() -> None:
     preamble = r"\newcommand{\d}[1]{#1#1}"
-    start = time.process_time()
     result = expanded(preamble, "\\d{" * 60 + "x" + "}" * 60)
-    assert time.process_time() - start < 3
     assert len(result) < 400_000
 
 
@@ -211,8 +207,9 @@ def test_arbitrary_text_never_raises_and_without_macros_stays_the_same(text: str
      "\\def\\a#1.{#1}\\a ", "\\newcommand\\a[1][", "\\let\\a\\b\\a", "\\a{", "\\def\\a#1{\\a{#1}}\\a{"],
 )  # fmt: skip
 def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
-    text = fragment * (40_000 // len(fragment))
-    start = time.process_time()
-    expanded(text, text)
-    read_environments(text)
-    assert time.process_time() - start < 2
+    def read(size: int) -> None:
+        text = fragment * (size // len(fragment))
+        expanded(text, text)
+        read_environments(text)
+
+    assert is_linear(read, 40_000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 
 import networkx
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.make import is_linear
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Concept, Edge
@@ -584,14 +584,11 @@ def test_leaving_out_a_merge_undoes_it_and_nothing_else(
 
 
 def test_the_time_grows_linearly_with_the_number_of_concepts() -> None:
-    def seconds(size: int) -> float:
+    def unite(size: int) -> None:
         names = [f"{'the ' * (n % 2)}word{n // 2} lemma{'s' * (n % 2)}" for n in range(size)]
         concepts = [Concept(f"{n}", name, aliases=(f"alias {n}",)) for n, name in enumerate(names)]
         edges = [Edge(f"p{n // 10}", "mentions", f"{n}") for n in range(size)]
-        start = time.thread_time()  # other tests may have left threads
         united = apply(concepts, edges, propose(concepts, edges))[0]
         assert len(united) == size // 2
-        return time.thread_time() - start
 
-    seconds(500)
-    assert seconds(8_000) < 20 * min(seconds(1_000) for _ in range(3))  # squared it would be 64
+    assert is_linear(unite, 8_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.llm_server import Server
-from tests.make import MemoryCorpus
+from tests.make import MemoryCorpus, is_linear
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError
@@ -290,12 +289,12 @@ def test_every_query_can_be_typed_for_any_passage(words: list[str], kind: str) -
 
 
 def test_long_passages_take_linear_time() -> None:
-    long = statement("Let $R$ be a ring and let $S$ be a ring, " * 2000 + "then $R$ is called flat.", "definition")
-    dollars = statement("is " + "$x$ " * 5000 + "(" * 5000 + "{\\it a" * 2000, "definition", raw="{\\it a" * 2000)
-    begin = time.process_time()
-    for passage in (long, dollars):
-        asked(passage)
-    assert time.process_time() - begin < 20
+    def ask(size: int) -> None:
+        asked(statement("Let $R$ be a ring and let $S$ be a ring, " * size + "then $R$ is called flat.", "definition"))
+        half = "$x$ " * 2 * size + "(" * 2 * size + "{\\it a" * size
+        asked(statement(f"is {half}", "definition", raw="{\\it a" * size))
+
+    assert is_linear(ask, 2000)
 
 
 # ---------------------------------------------------------------- a model
