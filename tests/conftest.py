@@ -8,6 +8,7 @@ What takes a second to make is made once, and tests share it or work on copies.
 import contextlib
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -24,8 +25,11 @@ from tests.served import NOTES, serving
 from lemmata.core.errors import MissingExtra
 from lemmata.project import Project
 
-# a process of the tests has one core, and so have those that it starts
+# a process of the tests has one core, and so have those that it starts; all of them keep compiled modules, as to
+# compile them again takes half of the time of a command
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

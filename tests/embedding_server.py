@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
@@ -55,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(429, b"{}", {"Retry-After": fault.split()[1].replace("_", " ")})
             return
         if fault == "hang":
-            time.sleep(1)
+            self.rfile.read(1)  # until the client leaves
             return
         if fault == "redirect":
             self.reply(302, b"{}", {"Location": f"{self.server.url}/elsewhere"})

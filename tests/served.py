@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.make import wait_until
 
 from lemmata.server.app import Limits
 from lemmata.server.run import listen, make_server
@@ -50,10 +50,8 @@ def serving(
     thread.start()
     try:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        with httpx.Client(base_url=address, timeout=60) as client:
-            while not server.started:
-                time.sleep(0.01)
-                assert thread.is_alive()
+        with httpx.Client(base_url=address, timeout=300) as client:
+            wait_until(lambda: server.started)
             yield client
     finally:
         server.should_exit = True

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import NAMES, lemmata, write_papers
+from tests.make import NAMES, lemmata, wait_until, write_papers
 
 from lemmata.adapt import Candidate, _marked, adapt, choose, divide, undo_adapt
 from lemmata.core.errors import LemmataError, WorkspaceError
@@ -159,24 +157,17 @@ def test_the_command_runs_again_and_again_and_ends_with_the_server(tmp_path: Pat
     file = tmp_path / "runs"
     script = f"import os; open({str(file)!r}, 'a').write(str(os.nice(0)) + ' ')"
     with adapting_nightly([sys.executable, "-c", script], lambda _: 0.01):
-        until(lambda: file.exists() and len(file.read_text().split()) >= 2)
+        wait_until(lambda: file.exists() and len(file.read_text().split()) >= 2)
     slow = [sys.executable, "-c", f"import time; open({str(tmp_path / 'slow')!r}, 'w'); time.sleep(60)"]
     with adapting_nightly(slow, lambda _: 0.0) as thread:
-        until((tmp_path / "slow").exists)
+        wait_until((tmp_path / "slow").exists)
     assert not thread.is_alive()
 
 
 def test_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with adapting_nightly([sys.executable, "-c", "raise SystemExit('no index')"], lambda _: 0.01):
-        until(lambda: "no index" in caplog.text)
+        wait_until(lambda: "no index" in caplog.text)
 
 
 def test_another_schedule_is_refused(project: Project) -> None:
     assert "hourly" in lemmata("serve", "--adapt", "hourly", "-w", project.root, code=1)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)

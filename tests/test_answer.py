@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.llm_server import Server
-from tests.make import make_workspace, run_command
+from tests.make import make_workspace, run_command, wait_until
 
 from lemmata.core.types import Hit, Passage
 from lemmata.encode.hashing import HashingEncoder
@@ -209,7 +208,7 @@ def test_support_is_high_for_what_the_passage_says_and_low_for_something_else() 
 
 @pytest.fixture
 def chat(server: Server, tmp_path: Path) -> Iterator[Chat]:
-    options = EndpointOptions(server.url, model="tiny", timeout=10.0, price_in=1.0, price_out=2.0)
+    options = EndpointOptions(server.url, model="tiny", timeout=120.0, price_in=1.0, price_out=2.0)
     opened = Chat(options, tmp_path / "cache.sqlite", retries=2, back_off=0.01)
     yield opened
     opened.close()
@@ -422,10 +421,7 @@ def test_leaving_a_stream_early_ends_the_call_and_counts_it(server: Server, chat
     stream = chat.stream(Request("", "count"), budget=budget)
     next(stream)
     stream.close()
-    for _ in range(100):
-        if budget.spent.tokens:
-            break
-        time.sleep(0.05)
+    wait_until(lambda: budget.spent.tokens)
     assert budget.spent.tokens >= 2048  # the worst case
     assert chat.spent().calls == 1
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import lemmata, tar
+from tests.make import lemmata, tar, wait_until
 
 from lemmata.core.errors import InputError
 from lemmata.core.http import CallError
@@ -216,8 +216,7 @@ def test_a_killed_run_goes_on(server: Arxiv, tmp_path: Path) -> None:
         target=fetch_arxiv, args=(tmp_path, ["2610.00002", "2610.00001"]), kwargs={"url": server.url, "pause": 30.0}
     )
     process.start()  # waits for its turn after the list
-    while len(server.asked) < 3:
-        time.sleep(0.02)
+    wait_until(lambda: len(server.asked) >= 3)
     process.kill()
     process.join()
     (tmp_path / ".2610.00001v1.partial").write_bytes(SOURCES["2610.00001"][:100])

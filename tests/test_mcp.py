@@ -58,7 +58,7 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 
 async def _call(server: StdioServerParameters | str, calls: Calls) -> tuple[list[Any], list[CallToolResult]]:
-    async with Client(server, read_timeout_seconds=60) as client:
+    async with Client(server, read_timeout_seconds=300) as client:
         tools = (await client.list_tools()).tools
         results = [await client.call_tool(name, arguments) for name, arguments in calls]
     return tools, [result for result in results if isinstance(result, CallToolResult)]
@@ -209,7 +209,7 @@ def post(url: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json", **headers})
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=300) as response:
             return response.status, {}
     except urllib.error.HTTPError as error:
         with error:
@@ -228,7 +228,7 @@ def test_no_session_is_kept_for_a_client_over_http(url: str) -> None:
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}).encode()
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as response:
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=300) as response:
         assert response.status == 200
         assert response.headers["mcp-session-id"] is None
 

@@ -8,11 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from tests.make import tar, write
+from tests.make import tar, wait_until, write
 
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
 from lemmata.core.types import Skip
@@ -179,9 +178,7 @@ Project(sys.argv[1], listen).ingest([sys.argv[2]], workers=2)
 """
     command = [sys.executable, "-c", code, str(project.root), str(folder)]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
-    while not _units(project):
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: _units(project))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert 0 < _units(project) < 150

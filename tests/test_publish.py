@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import make_workspace, write
+from tests.make import make_workspace, wait_until, write
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.objects import ObjectStore, is_safe_name, shown
@@ -88,13 +87,14 @@ class Server:
         self.address = f"http://127.0.0.1:{self.port}"
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(600):
-            try:
-                self.put("bucket")
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise AssertionError("the server does not start")
+        wait_until(self.is_up)
+
+    def is_up(self) -> bool:
+        try:
+            self.put("bucket")
+        except OSError:
+            return False
+        return True
 
     def put(self, path: str, data: bytes = b"") -> None:
         headers = {"Content-Type": "application/octet-stream"}  # else the server takes it for a form

@@ -26,7 +26,7 @@ def remote(
     *,
     key: ApiKey = NO_KEY,
     retries: int = 2,
-    timeout: float = 10,
+    timeout: float = 120,
     **options: Any,
 ) -> RemoteEncoder:
     service = Service(server.url, model, key, retries=retries, back_off=0.01, timeout=timeout)

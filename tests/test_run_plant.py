@@ -8,14 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.llm_server import Server
-from tests.make import plant
+from tests.make import plant, wait_until
 from tests.small_bert import small_bert
 from tests.training import change, run_all
 
@@ -184,9 +183,7 @@ def test_a_killed_run_resumes_and_asks_the_model_nothing_twice(
     command = [sys.executable, "-m", "lemmata", "run", "-w", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     stages = folder / "run" / "stages.json"
-    while not (stages.is_file() and '"mine pairs"' in stages.read_text("utf-8")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: stages.is_file() and '"mine pairs"' in stages.read_text("utf-8"))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     server.script(answer=json.dumps(ANSWER))

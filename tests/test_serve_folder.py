@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.make import NAMES, make_workspace, write, write_papers
+from tests.make import NAMES, make_workspace, wait_until, write, write_papers
 
 from lemmata.cli.output import invocation
 from lemmata.cli.serve import background_of
@@ -47,14 +48,16 @@ class Served:
     def __init__(self, folder: Path, *options: str) -> None:
         command = [*LEMMATA, "serve", str(folder), "--port", "0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.said: list[str] = []
+        self.folder, self.said = folder, ""
+        self._reader = threading.Thread(target=self._listen)
+        self._reader.start()
+        wait_until(lambda: re.search(r"^http://\S+ ", self.said, re.M) or not self._reader.is_alive())
+        self.address = re.findall(r"^http://\S+", self.said, re.M)[0]
+
+    def _listen(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.said.append(line)
-            if found := re.match(r"http://\S+", line):
-                self.address = found[0]
-                return
-        raise AssertionError(self.said)
+            self.said += line
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         data = None if body is None else json.dumps(body).encode()
@@ -72,8 +75,33 @@ class Served:
             progress = self.ask("/v1/progress")[1]
             if condition(progress):
                 return progress
-            time.sleep(0.02)
+            time.sleep(0.1)
         raise AssertionError(progress)
+
+    def change(self, *names: str) -> None:
+        """Write papers, of which the server hears."""
+        write_papers(self.folder, *names)
+
+    @property
+    def documents(self) -> int | None:
+        return self.ask("/health")[1].get("documents")
+
+    def pause(self, step: str) -> int:
+        """Stop the command of a step somewhere in its work; its process."""
+        paused: list[int] = []
+
+        def stop(progress: dict[str, Any]) -> bool:
+            children = self.children() if step in steps(progress, "now") else []
+            for child in children:
+                os.kill(child, signal.SIGSTOP)
+                if step in steps(self.ask("/v1/progress")[1], "now") and child in self.children():
+                    paused.append(child)
+                else:  # it was the next one already
+                    os.kill(child, signal.SIGCONT)
+            return bool(paused)
+
+        self.wait(stop)
+        return paused[0]
 
     def search(self, query: str) -> tuple[int, dict[str, Any]]:
         return self.ask("/search", {"query": query, "k": 3})
@@ -94,10 +122,11 @@ class Served:
         assert self._end() in (0, -signal.SIGTERM)
 
     def _end(self) -> int:
+        code = self.process.wait()
+        self._reader.join()
         assert self.process.stderr is not None
-        self.said += self.process.stderr.readlines()
         self.process.stderr.close()
-        return self.process.wait()
+        return code
 
 
 @contextlib.contextmanager
@@ -128,16 +157,10 @@ def contents(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server that has made all of a folder; `said` is what it said on the way."""
-    folder = papers(tmp_path_factory.mktemp("undisturbed") / "trees")
-    with serving(folder) as served:
+    """A server that has made all of a folder, which tests then change."""
+    with serving(papers(tmp_path_factory.mktemp("undisturbed") / "trees")) as served:
         served.wait(is_done)
         yield served
-
-
-def folder_of(served: Served) -> Path:
-    assert isinstance(served.process.args, list)
-    return Path(served.process.args[4])
 
 
 def test_one_command_makes_a_folder_searchable_and_all_that_follows(undisturbed: Served) -> None:
@@ -156,164 +179,138 @@ def test_one_command_makes_a_folder_searchable_and_all_that_follows(undisturbed:
 
 
 def test_quick_vectors_go_when_the_others_are_there(undisturbed: Served) -> None:
-    workspace = Workspace(folder_of(undisturbed) / HIDDEN)
+    workspace = Workspace(undisturbed.folder / HIDDEN)
     assert [vectors.encoder for vectors in vector_sets(workspace)] == ["hashing"]
     assert not verify(workspace).problems
 
 
 def test_the_workspace_lies_in_the_folder_where_git_and_readers_do_not_see_it(undisturbed: Served) -> None:
-    folder = folder_of(undisturbed)
-    assert (folder / HIDDEN / ".gitignore").read_text() == "*\n"
-    assert undisturbed.ask("/health")[1]["documents"] == len(NAMES)
-    assert str(folder / HIDDEN) in "".join(undisturbed.said)
+    assert (undisturbed.folder / HIDDEN / ".gitignore").read_text() == "*\n"
+    assert undisturbed.documents == len(NAMES)
+    assert str(undisturbed.folder / HIDDEN) in undisturbed.said
 
 
 def test_a_second_server_of_the_same_folder_names_the_first(undisturbed: Served) -> None:
-    command = [*LEMMATA, "serve", str(folder_of(undisturbed)), "--port", "0"]
-    second = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=_PATIENCE)
+    command = [*LEMMATA, "serve", str(undisturbed.folder), "--port", "0"]
+    second = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     assert second.returncode == 0
     assert undisturbed.address in second.stderr
 
 
-def test_killed_at_every_stage_it_ends_as_undisturbed(undisturbed: Served, tmp_path: Path) -> None:
+def test_killed_in_each_of_its_commands_it_ends_as_undisturbed(undisturbed: Served, tmp_path: Path) -> None:
     folder = papers(tmp_path / "trees")
-    for stage in ("files", "words", "quick vectors", "graph", "vectors", "map"):
+    for stage in ("files", "quick vectors", "graph", "map"):  # ingest, index, graph build, map
         with serving(folder) as served:
-            served.wait(lambda progress: stage in steps(progress, "now"))  # noqa: B023 - called at once
+            served.wait(lambda progress: stage not in steps(progress, "next"))  # noqa: B023 - called at once
             served.kill()
     with serving(folder) as served:
         progress = served.wait(is_done)
         assert progress["state"] == "ready", progress
         assert served.search("bound for the girth of a tree")[1]["hits"][0]["document"] == "girth"
         served.stop()
-    assert contents(folder) == contents(folder_of(undisturbed))
-
-
-def test_the_page_opens_and_says_how_far_it_is_before_there_is_anything_to_search(tmp_path: Path) -> None:
-    folder = papers(tmp_path / "trees")
-    with serving(folder) as served, urllib.request.urlopen(served.address) as page:
-        assert b"<main" in page.read()
-        progress = served.wait(lambda progress: "now" in [step["state"] for step in progress["steps"]])
-        assert progress["generation"] == 0
-        assert progress["line"]
-        status, answer = served.search("girth")
-        assert status in (503, 200)
-        if status == 503:
-            assert answer["error"]["code"] == "starting"
-        served.wait(lambda progress: progress["generation"] > 0)
-        assert served.search("girth")[1]["hits"][0]["document"] == "girth"
-        children = served.children()
-        served.stop()
-        assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert contents(folder) == contents(undisturbed.folder)
 
 
 def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served(undisturbed: Served) -> None:
-    folder = folder_of(undisturbed)
     generation = undisturbed.ask("/v1/progress")[1]["generation"]
-    write_papers(folder, "leafage")
+    undisturbed.change("leafage")
+    child = undisturbed.pause("graph")  # new words and vectors are there, and a graph that takes long
     try:
-        undisturbed.wait(lambda progress: "graph" in steps(progress, "now") and bool(undisturbed.children()))
-        (child,) = undisturbed.children()
-        os.kill(child, signal.SIGSTOP)  # new words and vectors are there, and a graph that takes long
-        try:
-            assert undisturbed.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
-            asked = ("/map", "/concepts", "/concepts/concept:girth", "/graph/girth%23thm-girth")
-            assert [undisturbed.ask(path)[0] for path in asked] == [200] * len(asked)  # of the state before
-            assert undisturbed.ask("/bridge", {"source": "concept:girth", "target": "concept:width"})[0] == 200
-            assert undisturbed.ask("/map")[1]["generation"] == generation
-        finally:
-            os.kill(child, signal.SIGCONT)
-        undisturbed.wait(lambda progress: progress["generation"] > generation and is_done(progress))
-        assert undisturbed.ask("/map")[1]["generation"] > generation
         assert undisturbed.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
-        assert undisturbed.ask("/health")[1]["problems"] == []
+        asked = ("/map", "/concepts", "/concepts/concept:girth", "/graph/girth%23thm-girth")
+        assert [undisturbed.ask(path)[0] for path in asked] == [200] * len(asked)  # of the state before
+        assert undisturbed.ask("/bridge", {"source": "concept:girth", "target": "concept:width"})[0] == 200
+        assert undisturbed.ask("/map")[1]["generation"] == generation
     finally:
-        (folder / "leafage.tex").unlink()
-    undisturbed.wait(lambda progress: is_done(progress) and undisturbed.ask("/health")[1]["documents"] == len(NAMES))
+        os.kill(child, signal.SIGCONT)
+    undisturbed.wait(lambda progress: progress["generation"] > generation and is_done(progress))
+    assert undisturbed.ask("/map")[1]["generation"] > generation
+    assert undisturbed.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
+    assert undisturbed.ask("/health")[1]["problems"] == []
 
 
-def test_a_folder_that_changes_while_it_is_read_ends_up_to_date(tmp_path: Path) -> None:
-    folder = papers(tmp_path / "trees")
-    write_papers(folder, "leafage")
+def test_a_folder_that_changes_while_it_is_read_ends_up_to_date(undisturbed: Served) -> None:
+    folder = undisturbed.folder
     girth = (folder / "girth.tex").read_text("utf-8")
-    with serving(folder) as served:
-        served.wait(lambda progress: "files" in steps(progress, "now") and bool(served.children()))
-        (child,) = served.children()
-        os.kill(child, signal.SIGSTOP)  # somewhere in its reading
-        (folder / "leafage.tex").unlink()
-        (folder / "girth.tex").write_text(girth.replace("bound", "limit"), "utf-8")
-        write_papers(folder, "wrong")
-        (folder / "wrong.tex").rename(folder / "right.tex")
-        os.kill(child, signal.SIGCONT)
-        served.wait(lambda progress: "words" in steps(progress, "ready"))
-        (folder / "right.tex").unlink()
-        served.wait(lambda progress: is_done(progress) and served.ask("/health")[1].get("documents") == len(NAMES))
-        assert served.search("limit for the girth of a tree")[1]["hits"][0]["document"] == "girth"
-        served.stop()
+    undisturbed.change("away")
+    child = undisturbed.pause("files")
+    (folder / "away.tex").unlink()
+    (folder / "girth.tex").write_text(girth.replace("bound", "limit"), "utf-8")
+    undisturbed.change("wrong")
+    (folder / "wrong.tex").rename(folder / "right.tex")
+    os.kill(child, signal.SIGCONT)
+    undisturbed.wait(lambda progress: "words" in steps(progress, "ready"))
+    (folder / "right.tex").unlink()
+    expected = len([*folder.glob("*.tex")])
+    undisturbed.wait(lambda progress: is_done(progress) and undisturbed.documents == expected)
+    assert undisturbed.search("limit for the girth of a tree")[1]["hits"][0]["document"] == "girth"
     again = Project(folder / HIDDEN).ingest([folder], workers=1)
-    assert (again.added, again.changed, again.removed, again.unchanged) == (0, 0, 0, len(NAMES))
+    assert (again.added, again.changed, again.removed, again.unchanged) == (0, 0, 0, expected)
 
 
-def test_files_that_change_come_before_the_graph(tmp_path: Path) -> None:
-    folder = papers(tmp_path / "trees")
-    with serving(folder) as served:
-        served.wait(lambda progress: "graph" in steps(progress, "now") and bool(served.children()))
-        (child,) = served.children()
-        os.kill(child, signal.SIGSTOP)  # a graph that takes long
-        write_papers(folder, "leafage")
-        time.sleep(6)  # until the change is noticed
-        os.kill(child, signal.SIGCONT)
-        served.wait(lambda _: served.ask("/health")[1].get("documents") == len(NAMES) + 1)
-        assert is_done(served.wait(is_done))
-        assert served.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
-        assert served.ask("/v1/progress")[1]["problems"] == []
-        served.stop()
-    said = "".join(served.said)
+def test_files_that_change_come_before_the_graph(undisturbed: Served) -> None:
+    before = len(undisturbed.said)
+    undisturbed.change("crown")
+    child = undisturbed.pause("graph")  # one that takes long
+    undisturbed.change("bark")
+    wait_until(lambda: is_interrupted(child))  # the change was noticed
+    os.kill(child, signal.SIGCONT)
+    wait_until(lambda: "all is ready" in undisturbed.said[before:])
+    said = undisturbed.said[before:]
+    assert undisturbed.search("bound for the bark")[1]["hits"][0]["document"] == "bark"
+    assert undisturbed.ask("/v1/progress")[1]["problems"] == []
     assert "files changed" in said
-    assert f"({len(NAMES) + 1} documents, " in said
+    assert f"({len([*undisturbed.folder.glob('*.tex')])} documents, " in said
     assert re.findall("(words|graph): ready", said) == ["words", "words", "graph"]
 
 
-def test_files_that_came_while_nobody_served_are_there_after_the_next_start(tmp_path: Path) -> None:
-    folder = papers(tmp_path / "trees")
-    with serving(folder) as served:
-        served.wait(is_done)
-        served.stop()
+def is_interrupted(process: int) -> bool:
+    """Whether a stopped process will find a SIGINT when it goes on."""
+    pending = re.search(r"^ShdPnd:\s*(\w+)$", Path(f"/proc/{process}/status").read_text(), re.M)
+    return bool(pending and int(pending[1], 16) >> (signal.SIGINT - 1) & 1)
+
+
+def test_a_killed_command_is_named_and_the_others_go_on(undisturbed: Served) -> None:
+    undisturbed.change("twig")
+    os.kill(undisturbed.pause("graph"), signal.SIGKILL)
+    progress = undisturbed.wait(is_done)
+    assert progress["state"] == "failed"
+    assert steps(progress, "failed") == ["graph"]
+    assert any("graph" in problem for problem in progress["problems"])
+    assert "map" in steps(progress, "ready")
+    assert undisturbed.ask("/health")[1]["status"] == "degraded"
+
+
+def test_files_that_came_while_nobody_served_are_there_after_the_next_start(undisturbed: Served) -> None:
+    folder = undisturbed.folder
+    undisturbed.stop()
     write_papers(folder, "colour")
-    (folder / "girth.tex").unlink()
+    (folder / "height.tex").unlink()
     with serving(folder) as served:
         assert served.ask("/v1/progress")[1]["generation"] == 1  # what was there answers at once
         progress = served.wait(is_done)
         assert steps(progress, "ready") == ["files", "words", "vectors", "graph", "map"]
         assert served.search("bound for the colour")[1]["hits"][0]["document"] == "colour"
-        assert served.ask("/health")[1]["documents"] == len(NAMES)
+        assert served.documents == len([*folder.glob("*.tex")])
 
 
-def test_a_killed_command_is_named_and_the_others_go_on(tmp_path: Path) -> None:
-    folder = papers(tmp_path / "trees")
-    with serving(folder) as served:
-        served.wait(lambda progress: "graph" in steps(progress, "now") and bool(served.children()))
-        for child in served.children():
-            os.kill(child, signal.SIGKILL)
-        progress = served.wait(is_done)
-        assert progress["state"] == "failed"
-        assert steps(progress, "failed") == ["graph"]
-        assert any("graph" in problem for problem in progress["problems"])
-        assert "map" in steps(progress, "ready")
-        assert served.ask("/health")[1]["status"] == "degraded"
-
-
-def test_a_folder_without_anything_to_read_says_so(tmp_path: Path) -> None:
+def test_the_page_opens_and_says_how_far_it_is_before_there_is_anything_to_search(tmp_path: Path) -> None:
     folder = write(tmp_path / "empty", {"photo.bin": b"\0\1\2"})
-    with serving(folder) as served:
+    with serving(folder) as served, urllib.request.urlopen(served.address) as page:
+        assert b"<main" in page.read()
         progress = served.wait(is_done)
-        assert progress["state"] == "failed"
+        assert (progress["state"], progress["generation"]) == ("failed", 0)  # there is nothing to read
         status, answer = served.search("anything")
         assert (status, answer["error"]["code"]) == (503, "starting")
         assert served.ask("/health")[0] == 503
-        write_papers(folder, "girth")
-        served.wait(lambda progress: progress["state"] == "ready")
+        served.change("girth")
+        assert served.wait(lambda progress: steps(progress, "now") != [])["line"]
+        served.wait(lambda progress: progress["generation"] > 0)
         assert served.search("girth")[1]["hits"][0]["document"] == "girth"
+        wait_until(served.children)
+        children = served.children()
+        served.stop()
+        wait_until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
 def test_an_agent_gets_hits_of_a_folder_with_its_first_call(tmp_path: Path) -> None:

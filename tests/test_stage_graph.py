@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.llm_server import Server
-from tests.make import copied, make_workspace, run_command, write
+from tests.make import copied, make_workspace, run_command, wait_until, write
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.graph.store import GraphRecordStore, concept_passages, imported_links, open_graph
@@ -169,8 +168,7 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     # one answer never comes, so that the run cannot come to its end
     server.script(answer=json.dumps(ANSWER), replies={"note 9": [{"hang": 60}]})
     first = start(project, server, "--budget", "unlimited")
-    while len(server.answers()) < PAPERS // 2:
-        time.sleep(0.02)
+    wait_until(lambda: len(server.answers()) >= PAPERS // 2)
     first.kill()
     first.communicate()
     before = extracted(project)

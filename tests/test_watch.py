@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import threading
@@ -53,22 +54,19 @@ def test_a_folder_that_disappears_and_comes_back_is_two_changes(tmp_path: Path) 
 
 
 def test_a_change_waits_until_its_file_is_written(tmp_path: Path) -> None:
-    file, written = tmp_path / "a.tex", threading.Event()
-    following = changes([tmp_path], threading.Event(), seconds=0.3)
+    file, looks = tmp_path / "a.tex", itertools.count(1)
 
-    def write() -> None:
-        with file.open("w") as stream:
-            for number in range(30):
-                stream.write(f"line {number}\n")
-                stream.flush()
-                threading.Event().wait(0.03)
-        written.set()
+    class Writer(threading.Event):
+        """Writes another line before each of twenty looks."""
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert next(following) == {file}
-    assert written.is_set()
-    writer.join()
+        def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002
+            if next(looks) <= 20:
+                with file.open("a") as stream:
+                    stream.write("line\n")
+            return False
+
+    assert next(changes([tmp_path], Writer())) == {file}
+    assert next(looks) > 21
 
 
 def test_it_ends_when_it_is_stopped(tmp_path: Path) -> None:

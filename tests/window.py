@@ -6,13 +6,12 @@ import contextlib
 import os
 import shutil
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.make import make_workspace
+from tests.make import make_workspace, wait_until
 
 from lemmata.project import Project
 from lemmata.server.app import Limits
@@ -38,9 +37,7 @@ def serving(folder: Path, token: str = "") -> Iterator[str]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
-        while not server.started:
-            time.sleep(0.01)
-            assert thread.is_alive()
+        wait_until(lambda: server.started)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
@@ -68,7 +65,7 @@ class Window:
         self.address = address
         self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(300_000)
         self.wrong: list[str] = []
         self.sizes: dict[str, int] = {}
         self.page.on("console", self._said)
@@ -98,5 +95,5 @@ class Window:
         return self.page
 
 
-playwright.expect.set_options(timeout=60_000)  # a busy machine is no failure
+playwright.expect.set_options(timeout=300_000)  # a busy machine is no failure
 expect = playwright.expect
