@@ -6,6 +6,7 @@ What takes a second to make is made once, and tests share it or work on copies.
 """
 
 import contextlib
+import gc
 import os
 import shutil
 import sys
@@ -30,6 +31,9 @@ from lemmata.project import Project
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 sys.dont_write_bytecode = False
+# the garbage collector is spared what is loaded before the first test: a tenth of the time went into looking through it
+gc.disable()
+gc.set_threshold(20_000)
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
@@ -59,6 +63,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem.removeprefix("test_") in SLOW:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -96,6 +105,14 @@ def _skipping_missing_libraries() -> Iterator[None]:
 def _no_wait_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_pictures() -> Iterator[None]:
+    """A picture of its curves takes as long as the training of a small model; test_training_report.py draws them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lemmata.train.report.write_picture", lambda *_: None)
         yield
 
 

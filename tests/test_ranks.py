@@ -85,16 +85,17 @@ def two_processes(work: Callable[[], object], codes: tuple[int, int] = (0, 0)) -
 
 
 def command(folder: Path, *arguments: object, kill_at: int = 0) -> None:
-    """Run a command in one of two processes and write what it says; the second one kills itself at a step."""
+    """Run a command in one of two processes and write what it says; at a step the second one is killed."""
     number = os.environ["RANK"]
     sys.argv = ["lemmata", *map(str, arguments)]
     sys.stdout, sys.stderr = ((folder / f"{name}-{number}").open("w", buffering=1) for name in ("out", "err"))
+    (folder / f"process-{number}").write_text(str(os.getpid()))
 
     def kill(what: str, done: int, _total: int | None) -> None:
         if what.startswith("training") and done == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(int((folder / "process-1").read_text()), signal.SIGKILL)
 
-    if kill_at and number == "1":
+    if kill_at:
         train_commands.progress_display = lambda: contextlib.nullcontext(kill)  # type: ignore[assignment]
     main()
 

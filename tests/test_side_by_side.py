@@ -21,7 +21,7 @@ from lemmata.evaluate.tasks import Task, task_from
 from lemmata.project import Project
 from lemmata.vectors.store import open_vectors
 
-MINI = "lemmata-mini"
+NANO = "lemmata-nano"
 STATES = ("leaking", "loud", "hot", "new", "old")
 FAULTS = [(noun, state) for noun in ("pump", "valve", "seal", "motor") for state in STATES]
 NOTES = {f"n{n}": f"Report {n}: the {noun} of unit {n} is {state}." for n, (noun, state) in enumerate(FAULTS)}
@@ -49,19 +49,19 @@ def task() -> Task:
 
 
 def test_encoders_are_compared_under_the_names_that_were_typed(project: Project, task: Task) -> None:
-    names = ["lexical", "dense", f"dense:{MINI}", "dense:hashing", f"hybrid:{MINI}"]
+    names = ["lexical", "dense", f"dense:{NANO}", "dense:hashing", f"hybrid:{NANO}"]
     said: list[str] = []
     with project.reporting_to(lambda what, *_: said.append(what)):
         report = project.evaluate(task, retrievers=names)
     content = as_json(report)
     assert list(content["retrievers"]) == names
     assert {(c["first"], c["second"]) for c in content["comparisons"]} == {(name, "lexical") for name in names[1:]}
-    assert f"encoding ({MINI})" in said
+    assert f"encoding ({NANO})" in said
     assert "encoding (hashing)" not in said  # those vectors were there
     for measure, values in report.retrievers["dense"].items():
         np.testing.assert_array_equal(values, report.retrievers["dense:hashing"][measure])
     assert default_encoder(project) == "hashing"
-    assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing", MINI]
+    assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing", NANO]
     again: list[str] = []
     with project.reporting_to(lambda what, *_: again.append(what)):
         project.evaluate(task, retrievers=names)
@@ -69,20 +69,20 @@ def test_encoders_are_compared_under_the_names_that_were_typed(project: Project,
 
 
 def test_each_encoder_measures_what_it_measures_alone(project: Project, task: Task, tmp_path: Path) -> None:
-    together = project.evaluate(task, retrievers=[f"hybrid:{MINI}", f"dense:{MINI}"])
+    together = project.evaluate(task, retrievers=[f"hybrid:{NANO}", f"dense:{NANO}"])
     alone = Project.init(tmp_path / "alone")
     alone.ingest([tmp_path / "notes.jsonl"])
-    alone.index(settings={"encoder": MINI})
+    alone.index(settings={"encoder": NANO})
     expected = alone.evaluate(task, retrievers=["hybrid", "dense"])
     for kind in ("hybrid", "dense"):
         for measure, values in expected.retrievers[kind].items():
-            np.testing.assert_array_equal(together.retrievers[f"{kind}:{MINI}"][measure], values)
-    assert (together.encoder, expected.encoder) == ("", MINI)
+            np.testing.assert_array_equal(together.retrievers[f"{kind}:{NANO}"][measure], values)
+    assert (together.encoder, expected.encoder) == ("", NANO)
 
 
 def test_vectors_of_an_older_corpus_are_brought_up_to_date_by_evaluate(project: Project, task: Task) -> None:
     project.index(settings={"encoder": "hashing", "dimension": 64})
-    project.index(settings={"encoder": MINI})
+    project.index(settings={"encoder": NANO})
     kept = {name: text for name, text in NOTES.items() if name != "n3"}
     project.ingest([write_notes(project.root.parent, {"new": "A note that comes first.", **kept})])
     project.index()
@@ -98,22 +98,22 @@ def test_vectors_of_an_older_corpus_are_brought_up_to_date_by_evaluate(project: 
 def test_an_old_lexical_index_is_refused_before_anything_is_encoded(project: Project, task: Task) -> None:
     project.ingest([write_notes(project.root.parent, {"new": "A note that comes first.", **NOTES})])
     with pytest.raises(WorkspaceError, match="'lemmata index'"):
-        project.evaluate(task, retrievers=[f"hybrid:{MINI}"])
+        project.evaluate(task, retrievers=[f"hybrid:{NANO}"])
     assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing"]
-    project.evaluate(task, retrievers=[f"dense:{MINI}"])
+    project.evaluate(task, retrievers=[f"dense:{NANO}"])
 
 
 def test_a_typing_error_in_one_name_is_refused_before_another_is_encoded(project: Project, task: Task) -> None:
     with pytest.raises(LemmataError, match="'minlm'"):
-        project.evaluate(task, retrievers=[f"dense:{MINI}", "dense:minlm"])
+        project.evaluate(task, retrievers=[f"dense:{NANO}", "dense:minlm"])
     with pytest.raises(LemmataError, match="'sparse:x'"):
-        project.evaluate(task, retrievers=[f"dense:{MINI}", "sparse:x"])
+        project.evaluate(task, retrievers=[f"dense:{NANO}", "sparse:x"])
     assert [vectors.encoder for vectors in vector_sets(project)] == ["hashing"]
 
 
 def test_the_fusion_is_tuned_for_the_encoder_that_is_named(project: Project, task: Task) -> None:
-    project.tune(task, f"auto:{MINI}")
-    tuned, default = vector_set(project, MINI), vector_set(project)
+    project.tune(task, f"auto:{NANO}")
+    tuned, default = vector_set(project, NANO), vector_set(project)
     assert tuned is not None
     assert default is not None
     assert read_manifest(tuned.fusion)
@@ -125,16 +125,16 @@ def test_the_command_line_compares_encoders_and_writes_a_run_for_each(project: P
     lines = [f"{query}\t{passage}\t1" for query, grades in QRELS.items() for passage in grades]
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(lines))
     files = ("--queries", tmp_path / "q.jsonl", "--qrels", tmp_path / "qrels.tsv", "-w", project.root)
-    names = f"lexical,dense:hashing,hybrid:{MINI}"
+    names = f"lexical,dense:hashing,hybrid:{NANO}"
     out = lemmata("evaluate", "--retriever", names, *files, "--trec", tmp_path / "run.txt", "--json")
     assert list(json.loads(out)["retrievers"]) == names.split(",")
     assert sorted(path.name for path in tmp_path.glob("run.*.txt")) == [
         "run.dense-hashing.txt",
-        f"run.hybrid-{MINI}.txt",
+        f"run.hybrid-{NANO}.txt",
         "run.lexical.txt",
     ]
-    assert f"hybrid:{MINI}" in lemmata("evaluate", "--retriever", names, *files)
-    assert "vectors of hashing are kept" in lemmata("index", "--encoder", MINI, "-w", project.root)
+    assert f"hybrid:{NANO}" in lemmata("evaluate", "--retriever", names, *files)
+    assert "vectors of hashing are kept" in lemmata("index", "--encoder", NANO, "-w", project.root)
     assert "are deleted" in lemmata("index", "--remove", "hashing", "-w", project.root)
     error = lemmata("search", "pump", "--retriever", "dense:hashing", "-w", project.root, code=1)
     assert error == "lemmata: there is no dense index of hashing yet: run 'lemmata index --encoder hashing'\n"

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.make import check_for_the_hub, refused, say
+from tests.make import check_for_the_hub, killed_at, refused, say
 from tests.small_bert import sayings
 from tests.training import QUICK, Stopped, say_more, times, write_notes
 
@@ -240,33 +234,12 @@ def test_what_is_no_bert_of_ours_is_exported_by_torch(copied: Path, base: Path, 
 
 # ---------------------------------------------------------------- killed
 
-COMMAND = [sys.executable, "-c", "from lemmata.cli.main import main; main()"]
-
-
-def killed(arguments: list[str], happened: Callable[[], object]) -> None:
-    """Start a command and kill it the hard way as soon as something has happened."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
-    )
-    try:
-        while not happened():
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            time.sleep(0.01)
-        assert process.poll() is None  # it did not come to its end
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-
 
 def test_a_killed_training_resumes_and_ends_with_one_complete_model(copied: Path, base: Path) -> None:
     long = QUICK.format(base=base).replace("epochs = 4", "epochs = 16")
     project = say_more(copied, f"[finetune.long]{long}")
     work = project.model(".long")
-    killed(
-        ["train", "finetune", "long", "-w", str(copied)],
-        lambda: list(work.glob("work/checkpoint-[1-9][0-9]")),
-    )
+    killed_at("training", 20, lambda progress: Project(copied, progress).finetune("long"))
     assert project.models() == {}
     assert names(project.models_folder) == [".long"]
     last = max(int(one.name.split("-")[1]) for one in work.glob("work/checkpoint-*"))

@@ -98,7 +98,7 @@ def write_description(
     write_history(folder / "history.json", history)
     training_report(history, folder)
     libraries = ("lemmata", "torch", "transformers", "sentence-transformers", "numpy")
-    installed = {distribution.name for distribution in importlib.metadata.distributions()}
+    installed = {library: [*importlib.metadata.distributions(name=library)] for library in libraries}
     card = ModelFacts(
         name=name,
         base=options.base,
@@ -111,7 +111,7 @@ def write_description(
         ],
         split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
         options=asdict(options),
-        versions={library: importlib.metadata.version(library) for library in libraries if library in installed},
+        versions={library: found[0].version for library, found in installed.items() if found},
         **facts,
     )
     write_card(folder, card)
