@@ -144,8 +144,9 @@ def test_words_in_a_drawing_do_not_overlap(window: Window) -> None:
     expect(page.locator("svg.graph .box").first).to_be_visible()
     assert page.locator("svg.graph .words").count() > 3
     assert page.evaluate(OVERLAPS) == []
+    before = page.locator("svg.graph .box").count()
     page.locator("svg.graph .open").first.click()
-    page.wait_for_timeout(500)
+    page.wait_for_function(f"() => document.querySelectorAll('svg.graph .box').length > {before}")
     assert page.evaluate(OVERLAPS) == []
 
 
