@@ -33,7 +33,6 @@ os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 sys.dont_write_bytecode = False
 # the garbage collector is spared what is loaded before the first test: a tenth of the time went into looking through it
 gc.disable()
-gc.set_threshold(20_000)
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

@@ -193,7 +193,7 @@ Project(sys.argv[1], listen).ingest([sys.argv[2]], workers=2)
 
 def _units(project: Project) -> int:
     try:
-        with sqlite3.connect(f"file:{project.incoming}?mode=ro", uri=True) as connection:
+        with contextlib.closing(sqlite3.connect(f"file:{project.incoming}?mode=ro", uri=True)) as connection:
             return int(connection.execute("SELECT COUNT(*) FROM units WHERE id != ''").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
