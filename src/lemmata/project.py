@@ -34,6 +34,7 @@ from lemmata.mine.embedding import embed_graph
 from lemmata.mine.mine import export_training, import_queries, mine, mix, preview_queries, write_queries
 from lemmata.mine.splits import split
 from lemmata.mine.training_sets import audit, training_sets
+from lemmata.plant.confirm import confirm_link
 from lemmata.plant.link import link_graph
 from lemmata.run import run
 from lemmata.search.ask import ask, open_chat
@@ -103,6 +104,7 @@ class Project(Workspace):
     remove_import = remove_import
     export_graph = export_graph
     link_graph = link_graph
+    confirm_link = confirm_link
     merges = merges
     decide_merge = decide_merge
 

@@ -210,10 +210,18 @@ class GraphRecordStore:
         query = "SELECT source, relation, target, evidence, maker, weight FROM edges ORDER BY rowid"
         return (Edge(*row) for row in self.connection.execute(query))
 
-    def edges_of(self, node: str) -> Iterator[Edge]:
-        """All edges that leave or reach a node."""
-        query = "SELECT source, relation, target, evidence, maker, weight FROM edges WHERE source = ?1 OR target = ?1"
-        return (Edge(*row) for row in self.connection.execute(query, (node,)))
+    def edges_of(self, node: str, source: str = "") -> Iterator[Edge]:
+        """All edges that leave or reach a node, or those that a source gave."""
+        query = "SELECT source, relation, target, evidence, maker, weight FROM edges WHERE (source = ?1 OR target = ?1)"
+        query += " AND maker_source = ?2" if source else ""
+        return (Edge(*row) for row in self.connection.execute(query, (node, source) if source else (node,)))
+
+    def edges_from(self, source: str) -> Iterator[Edge]:
+        """The edges that a source gave, in order of their records."""
+        query = (
+            "SELECT source, relation, target, evidence, maker, weight FROM edges WHERE maker_source = ? ORDER BY rowid"
+        )
+        return (Edge(*row) for row in self.connection.execute(query, (source,)))
 
     def evidence(self, sources: Sequence[str], relation: str, targets: Sequence[str]) -> list[str]:
         """The passages that state an edge between some of these nodes, in order of their records, each once."""

@@ -6,18 +6,19 @@ import contextlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from lemmata.core.errors import LemmataError, WorkspaceError, near, suggest
 from lemmata.core.records import as_json
-from lemmata.core.types import NOT_STATEMENTS, Document, Passage, kind_meant, whole_id
+from lemmata.core.types import NOT_STATEMENTS, Document, Edge, Passage, kind_meant, whole_id
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.contents import headings
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import describe_concept
 from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
+from lemmata.plant.confirm import confirmed_links
 from lemmata.plant.history import read_history
 from lemmata.search.summaries.store import open_summaries
 
@@ -109,7 +110,7 @@ def show(workspace: Workspace, identity: str, *, k: int = 0) -> dict[str, Any]:
         document = _document(corpus, identity)
         described = _describe_document(workspace, corpus, document)
         if document.kind == "location":
-            described |= _history(corpus, document, k)
+            described |= _history(corpus, document, k, _confirmed(workspace))
         return described
 
 
@@ -161,7 +162,14 @@ def _describe_document(workspace: Workspace, corpus: Corpus, document: Document)
     return described
 
 
-def _history(corpus: Corpus, location: Document, k: int) -> dict[str, Any]:
+def _confirmed(workspace: Workspace) -> list[Edge]:
+    if not workspace.graph_records.exists():
+        return []
+    with GraphRecordStore(workspace) as records:
+        return confirmed_links(records)
+
+
+def _history(corpus: Corpus, location: Document, k: int, confirmed: Sequence[Edge]) -> dict[str, Any]:
     """Where a location stands in the tree, and the logs about it and all below it, in threads of follow-ups.
 
     The thread with the newest log comes first, and each has its oldest log first; `thread` numbers them from 1.
@@ -177,7 +185,7 @@ def _history(corpus: Corpus, location: Document, k: int) -> dict[str, Any]:
             break
         above.insert(0, parents[0])
         place = corpus.document(parents[0])
-    threads = read_history(corpus, location.id)
+    threads = read_history(corpus, location.id, confirmed)
     rows = [(number, row) for number, thread in enumerate(threads, 1) for row in thread]
     page = rows[: k or None]
     history = [
@@ -188,7 +196,8 @@ def _history(corpus: Corpus, location: Document, k: int) -> dict[str, Any]:
             "location": list(log.locations),
             "title": log.title,
             "text": log.text,
-            "follows": [link.target or link.label for link in log.links if link.relation == "related_to"],
+            "follows": [link.target or link.label for link in log.links if link.relation == "related_to"]
+            + [edge.target for edge in confirmed if edge.source == log.id and edge.relation == "related_to"],
         }
         for (number, _), log in zip(page, corpus.passages([row for _, row in page]), strict=True)
     ]

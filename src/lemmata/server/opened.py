@@ -20,13 +20,14 @@ import numpy as np
 
 from lemmata.core.artefacts import Artefact, artefacts, is_usable
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.types import HEADING, Concept, Document, Encoder, Passage
+from lemmata.core.types import HEADING, Concept, Document, Edge, Encoder, Passage
 from lemmata.core.workspace import Workspace, vector_sets
 from lemmata.corpus.contents import chapter_places, headings, is_book
 from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.lengths import with_edges
 from lemmata.graph.store import GraphRecordStore, StoredGraph, concept_passages, open_graph
 from lemmata.llm.chat import Chat
+from lemmata.plant.link import PREDICTED
 from lemmata.project import Project
 from lemmata.search.bridge import BridgeGraph, open_bridge_graph
 from lemmata.search.map import StoredMap, open_map
@@ -325,6 +326,15 @@ class Opened:
             for identity in _way_to(target, tree):
                 tree[identity].logs += count
         return tree
+
+    @functools.cached_property
+    def predicted(self) -> dict[str, list[Edge]]:
+        """The predicted links by each of their ends."""
+        links: dict[str, list[Edge]] = {}
+        for edge in self.graph.records.edges_from(PREDICTED) if self.graph else ():
+            links.setdefault(edge.source, []).append(edge)
+            links.setdefault(edge.target, []).append(edge)
+        return links
 
     @functools.cached_property
     def names(self) -> list[KnownName]:

@@ -185,6 +185,15 @@ class SummaryRecord(TypedDict):
     author: str
 
 
+class PredictedLink(TypedDict):
+    source: str
+    relation: str
+    target: str
+    probability: Annotated[float, Described("Null where it was confirmed and is no longer predicted.", 0, 1)] | None
+    confirmed: bool
+    other: Linked  # The log or location at the other end.
+
+
 class PassageAnswer(Answer):
     id: str
     kind: str
@@ -214,6 +223,8 @@ class PassageAnswer(Answer):
     summaries: list[SummaryRecord]
     earlier: list[Neighbour]
     later: list[Neighbour]
+    thread: list[Neighbour]  # A log and those that it follows up or is followed up by, the oldest first.
+    predicted: list[PredictedLink]  # Of a log.
     previous: Linked | None  # The passage before it in the document.
     next: Linked | None
     place: Count | None  # Among the passages of its document, from 0; null in a table.
@@ -336,6 +347,55 @@ class DocumentAnswer(Page):
     passages: list[ListedPassage]  # In the order of the document; logs of a location: the newest thread first.
 
 
+class PlantLog(Linked):
+    location: list[str]
+    follows: list[str]  # Ids of logs.
+    predicted: list[PredictedLink]
+
+
+class Thread(TypedDict):
+    logs: list[PlantLog]  # The oldest first.
+
+
+class Bar(TypedDict):
+    since: str
+    until: str
+    logs: Count
+
+
+class Times(TypedDict):
+    unit: Literal["week", "month", "year"]  # A bar may be several years.
+    bars: list[Bar]  # Without a gap.
+
+
+class HistoryAnswer(Page):
+    id: str
+    title: str
+    above: list[ListedPlace]  # The root first.
+    parts: list[ListedPlace]
+    logs: Count  # About it and everything below it.
+    times: Times
+    threads: list[Thread]  # The newest first; `total` counts them.
+    probable: list[PlantLog]  # Predicted to report about it, the most probable first.
+
+
+class ConfirmAnswer(Answer):
+    source: str
+    relation: str
+    target: str
+    confirmed: bool
+
+
+class MapRegion(TypedDict):
+    """What a part of the map is called: a concept that its passages mention, or a location that they report about."""
+
+    id: str
+    name: str
+    x: Count
+    y: Count
+    level: Count  # 0 where the whole map is seen; each next one has regions of half the size.
+
+
 class MapAnswer(Answer):
     """Where each passage lies in the plane; numbers are little-endian and unsigned, of 16 bits, in base64."""
 
@@ -346,8 +406,10 @@ class MapAnswer(Answer):
     document: str
     category: str
     chapter: str  # Of a paper, its section.
-    names: dict[str, list[str]]  # Of the codes, by kind, document, category and chapter.
+    date: str  # A month, a year or a decade.
+    names: dict[str, list[str]]  # Of the codes, by kind, document, category, chapter and date.
     titles: dict[str, list[str]]
+    regions: list[MapRegion]  # The coarsest first.
     method: str
 
 
@@ -355,6 +417,17 @@ class MapPassage(Shown):
     row: Count
     id: str
     document: str
+    date: Date
+
+
+class MapPlace(TypedDict):
+    x: Count
+    y: Count
+    row: Count | None  # Of a passage.
+
+
+class MapPlacesAnswer(Answer):
+    places: dict[str, MapPlace]  # By id; of a concept or location the middle of its passages.
 
 
 class MapPassagesAnswer(Answer):

@@ -26,6 +26,7 @@ from lemmata.core.workspace import Workspace
 from lemmata.encode.onnx import normalised
 from lemmata.evaluate.judgments import JudgmentLog, Mark
 from lemmata.llm.endpoint import Budget
+from lemmata.plant.confirm import confirm_link
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
 from lemmata.search.confidence import NOTHING, confidence_of, matches_badly
@@ -35,7 +36,8 @@ from lemmata.search.filter import Filter, Name
 from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.query import SYNTAX
 from lemmata.search.retriever import rerankers
-from lemmata.server import entrance, views
+from lemmata.server import entrance, plant, views
+from lemmata.server import map as passage_map
 from lemmata.server.background import Background
 from lemmata.server.deadline import check_time
 from lemmata.server.folder import shown_name
@@ -362,12 +364,29 @@ class Service:
 
     # ------------------------------------------------------------ one thing
 
-    passage = _answered_by(views.passage)
+    passage = _answered_by(plant.passage)
     card = _answered_by(views.card)
     concept = _answered_by(views.concept)
     concepts = _answered_by(views.concepts)
     graph_around = _answered_by(views.graph_around)
     outline = _answered_by(views.outline)
+
+    # ------------------------------------------------------------ a plant
+
+    history = _answered_by(plant.history)
+
+    def confirm(
+        self,
+        source: Id,
+        relation: Annotated[str, Described("reports_about or related_to.", 1, 100)],
+        target: Id,
+        confirmed: Annotated[bool, Described("False takes it back.")] = True,
+    ) -> dict[str, Any]:
+        """Say that a predicted link of a log is right; it is kept with the graph."""
+        with self.opened() as opened:
+            opened.needed_graph()
+            report = confirm_link(opened.workspace, source, relation, target, confirmed=confirmed)
+            return {**report, "generation": opened.generation}
 
     # ------------------------------------------------------------ the map
 
@@ -376,10 +395,11 @@ class Service:
         """Where each passage lies in the plane; numbers are little-endian and unsigned, of 16 bits, in base64."""
         with self.opened() as opened:
             if opened.map_record is None:
-                opened.map_record = {**views.map_of(opened), "generation": opened.generation}
+                opened.map_record = {**passage_map.map_of(opened), "generation": opened.generation}
             return opened.map_record
 
-    map_passages = _answered_by(views.map_passages)
+    map_passages = _answered_by(passage_map.map_passages)
+    map_places = _answered_by(passage_map.map_places)
 
     # ------------------------------------------------------------ answers
 

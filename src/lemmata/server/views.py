@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import heapq
 import itertools
 import math
@@ -11,13 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lemmata.core.errors import LemmataError, WorkspaceError
+from lemmata.core.errors import LemmataError
 from lemmata.core.records import Described
 from lemmata.core.types import BOOKKEEPING, INSERTED, Document, Edge, Hit, Passage, whole_id
 from lemmata.corpus.contents import headings, is_book
 from lemmata.latex.sentences import cut
+from lemmata.plant.confirm import confirmed_links
 from lemmata.plant.history import read_history
 from lemmata.search.bridge import Bridge, bridge
 from lemmata.search.filter import Name
@@ -52,6 +51,11 @@ def _shown(kind: str, title: str, text: str, number: str = "", printed: str = ""
         "excerpt": excerpt,
         "html": inline_html(excerpt),
     }
+
+
+def passage_record(passage: Passage) -> dict[str, Any]:
+    """What is shown of a passage where others are listed."""
+    return _shown(passage.kind, passage.title, passage.text, passage.number, passage.printed)
 
 
 def _document_record(document: Document) -> dict[str, Any]:
@@ -193,7 +197,7 @@ def _linked(shown: Passage) -> dict[str, Any]:
     return {
         "id": shown.id,
         "date": shown.date,
-        **_shown(shown.kind, shown.title, shown.text, shown.number, shown.printed),
+        **passage_record(shown),
     }
 
 
@@ -205,7 +209,7 @@ def neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[
     records = []
     for identity, relation in pairs:
         if neighbour := passages.get(identity):
-            shown = _shown(neighbour.kind, neighbour.title, neighbour.text, neighbour.number, neighbour.printed)
+            shown = passage_record(neighbour)
             date = neighbour.date or opened.date_of(neighbour.document)
         elif document := opened.known_document(identity):
             shown, date = _shown(document.kind, document.title, ""), document.date
@@ -458,7 +462,7 @@ def _documents(opened: Opened, offset: int, k: int) -> dict[str, Any]:
     listed = opened.outline[offset : offset + k]
     return {
         "documents": [{**_document_record(opened.document(name)), "passages": count} for name, count in listed],
-        "locations": _locations(opened, opened.sections),
+        "locations": locations(opened, opened.sections),
         "total": len(opened.outline),
         "next_offset": offset + k if offset + k < len(opened.outline) else None,
     }
@@ -474,20 +478,21 @@ def _passages_of(opened: Opened, identity: str, offset: int, k: int, whole: bool
     if document is None:
         raise UnknownIdError(f"there is no document {identity!r}: see /outline")
     is_place = document.kind == "location"
-    threads = read_history(opened.retriever.corpus, identity) if is_place else []
+    confirmed = confirmed_links(opened.graph.records if opened.graph else None) if is_place else ()
+    threads = read_history(opened.retriever.corpus, identity, confirmed) if is_place else []
     rows = [row for thread in threads for row in thread] if is_place else opened.order_of(identity)
     follow_ups = {row for thread in threads for row in thread[1:]}
     page = rows[offset : offset + k]
     way = opened.way_to(identity)
     return {
         "document": _document_record(document),
-        "above": _locations(opened, way[:-1]),
-        "parts": _locations(opened, opened.tree[identity].parts if way else []),
+        "above": locations(opened, way[:-1]),
+        "parts": locations(opened, opened.tree[identity].parts if way else []),
         "contents": [] if is_place else opened.contents_of(identity),
         "passages": [
             {
                 "id": shown.id,
-                **_shown(shown.kind, shown.title, shown.text, shown.number, shown.printed),
+                **passage_record(shown),
                 "section": shown.section,
                 "section_html": title_html(shown.section),
                 "date": shown.date or document.date,
@@ -513,85 +518,8 @@ def _whole(shown: Passage) -> dict[str, str]:
     }
 
 
-def _locations(opened: Opened, places: Iterable[str]) -> list[dict[str, Any]]:
+def locations(opened: Opened, places: Iterable[str]) -> list[dict[str, Any]]:
     return [
         {"id": identity, "title": opened.tree[identity].title, "passages": opened.tree[identity].logs}
         for identity in places
     ]
-
-
-# ---------------------------------------------------------------- the map
-
-
-_MOST_CODES = 1 << 16
-
-
-def map_of(opened: Opened) -> dict[str, Any]:
-    """The map with kind, document and first category of each passage; WorkspaceError with the cure without one.
-
-    The category of a log is the section of its plant.
-    """
-    if isinstance(opened.map, str):
-        raise WorkspaceError(opened.map)
-    places = [(document, kind) for _, document, kind, *_ in opened.retriever.corpus.places()]
-    categories = {document.id: next(iter(document.categories), "") for document in opened.retriever.corpus.documents()}
-    columns = {
-        "kind": [kind for _, kind in places],
-        "document": [document for document, _ in places],
-        "category": [categories.get(document, "") for document, _ in places],
-        "chapter": [" ".join(filter(None, names)) for names in opened.retriever.corpus.chapter_names()],
-    }
-    for section in opened.sections:
-        for row in np.flatnonzero(opened.retriever.corpus.select(locations=[section])).tolist():
-            columns["category"][row] = section.removeprefix("location:")
-    codes = {name: _coded(values) for name, values in columns.items()}
-    places_by_name = {name: opened.tree.get(f"location:{name}") for name in codes["category"][1]}
-    titles = {
-        "document": [
-            document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]
-        ],
-        "category": [place.title if place else "" for place in places_by_name.values()],
-    }
-    return {
-        "points": len(places),
-        **{axis: _base64(getattr(opened.map, axis)) for axis in ("x", "y")},
-        **{name: coded for name, (coded, _) in codes.items()},
-        "names": {name: names for name, (_, names) in codes.items()},
-        "titles": titles,
-        "method": opened.map.method,
-    }
-
-
-def _coded(values: Sequence[str]) -> tuple[str, list[str]]:
-    """Values as codes in base64, and the names of the codes, the most frequent first.
-
-    Where there are more than 65,536 names, the last code stands for all others.
-    """
-    names = [name for name, _ in Counter(values).most_common(_MOST_CODES)]
-    codes = {name: code for code, name in enumerate(names)}
-    return _base64(np.fromiter((codes.get(value, _MOST_CODES - 1) for value in values), np.uint16, len(values))), names
-
-
-def _base64(numbers: npt.NDArray[np.uint16]) -> str:
-    """Little-endian 16-bit numbers in base64."""
-    return base64.b64encode(numbers.astype("<u2").tobytes()).decode()
-
-
-def map_passages(
-    opened: Opened,
-    rows: Annotated[str, Described("Comma-separated.", most=2400, pattern=r"^[0-9]{1,11}(,[0-9]{1,11})*$")],
-) -> dict[str, Any]:
-    """Short records of the passages of some rows, comma-separated."""
-    corpus, numbers = opened.retriever.corpus, [int(row) for row in rows.split(",")]
-    if unknown := [row for row in numbers if row >= len(corpus)]:
-        raise UnknownIdError(f"there is no row {unknown[0]}: the rows go from 0 to {len(corpus) - 1}")
-    records = [
-        {
-            "row": row,
-            "id": shown.id,
-            "document": shown.document,
-            **_shown(shown.kind, shown.title, shown.text, shown.number, shown.printed),
-        }
-        for row, shown in zip(numbers, corpus.passages(numbers), strict=True)
-    ]
-    return {"passages": records}

@@ -126,6 +126,7 @@ function tell(path, place, nodes) {
     h("span", { title: t("The sum of its steps; a step from or to a text counts 2.5 times") }, parts("distance {length}", { length: h("b", null, decimal(path.length, 2)) })),
     h("span", { title: t("The smallest similarity of two neighbours on the path") }, parts("coherence {value}", { value: h("b", null, decimal(path.coherence, 2)) })),
     h("span", { title: t("Paths like this in a random graph with the same degrees") }, parts("by chance {number} such paths", { number: h("b", null, expected) })),
+    h("a", { href: `/view/map?${new URLSearchParams([path.steps[0].source, ...path.steps.map((step) => step.target)].map((id) => ["path", id]))}` }, t("on the map")),
   );
   const steps = path.steps.map((step) => {
     const others = (step.evidence || []).filter((id) => id !== step.source && id !== step.target).slice(0, 3);

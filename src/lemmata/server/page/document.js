@@ -1,4 +1,4 @@
-// A document with its contents, as a list of its passages or as a text to read on in; a location with its logs.
+// A document with its contents, as a list of its passages or as a text to read on in.
 
 import { get } from "./api.js";
 import { tree } from "./contents.js";
@@ -10,6 +10,7 @@ const LISTED = 200; // passages of a page
 const READ = 30; // of one to read
 
 export async function show(main, { id, parameters, go }) {
+  if (id.startsWith("location:")) return (await import("./place.js")).show(main, { id, parameters });
   const controller = new AbortController();
   main.replaceChildren(waiting(t("Reading …")));
   const read = parameters.get("read") === "1";
@@ -18,8 +19,7 @@ export async function show(main, { id, parameters, go }) {
   const page = (offset, k = size) => get(`/outline?document=${encodeURIComponent(id)}&offset=${offset}&k=${k}${read ? "&whole=true" : ""}`, controller.signal);
   const outline = await page(at);
   const paper = outline.document;
-  const isPlace = paper.kind === "location";
-  const isLogs = isPlace || outline.passages[0]?.kind === "log";
+  const isLogs = outline.passages[0]?.kind === "log";
   document.title = `${paper.title || id} – lemmata`;
   const here = (place, reads = read) => `/view/document/${encodeURIComponent(id)}?${reads ? "read=1&" : ""}at=${place}`;
   const list = h("div", { class: read ? "book" : "outline" });
@@ -65,17 +65,15 @@ export async function show(main, { id, parameters, go }) {
     { rootMargin: "-10% 0px -80% 0px" },
   );
   const watch = () => list.querySelectorAll("[data-place]:not([data-watched])").forEach((element) => ((element.dataset.watched = ""), observer.observe(element)));
-  const search = isPlace ? `/?loc=${encodeURIComponent(shortName(paper.id))}` : `/?doc=${encodeURIComponent(paper.id)}`;
+  const search = `/?doc=${encodeURIComponent(paper.id)}`;
   const other = !isLogs && h("a", { class: "plain button", href: here(at, !read) }, t(read ? "List of its passages" : "Read it"));
   const article = h(
     "article", { class: "passage document" },
     h("p", { class: "from" }, [paper.authors?.join(", "), day(paper.date), paper.categories?.join(", ")].filter(Boolean).join(" · ")),
     h("h1", null, h("span", { class: "kind" }, kindWord(paper.form)), title(paper, shortName(paper.id))),
     h("p", { class: "foot" }, h("span", { class: "mono" }, shortName(paper.id)), outline.total > 0 && h("span", null, counted(outline.total, isLogs ? "log" : "passage"))),
-    h("p", { class: "copies" }, other, h("a", { class: "plain button", href: search }, t(isPlace ? "Search at this location" : "Search in this document"))),
-    places(t("Part of"), outline.above),
-    places(t("Parts"), outline.parts),
-    h("section", null, isPlace && outline.total > 0 && h("h2", null, t("Logs, the newest first, follow-ups below what they follow")), earlier, list, more),
+    h("p", { class: "copies" }, other, h("a", { class: "plain button", href: search }, t("Search in this document"))),
+    h("section", null, earlier, list, more),
   );
   const wide = matchMedia("(min-width: 60rem)").matches;
   const aside = contents && h("nav", { class: "sidebar", "aria-label": t("Contents") }, h("details", { open: wide }, h("summary", null, t("Contents")), position, contents.element));
@@ -86,12 +84,6 @@ export async function show(main, { id, parameters, go }) {
     controller.abort();
     observer.disconnect();
   };
-}
-
-function places(name, records) {
-  if (!records.length) return null;
-  const rows = records.map((place) => h("li", { class: "log" }, link(place.id, "location", h("span", { class: "mono" }, shortName(place.id))), place.title, h("span", { class: "count" }, number(place.passages))));
-  return h("section", null, h("h2", null, name), h("ul", { class: "neighbours" }, rows));
 }
 
 // ---------------------------------------------------------------- its passages, below the headings that they stand under
@@ -147,7 +139,7 @@ function source({ file, line }) {
 
 function logRow(log) {
   return h(
-    "li", { class: log.is_follow_up ? "log followup" : "log" },
+    "li", { class: "log" },
     h("div", null, h("a", { href: address(log.id) }, h("time", { datetime: log.date }, moment(log.date) || log.id)), h("div", { class: "gist" }, excerpt(log))),
     h("span", { class: "small" }, log.location.map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place)))),
   );

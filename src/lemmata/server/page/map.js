@@ -1,16 +1,21 @@
-// The map: every passage a point on a canvas; colours, hover, click, and a lasso to search among some of them.
+// The map: every passage a point on a canvas; names of regions, colours, hover, click, hits of a search, and a lasso.
 
 import { get } from "./api.js";
-import { address, announce, excerpt, h, heading, row, waiting } from "./dom.js";
-import { counted, language, number, t } from "./language.js";
+import { address, announce, excerpt, h, heading, problem, row, waiting } from "./dom.js";
+import { counted, number, t } from "./language.js";
+import { findLit, forget } from "./mapfound.js";
+import { regionNames } from "./regions.js";
 import { family, kindWord } from "./words.js";
 
 const COLOURS = {
-  light: ["#1f6f8b", "#c2571a", "#4d7c0f", "#8b3d88", "#a88400", "#2753b8", "#b3304a", "#0f766e", "#6b5b4b", "#7a55c7"],
-  dark: ["#6cc3dd", "#f09a5f", "#a3d15c", "#d88fd4", "#e5c34f", "#8fb0ff", "#f2869b", "#5fd0c0", "#c8b49f", "#b9a2f5"],
+  light: ["#1f6f8b", "#c2571a", "#4d7c0f", "#8b3d88", "#a88400", "#2753b8", "#b3304a", "#0f766e", "#6b5b4b", "#7a55c7", "#d9480f", "#087f5b", "#a61e4d", "#3b5bdb"],
+  dark: ["#6cc3dd", "#f09a5f", "#a3d15c", "#d88fd4", "#e5c34f", "#8fb0ff", "#f2869b", "#5fd0c0", "#c8b49f", "#b9a2f5", "#ffc078", "#63e6be", "#faa2c1", "#91a7ff"],
 };
+const RAMP = { light: ["#452f92", "#1f7a8c", "#6d9a1f", "#d98e04"], dark: ["#8d7be0", "#4fb3c4", "#a9d14b", "#ffd479"] }; // from old to new
+const MOST_COLOURS = 24;
 const OTHER = { light: "#b9b5ab", dark: "#565b61" };
-const BY = { document: t("Document"), chapter: t("Chapter"), category: t("Category"), kind: t("Kind") };
+const BY = { document: t("Document"), chapter: t("Chapter"), category: t("Category"), kind: t("Kind"), date: t("Date") };
+const LIT = 10; // hits that show their rank
 const REACH = 14; // pixels from a point that still mean it
 const FADED = 255; // the colour of points that are not chosen
 const MOST_DISCS = 4000; // more points are drawn without smooth edges
@@ -21,8 +26,9 @@ export async function show(main, { parameters, go }) {
   main.replaceChildren(h("h1", { class: "unseen" }, t("Map")), waiting(t("Drawing the map …")));
   const answer = await get("/map");
   const points = decode(answer);
+  points.usual = points.colouring;
   if (points.by[parameters.get("by")]?.names.length > 1) points.colouring = parameters.get("by");
-  return draw(main, points, go);
+  return draw(main, points, go, parameters);
 }
 
 function decode(answer) {
@@ -38,7 +44,15 @@ function decode(answer) {
   }
   if (answer.titles.category.some(Boolean)) by.category.label = t("Section"); // of a plant
   const colouring = ["category", "document", "chapter", "kind"].find((name) => by[name].names.filter(Boolean).length > 1) || "kind";
-  return { number: answer.points, x: array(answer.x), y: array(answer.y), by, colouring, method: answer.method };
+  return { number: answer.points, x: array(answer.x), y: array(answer.y), by, colouring, regions: answer.regions };
+}
+
+// A colour between those of a ramp, from 0 to 1.
+function between(ramp, share) {
+  const place = Math.min(ramp.length - 2, Math.floor(share * (ramp.length - 1)));
+  const rest = share * (ramp.length - 1) - place;
+  const part = (at) => Math.round(parseInt(ramp[place].slice(at, at + 2), 16) * (1 - rest) + parseInt(ramp[place + 1].slice(at, at + 2), 16) * rest);
+  return `#${[1, 3, 5].map((at) => part(at).toString(16).padStart(2, "0")).join("")}`;
 }
 
 // A colour #rrggbb, mixed with its ground, as one number of an image in memory.
@@ -58,19 +72,33 @@ function grid(points) {
   return cells;
 }
 
-function draw(main, points, go) {
+// The middle of the points and how far they spread.
+function extent({ x, y }) {
+  const range = (values) => values.reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [65535, 0]);
+  const [[left, right], [top, bottom]] = [range(x), range(y)];
+  return { x: (left + right) / 2, y: (top + bottom) / 2, width: Math.max(1000, right - left), height: Math.max(1000, bottom - top) };
+}
+
+function draw(main, points, go, parameters) {
   const cells = grid(points);
-  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Map of {number} passages; near points have similar texts", { number: number(points.number) }) });
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Map of {number} passages; near points have similar texts. Arrows move, + and - zoom, n names the next hit, Enter opens.", { number: number(points.number) }) });
   const context = canvas.getContext("2d", { alpha: false });
   const tip = h("div", { class: "tip", hidden: true });
+  const regions = regionNames(points.regions);
   const chosenPanel = h("aside", { class: "chosen", "aria-label": t("Chosen passages"), hidden: true });
-  const legend = h("ul", { class: "legend" });
+  const legendTitle = h("summary");
+  const legend = h("ul");
+  const folding = h("details", { class: "legend", open: matchMedia("(min-width: 42rem)").matches }, legendTitle, legend);
   const colour = h("select", { "aria-label": t("Colour by") }, Object.entries(BY).filter(([name]) => points.by[name].names.length > 1).map(([name, label]) => h("option", { value: name, selected: name === points.colouring }, points.by[name].label || label)));
   const lassoButton = h("button", { type: "button", class: "plain", "aria-pressed": "false", title: t("Draw around points to choose them (or hold Shift and drag)") }, t("Lasso"));
-  const fitButton = h("button", { type: "button", class: "plain" }, t("Fit"));
-  const bar = h("div", { class: "mapbar" }, colour.options.length > 1 ? h("label", null, `${t("Colour by")} `, colour) : colour.options.length > 0 && h("span", { class: "small" }, t("Coloured by {what}", { what: language === "en" ? colour.options[0].text.toLowerCase() : colour.options[0].text })), lassoButton, fitButton, h("span", { class: "small" }, t("{passages}; near points have similar texts", { passages: counted(points.number, "passage") })));
-  const stage = h("div", { class: "stage" }, canvas, tip);
-  main.replaceChildren(h("h1", { class: "unseen" }, t("Map")), bar, h("div", { class: "maparea" }, stage, legend, chosenPanel));
+  const button = (sign, name, act) => h("button", { type: "button", class: "plain", "aria-label": name, title: name, onclick: act }, sign);
+  const zooming = h("div", { class: "zooming" }, button("+", t("Zoom in"), () => zoomAt(1.5, width / 2, height / 2)), button("−", t("Zoom out"), () => zoomAt(1 / 1.5, width / 2, height / 2)), button(t("Fit"), t("Fit: show all"), () => fit()));
+  const box = h("input", { type: "search", "aria-label": t("Find on the map"), placeholder: t("Find on the map"), maxlength: 2000 });
+  const finding = h("form", { role: "search", onsubmit: (event) => (event.preventDefault(), light(new URLSearchParams({ q: box.value }))) }, box);
+  const litChip = h("span", { class: "lit", hidden: true });
+  const bar = h("div", { class: "mapbar" }, finding, colour.options.length > 1 && h("label", null, `${t("Colour by")} `, colour), lassoButton, litChip, h("span", { class: "small" }, t("{passages}; near points have similar texts", { passages: counted(points.number, points.by.kind.names.join() === "log" ? "log" : "passage") })));
+  const stage = h("div", { class: "stage" }, canvas, regions.list, tip, folding, zooming);
+  main.replaceChildren(h("h1", { class: "unseen" }, t("Map")), bar, h("div", { class: "maparea" }, stage, chosenPanel));
 
   let width = 0;
   let height = 0;
@@ -79,24 +107,31 @@ function draw(main, points, go) {
   let lasso = null; // corners, in pixels
   let lassoing = false;
   let chosen = null; // rows
+  let lit = null; // the search or path that is shown: rows, ways
   let only = -1; // code of the legend that is lit
   let hovered = -1;
   let palette = [];
+  let inks = {}; // colours of the theme
   let queued = false;
   let image = null;
   const shade = new Uint8Array(points.number); // the colour of each point, or FADED
   const order = new Uint32Array(points.number); // rows, those that are drawn last on top
-  const shown = new Uint32Array(points.number); // the first of them are those in the window
+  const shown = new Uint32Array(MOST_DISCS); // rows in the window, where there are not too many
 
   const theme = () => {
     const set = document.documentElement.dataset.theme;
     return set || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   };
-  const whole = () => (Math.min(width / stretch, height) - 40) / 65536; // the scale that shows everything
+  const edges = extent(points);
+  const covered = () => (folding.open && width > 800 ? folding.offsetWidth + 10 : 0); // by the legend, on the right
+  const whole = () => Math.min((width - covered() - 60) / stretch / edges.width, (height - 60) / edges.height); // the scale that shows everything
   const fit = () => {
-    view = { x: 32768, y: 32768, scale: whole() };
+    stretch = Math.min(1.8, Math.max(0.6, ((width - covered()) / height) * (edges.height / edges.width)));
+    const scale = whole();
+    view = { x: edges.x + covered() / 2 / scale / stretch, y: edges.y, scale, fitted: true };
     redraw();
   };
+  const pixel = ({ x, y }) => [(x - view.x) * view.scale * stretch + width / 2, (y - view.y) * view.scale + height / 2];
   const px = (row) => (points.x[row] - view.x) * view.scale * stretch + width / 2;
   const py = (row) => (points.y[row] - view.y) * view.scale + height / 2;
 
@@ -110,44 +145,89 @@ function draw(main, points, go) {
   }
 
   function paint() {
-    const style = getComputedStyle(canvas);
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    context.fillStyle = style.getPropertyValue("--map");
-    context.fillRect(0, 0, width, height);
     const zoom = view.scale / whole();
     const size = Math.min(9, Math.max(1.6, (points.number > 5000 ? 2 : points.number > 1500 ? 3.4 : 5.4) * Math.pow(zoom, 0.42)));
     let visible = 0;
-    for (const row of order) {
-      const [x, y] = [px(row), py(row)];
+    for (let place = 0; place < points.number && visible <= MOST_DISCS; place++) {
+      const row = order[place];
+      const x = px(row);
+      const y = py(row);
       if (x > -9 && y > -9 && x < width + 9 && y < height + 9) shown[visible++] = row;
     }
-    if (visible > MOST_DISCS) paintPixels(visible, size);
+    if (visible > MOST_DISCS) paintPixels(size);
     else paintDiscs(visible, size);
+    const obstacles = lit ? paintLit(size) : [];
+    if (hovered >= 0) ring(hovered, size / 2 + 4, inks.ink);
+    if (lasso?.length > 1) paintLasso();
+    regions.draw(pixel, view.scale, width, height, obstacles);
+  }
+
+  function ring(row, radius, colour) {
+    context.strokeStyle = colour;
+    context.lineWidth = 2;
+    context.beginPath();
+    context.arc(px(row), py(row), radius, 0, 6.2832);
+    context.stroke();
+  }
+
+  function paintLasso() {
+    context.strokeStyle = context.fillStyle = inks.accent;
+    context.setLineDash([5, 4]);
+    context.lineWidth = 1.5;
+    context.beginPath();
+    lasso.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
+    context.closePath();
+    context.stroke();
+    context.setLineDash([]);
+    context.globalAlpha = 0.08;
+    context.fill();
     context.globalAlpha = 1;
-    if (hovered >= 0) {
-      context.strokeStyle = style.getPropertyValue("--ink");
-      context.lineWidth = 2;
-      context.beginPath();
-      context.arc(px(hovered), py(hovered), size / 2 + 4, 0, 6.2832);
-      context.stroke();
+  }
+
+  // The hits of a search, the first with their rank, and the way to the one that is pointed at; or a path with its names.
+  // Returns the boxes of what must stay readable.
+  function paintLit(size) {
+    const way = lit.ways.get(hovered) || lit.ways.get(-1) || [];
+    context.strokeStyle = inks.accent;
+    context.lineWidth = 2.5;
+    context.lineJoin = "round";
+    context.beginPath();
+    for (const place of way) context.lineTo(...pixel(place));
+    context.stroke();
+    lit.rows.slice(LIT).forEach((row) => ring(row, size / 2 + 2, inks.accent));
+    context.font = `600 12px ${inks.sans}`;
+    context.textBaseline = "middle";
+    const boxes = [];
+    const named = lit.ways.has(-1) ? way : way.slice(0, -1);
+    for (const place of named) {
+      const [x, y] = pixel(place);
+      context.textAlign = "left";
+      context.strokeStyle = inks.map;
+      context.lineWidth = 4;
+      context.strokeText(place.name, x + 13, y);
+      context.fillStyle = inks.accent;
+      context.fillText(place.name, x + 13, y);
+      boxes.push([x - 10, y - 10, x + 16 + context.measureText(place.name).width, y + 10]);
     }
-    if (lasso?.length > 1) {
-      context.strokeStyle = style.getPropertyValue("--accent");
-      context.setLineDash([5, 4]);
-      context.lineWidth = 1.5;
+    const marks = lit.ways.has(-1) ? way : lit.rows.slice(0, LIT).map((row) => ({ x: points.x[row], y: points.y[row] }));
+    for (const [rank, place] of [...marks.entries()].reverse()) {
+      const [x, y] = pixel(place);
+      context.fillStyle = inks.accent;
       context.beginPath();
-      lasso.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
-      context.closePath();
-      context.stroke();
-      context.setLineDash([]);
-      context.globalAlpha = 0.08;
-      context.fillStyle = style.getPropertyValue("--accent");
+      context.arc(x, y, 9, 0, 6.2832);
       context.fill();
-      context.globalAlpha = 1;
+      context.textAlign = "center";
+      context.fillStyle = inks["accent-ink"];
+      context.fillText(rank + 1, x, y + 0.5);
+      boxes.push([x - 9, y - 9, x + 9, y + 9]);
     }
+    return boxes;
   }
 
   function paintDiscs(visible, size) {
+    context.fillStyle = inks.map;
+    context.fillRect(0, 0, width, height);
     let last = null;
     for (let place = 0; place < visible; place++) {
       const row = shown[place];
@@ -160,38 +240,52 @@ function draw(main, points, go) {
       context.arc(px(row), py(row), size / 2, 0, 6.2832);
       context.fill();
     }
+    context.globalAlpha = 1;
   }
 
   // Many points: straight into the pixels, which is ten times as fast.
-  function paintPixels(visible, size) {
+  function paintPixels(size) {
     const [across, down] = [canvas.width, canvas.height];
     if (image?.width !== across || image?.height !== down) image = context.createImageData(across, down);
     const pixels = new Uint32Array(image.data.buffer);
-    pixels.fill(inMemory(getComputedStyle(canvas).getPropertyValue("--map").trim(), 1));
-    const ground = getComputedStyle(canvas).getPropertyValue("--map").trim();
-    const colours = Object.fromEntries(Object.entries(palette).map(([number, colour]) => [number, inMemory(colour, Number(number) === FADED ? 0.35 : 1, ground)]));
-    const width_ = Math.max(1, Math.round(size * devicePixelRatio));
+    pixels.fill(inMemory(inks.map, 1));
+    const colours = Uint32Array.from(palette, (colour, number) => (colour ? inMemory(colour, number === FADED ? 0.35 : 1, inks.map) : 0));
+    const broad = Math.max(1, Math.round(size * devicePixelRatio));
     const offsets = [];
-    for (let y = 0; y < width_; y++) for (let x = 0; x < width_; x++) if (Math.hypot(x - (width_ - 1) / 2, y - (width_ - 1) / 2) <= width_ / 2) offsets.push([x, y]);
-    for (let place = 0; place < visible; place++) {
-      const row = shown[place];
-      const left = Math.round(px(row) * devicePixelRatio - width_ / 2);
-      const top = Math.round(py(row) * devicePixelRatio - width_ / 2);
-      if (left < 0 || top < 0 || left + width_ > across || top + width_ > down) continue;
+    for (let y = 0; y < broad; y++) for (let x = 0; x < broad; x++) if (Math.hypot(x - (broad - 1) / 2, y - (broad - 1) / 2) <= broad / 2) offsets.push(y * across + x);
+    const [xScale, yScale] = [view.scale * stretch * devicePixelRatio, view.scale * devicePixelRatio];
+    const [left, top] = [(width / 2) * devicePixelRatio - view.x * xScale - broad / 2, (height / 2) * devicePixelRatio - view.y * yScale - broad / 2];
+    for (let place = 0; place < points.number; place++) {
+      const row = order[place];
+      const x = Math.round(points.x[row] * xScale + left);
+      const y = Math.round(points.y[row] * yScale + top);
+      if (x < 0 || y < 0 || x + broad > across || y + broad > down) continue;
+      const start = y * across + x;
       const colour = colours[shade[row]];
-      const start = top * across + left;
-      for (const [x, y] of offsets) pixels[start + y * across + x] = colour;
+      for (let dot = 0; dot < offsets.length; dot++) pixels[start + offsets[dot]] = colour;
     }
     context.putImageData(image, 0, 0);
   }
 
   // ------------------------------------------------------------ colours and legend
 
+  // As many colours as there are names, up to a limit: after those chosen by hand, hues that lie far apart.
+  function coloursFor(count) {
+    const more = Math.max(0, Math.min(count, MOST_COLOURS) - COLOURS[theme()].length);
+    const hue = (place) => {
+      context.fillStyle = `hsl(${(25 + place * 137.5) % 360} ${theme() === "dark" ? "55% 68%" : "60% 38%"})`;
+      return context.fillStyle; // as #rrggbb
+    };
+    return [...COLOURS[theme()], ...Array.from({ length: more }, (_, place) => hue(place))];
+  }
+
   function recolour() {
     const { codes, names } = points.by[points.colouring];
-    const colours = COLOURS[theme()];
-    const many = names.length > colours.length;
-    palette = names.slice(0, many ? colours.length : names.length).map((name, code) => (name ? colours[code] : OTHER[theme()]));
+    const style = getComputedStyle(canvas);
+    inks = Object.fromEntries(["ink", "accent", "accent-ink", "map", "sans"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    const colours = points.colouring === "date" ? names.map((_, code) => between(RAMP[theme()], code / Math.max(1, names.length - 1))) : coloursFor(names.length);
+    legendTitle.textContent = points.by[points.colouring].label || BY[points.colouring];
+    palette = names.slice(0, colours.length).map((name, code) => (name ? colours[code] : OTHER[theme()]));
     palette.push(OTHER[theme()]);
     const counts = new Uint32Array(names.length);
     for (const code of codes) counts[code] += 1;
@@ -217,7 +311,7 @@ function draw(main, points, go) {
   // Who is faded, and in which order points are drawn: faded ones first, then the rest from the rarest colour on.
   function sort() {
     const { codes } = points.by[points.colouring];
-    const inside = chosen ? new Set(chosen) : null;
+    const inside = chosen || lit ? new Set(chosen || lit.rows) : null;
     const last = palette.length - 1;
     palette[FADED] = OTHER[theme()];
     const counts = new Uint32Array(FADED + 2);
@@ -241,9 +335,40 @@ function draw(main, points, go) {
   colour.addEventListener("change", () => {
     points.colouring = colour.value;
     only = -1;
-    go(`/view/map?by=${colour.value}`, { replace: true, quiet: true });
+    settle();
     recolour();
   });
+
+  // ------------------------------------------------------------ the search or the path that is shown
+
+  async function light(wanted) {
+    try {
+      lit = await findLit(wanted);
+    } catch (error) {
+      bar.after(problem(error));
+      return;
+    }
+    litChip.hidden = !lit;
+    litChip.replaceChildren(...(lit ? [...lit.chip, h("button", { type: "button", class: "quiet", "aria-label": t("Show no search"), onclick: () => (forget(), light(new URLSearchParams("q="))) }, "×")] : []));
+    announce(litChip.textContent.replace("×", ""));
+    settle();
+    recolour();
+  }
+
+  // The address of what is shown, so that it can be shared.
+  function settle() {
+    const by = points.colouring !== points.usual && `by=${points.colouring}`;
+    go(`/view/map?${[by, lit?.address].filter(Boolean).join("&")}`, { replace: true, quiet: true });
+  }
+
+  function nextHit(step) {
+    if (!lit?.rows.length) return;
+    const at = lit.rows.indexOf(hovered);
+    const row = lit.rows[at < 0 ? 0 : (at + step + lit.rows.length) % lit.rows.length];
+    view = { ...view, x: points.x[row], y: points.y[row], fitted: false };
+    redraw();
+    hover(row);
+  }
 
   // ------------------------------------------------------------ hover
 
@@ -280,15 +405,14 @@ function draw(main, points, go) {
     canvas.classList.toggle("pointing", row >= 0);
     redraw();
     const turn = ++asked;
-    if (row < 0) {
-      tip.hidden = true;
-      return;
-    }
+    tip.hidden = true;
+    if (row < 0) return;
     if (!known.has(row)) await new Promise((resolve) => setTimeout(resolve, 60));
     if (turn !== asked) return;
     const [passage] = await about([row]).catch(() => []);
     if (turn !== asked || !passage) return;
     tip.replaceChildren(h("strong", null, h("span", { class: `kind ${family(passage.kind)}` }, kindWord(passage.kind, passage.number, passage.printed)), passage.title || passage.kind === "log" ? heading(passage) : ""), h("span", { class: "small" }, points.by.document.titles.get(passage.document) || passage.document), h("div", { class: "gist" }, excerpt(passage)));
+    announce(tip.innerText || tip.textContent);
     tip.hidden = false;
     const [x, y] = [px(row), py(row)];
     tip.style.left = `${Math.min(Math.max(8, x + 14), Math.max(8, width - tip.offsetWidth - 8))}px`;
@@ -310,7 +434,7 @@ function draw(main, points, go) {
     const scale = Math.min(smallest * 400, Math.max(smallest, view.scale * factor));
     view.x += ((x - width / 2) / stretch) * (1 / view.scale - 1 / scale);
     view.y += (y - height / 2) * (1 / view.scale - 1 / scale);
-    view.scale = scale;
+    view = { ...view, scale, fitted: false };
     redraw();
   }
 
@@ -332,6 +456,8 @@ function draw(main, points, go) {
     if (fingers.size === 2) {
       const [[, other]] = [...fingers].filter(([id]) => id !== event.pointerId);
       const before = Math.hypot(oldX - other[0], oldY - other[1]);
+      view.x -= (x - oldX) / 2 / view.scale / stretch; // two fingers also move the map
+      view.y -= (y - oldY) / 2 / view.scale;
       zoomAt(Math.hypot(x - other[0], y - other[1]) / Math.max(1, before), (x + other[0]) / 2, (y + other[1]) / 2);
       pressed.moved = true;
       lasso = null;
@@ -341,8 +467,7 @@ function draw(main, points, go) {
       tip.hidden = true;
       if (lasso) lasso.push([x, y]);
       else {
-        view.x -= (x - oldX) / view.scale / stretch;
-        view.y -= (y - oldY) / view.scale;
+        view = { ...view, x: view.x - (x - oldX) / view.scale / stretch, y: view.y - (y - oldY) / view.scale, fitted: false };
       }
       redraw();
     }
@@ -356,15 +481,17 @@ function draw(main, points, go) {
     if (lasso && moved) choose(inLasso(lasso));
     else if (!moved && event.type === "pointerup") {
       const row = nearest(x, y, event.pointerType === "mouse" ? REACH : 22);
-      if (row >= 0) open(row);
+      if (row >= 0 && event.pointerType !== "mouse" && row !== hovered) hover(row); // a finger names first, then opens
+      else if (row >= 0) open(row);
       else if (chosen) choose(null);
+      else hover(-1);
     }
     lasso = null;
     redraw();
   };
   canvas.addEventListener("pointerup", release);
   canvas.addEventListener("pointercancel", release);
-  canvas.addEventListener("pointerleave", () => hover(-1));
+  canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hover(-1));
   canvas.addEventListener(
     "wheel",
     (event) => {
@@ -378,11 +505,11 @@ function draw(main, points, go) {
     if (event.key === "+" || event.key === "=") zoomAt(1.25, width / 2, height / 2);
     else if (event.key === "-") zoomAt(0.8, width / 2, height / 2);
     else if (event.key === "0") fit();
+    else if (event.key.toLowerCase() === "n") nextHit(event.key === "n" ? 1 : -1);
     else if (event.key === "Enter" && hovered >= 0) open(hovered);
     else if (move) {
       event.preventDefault();
-      view.x += (move[0] * 60) / view.scale;
-      view.y += (move[1] * 60) / view.scale;
+      view = { ...view, x: view.x + (move[0] * 60) / view.scale / stretch, y: view.y + (move[1] * 60) / view.scale, fitted: false };
       redraw();
       hover(nearest(width / 2, height / 2, 400));
     }
@@ -400,7 +527,6 @@ function draw(main, points, go) {
     lassoButton.setAttribute("aria-pressed", String(lassoing));
     canvas.classList.toggle("lassoing", lassoing);
   });
-  fitButton.addEventListener("click", fit);
 
   function inLasso(corners) {
     const rows = [];
@@ -452,23 +578,25 @@ function draw(main, points, go) {
   function resize() {
     const frame = stage.getBoundingClientRect();
     const first = !view;
+    if (first) view = { x: 0, y: 0, scale: 1 };
     [width, height] = [Math.max(50, frame.width), Math.max(50, frame.height)];
-    stretch = Math.min(1.5, Math.max(0.7, width / height));
     canvas.width = Math.round(width * devicePixelRatio);
     canvas.height = Math.round(height * devicePixelRatio);
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
-    if (first) fit();
+    if (first || view.fitted) fit();
     paint();
   }
   const watcher = new ResizeObserver(resize);
+  folding.addEventListener("toggle", () => view?.fitted && fit());
   const rethemed = () => recolour();
   const system = matchMedia("(prefers-color-scheme: dark)");
   watcher.observe(stage);
   addEventListener("themechange", rethemed);
   system.addEventListener("change", rethemed);
-  resize();
   recolour();
+  resize();
+  light(parameters);
   return () => {
     watcher.disconnect();
     removeEventListener("themechange", rethemed);

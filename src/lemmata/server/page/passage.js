@@ -3,6 +3,7 @@
 import { get, post, workspace } from "./api.js";
 import { address, copyButton, excerpt, fromServer, h, heading, link, problem, row, title, waiting } from "./dom.js";
 import { counted, day, moment, number, t } from "./language.js";
+import { predictedLink } from "./predicted.js";
 import { family, kindWord, relationWords, shortName } from "./words.js";
 
 export async function show(main, { id, go }) {
@@ -23,6 +24,8 @@ export async function show(main, { id, go }) {
     turning(passage),
     copies(passage),
     h("p", { class: "foot" }, h("span", { class: "mono" }, passage.id), passage.file && h("span", { class: "mono" }, passage.line ? `${passage.file}:${passage.line}` : passage.file)),
+    isLog && predictions(passage),
+    incident(passage),
     timeline(passage),
     columns(passage.metadata),
   );
@@ -94,18 +97,30 @@ function places({ places: tree, location: names }) {
   return names?.length ? h("p", { class: "tree" }, names.map((name) => [link(`location:${name}`, "location", h("span", { class: "mono" }, name)), " "])) : null;
 }
 
+function predictions({ id, predicted }) {
+  return predicted.length ? h("section", null, h("h2", null, t("Predicted")), predicted.map((record) => predictedLink(record, id))) : null;
+}
+
+function logRow(log) {
+  return h("li", { class: log.here ? "here" : null, "aria-current": log.here ? "true" : null }, h("time", { datetime: log.date }, moment(log.date)), log.here ? h("span", null, t("this log")) : h("a", { href: address(log.id) }, excerpt(log)));
+}
+
+// The logs that follow each other, from the first to the last.
+function incident({ id, thread }) {
+  if (!thread?.length) return null;
+  return h("section", { class: "timeline incident" }, h("h2", null, t("Incident, {logs}", { logs: counted(thread.length, "log") })), h("ol", null, thread.map((log) => logRow({ ...log, here: log.id === id }))));
+}
+
 // Earlier and later logs of the same place.
 function timeline({ id, earlier, later, date, text, title: name }) {
   if (!earlier?.length && !later?.length) return null;
-  const row = (log) =>
-    h("li", { class: log.here ? "here" : null, "aria-current": log.here ? "true" : null }, h("time", { datetime: log.date }, moment(log.date)), log.here ? h("span", null, t("this log")) : h("a", { href: address(log.id) }, excerpt(log)));
   const shownBefore = earlier.slice(0, 6).reverse();
   const shownAfter = later.slice(0, 6);
   const more = (number, when) => (number > 0 ? h("li", { class: "small" }, t(when, { logs: counted(number, "log") })) : null);
   return h(
     "section", { class: "timeline" },
     h("h2", null, t("Logs of the same place")),
-    h("ol", null, more(earlier.length - shownBefore.length, "{logs} before"), shownBefore.map(row), row({ id, date, text, title: name, here: true }), shownAfter.map(row), more(later.length - shownAfter.length, "{logs} after")),
+    h("ol", null, more(earlier.length - shownBefore.length, "{logs} before"), shownBefore.map(logRow), logRow({ id, date, text, title: name, here: true }), shownAfter.map(logRow), more(later.length - shownAfter.length, "{logs} after")),
   );
 }
 

@@ -37,6 +37,7 @@ export function show(main, { parameters, go }) {
     current?.abort();
     view.explain(state);
     document.title = state.q ? `${state.q} – lemmata` : "lemmata";
+    sessionStorage.setItem("search", state.q.trim() ? write(state) : ""); // which the map shows
     if (!state.q.trim() && !state.like) {
       begin();
       return;
@@ -222,7 +223,7 @@ function remember(key, answer) {
 
 // ---------------------------------------------------------------- the state is the address
 
-function read(parameters) {
+export function read(parameters) {
   return {
     q: parameters.get("q") || "",
     retriever: parameters.get("retriever") in RETRIEVERS ? parameters.get("retriever") : "auto",
@@ -236,7 +237,7 @@ function read(parameters) {
   };
 }
 
-function write(state) {
+export function write(state) {
   const parameters = new URLSearchParams();
   if (state.q) parameters.set("q", state.q);
   if (state.retriever !== "auto") parameters.set("retriever", state.retriever);
@@ -255,7 +256,7 @@ function filtered(state) {
   return Boolean(state.since || state.until || state.among || FACETS.some(({ key }) => state[key].length));
 }
 
-function filterOf(state) {
+export function filterOf(state) {
   const filter = Object.fromEntries(FACETS.filter(({ key }) => state[key].length).map(({ key, field }) => [field, state[key]]));
   if (state.since) filter.since = state.since;
   if (state.until) filter.until = state.until;
