@@ -220,6 +220,15 @@ def notes(_notes: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of a small plant."""
+    from tests.window import made_plant, serving
+
+    with serving(made_plant(tmp_path_factory.mktemp("plant")).root) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     from tests.window import launched
 

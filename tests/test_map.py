@@ -14,7 +14,8 @@ from lemmata.core.types import Floats, Integers
 from lemmata.core.workspace import silent
 from lemmata.project import Project
 from lemmata.search import plane
-from lemmata.search.map import open_map
+from lemmata.search.map import StoredMap, open_map
+from lemmata.server.map import Mentions, name_regions
 
 
 def clusters(number: int, size: int, seed: int = 3) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.int64]]]:
@@ -129,3 +130,18 @@ def test_without_numba_the_map_shows_two_directions(project: Project, monkeypatc
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert project.map()["method"] == "pca"
+
+
+def test_a_region_is_named_by_what_stands_there_more_than_elsewhere() -> None:
+    x = np.array([1000] * 10 + [60000] * 10, np.uint16)
+    rows = {"alpha": range(10), "beta": range(10, 20), "everywhere": range(20), "rare": [3]}
+    pairs = [(number, row) for number, mentioned in enumerate(rows.values()) for row in mentioned]
+    named, of = np.array(pairs, np.int64).T
+    mentions = Mentions(list(rows), list(rows), np.ones(4, np.float32), named, of)
+    regions = name_regions(StoredMap(x, x, "pca"), mentions)
+    assert {(region["name"], region["x"], region["level"]) for region in regions} == {
+        ("alpha", 1000, 0),
+        ("beta", 60000, 0),
+    }
+    none = Mentions([], [], np.zeros(0, np.float32), named[:0], of[:0])
+    assert name_regions(StoredMap(x, x, "pca"), none) == []

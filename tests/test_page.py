@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
+from bench.map_frames import synthetic_map
 from tests.make import NAMES, make_workspace, write_papers
 from tests.test_serve_folder import papers
 from tests.test_serve_folder import serving as serving_folder
-from tests.window import Window, expect, made, serving
+from tests.window import ATTACK, Window, expect, made, serving
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "src" / "lemmata" / "server" / "page"
@@ -232,31 +234,74 @@ def test_a_concept_has_a_definition_relations_and_passages(window: Window) -> No
     assert page.locator(".group li").count() == 6  # and its definition
 
 
-PLANT: dict[str, str | bytes] = {
-    "tree.csv": "id,parent,description\nP,,Plant\nP-K,P,Columns\nP-K-1,P-K,Column 1\nP-T,P,Tanks\n",
-    "logs.csv": "id,text,location,date\n1,The column leaks,P-K-1,2024-05-01\n2,The tank is full,P-T,2024-05-02\n"
-    "3,The column runs,P-K-1,2024-05-03\n4,Columns inspected,P-K,2024-05-02\n",
-}
+def test_a_plant_is_entered_by_its_locations(browser: Any, plant: str) -> None:
+    opened = Window(browser, plant)
+    page = opened.open("/")
+    expect(page.locator(".lead")).to_contain_text("6 logs in 4 locations")
+    page.locator(".documents").get_by_role("link", name="Columns").click()
+    logs = page.locator(".logline")
+    expect(logs).to_have_count(5)  # and one that is probably here
+    expect(page.locator(".parts")).to_contain_text("Column 1")
+    page = opened.open("/?q=column&retriever=lexical")
+    assert counts(page, "loc") == {"Columns": 4, "Column 1": 3}
+    page = opened.open("/view/map")
+    expect(page.locator(".legend")).to_contain_text("Tanks <img")
+    expect(page.get_by_label("Colour by")).to_have_value("category")
+    expect(page.get_by_label("Colour by").locator("option")).to_have_text(["Section", "Date"])
+    opened.context.close()
+    assert opened.wrong == []
 
 
-def test_a_plant_is_entered_by_its_locations(browser: Any, tmp_path: Path) -> None:
-    with serving(made(tmp_path, PLANT).root) as address:
-        opened = Window(browser, address)
-        page = opened.open("/")
-        expect(page.locator(".lead")).to_contain_text("4 logs in 4 locations")
-        page.locator(".documents").get_by_role("link", name="Columns").click()
-        logs = page.locator(".outline li")
-        expect(logs).to_have_count(3)
-        assert logs.locator("time").all_inner_texts() == ["2024-05-03", "2024-05-02", "2024-05-01"]
-        expect(logs.first).to_contain_text("The column runs")
-        expect(page.locator("article")).to_contain_text("Column 1")
-        page = opened.open("/?q=column&retriever=lexical")
-        assert counts(page, "loc") == {"Columns": 3, "Column 1": 2}
-        page = opened.open("/view/map")
-        expect(page.locator(".legend")).to_contain_text("Tanks")
-        expect(page.locator(".mapbar")).to_contain_text("Coloured by section")
-        opened.context.close()
-        assert opened.wrong == []
+def test_incidents_are_threads_and_a_chart_leads_to_a_month(browser: Any, plant: str) -> None:
+    opened = Window(browser, plant)
+    page = opened.open("/view/document/" + quote("location:P-K", safe=""))
+    expect(page.locator(".incident h3")).to_contain_text("Incident, 2 logs")
+    assert page.locator(".incident .words").all_inner_texts() == ["The column leaks", "The column runs"]
+    assert page.locator(".incidents > li .head time").all_inner_texts()[:4] == [
+        "2025-01-02", "2024-06-20", "2024-05-01", "2024-05-03",
+    ]  # fmt: skip
+    assert page.locator(".timebars a").evaluate_all("all => all.map((one) => one.getAttribute('aria-label'))") == [
+        "2024-05: 2 logs", "2024-06: 1 log", "2025-01: 1 log",
+    ]  # fmt: skip
+    page.locator(".timebars a").first.click()
+    expect(page.locator(".place")).to_contain_text("With a log in 2024-05: 1 thread")
+    expect(page.locator(".incident")).to_have_count(1)
+    page.get_by_role("link", name="Show all").click()
+    expect(page.locator(".logline")).to_have_count(5)
+    for path in ("/view/document/location%3AP", "/view/document/location%3AP-T", "/view/passage/2"):
+        assert opened.open(path).evaluate(INJECTED) == [], path
+    expect(page.locator("nav.tree")).to_contain_text("Tanks <img src=x onerror=alert(1)>")
+    opened.context.close()
+    assert opened.wrong == []
+
+
+def test_a_predicted_link_is_confirmed_joins_an_incident_and_is_taken_back(browser: Any, plant: str) -> None:
+    opened = Window(browser, plant)
+    page = opened.open("/view/passage/5")
+    link = page.locator(".predicted")
+    expect(link).to_contain_text("Predicted, 62 %: probably follows 2024-06-20 Columns inspected")
+    expect(page.locator(".timeline.incident")).to_have_count(0)
+    link.get_by_role("button", name="Confirm").click()
+    expect(link).to_contain_text("Confirmed: follows")
+    page = opened.open("/view/passage/5")
+    expect(page.locator(".timeline.incident li")).to_have_count(2)
+    page = opened.open("/view/document/location%3AP-K")
+    expect(page.locator(".incident")).to_have_count(2)
+    page.locator("summary", has_text="1 log").click()
+    here = page.locator(".logline", has_text="It leaks")
+    expect(here).to_contain_text("Predicted, 90 %: is probably about P-K-1 Column 1")
+    here.get_by_role("button", name="Confirm").click()
+    expect(here).to_contain_text("Confirmed: is about")
+    page = opened.open("/view/document/location%3AP-K-1")
+    expect(page.locator(".foot")).to_contain_text("4 logs")
+    for path in ("/view/passage/5", "/view/passage/6"):
+        page = opened.open(path)
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator(".predicted")).to_contain_text("Predicted")
+    page = opened.open("/view/document/location%3AP-K")
+    expect(page.locator(".incident")).to_have_count(1)
+    opened.context.close()
+    assert opened.wrong == []
 
 
 # ---------------------------------------------------------------- bridge, map, ask, health
@@ -301,13 +346,15 @@ def test_a_bridge_is_drawn_and_told(window: Window) -> None:
     expect(page.locator("article.passage")).to_be_visible()
 
 
+COLOURS = """() => { const canvas = document.querySelector("canvas"), data = canvas.getContext("2d")
+    .getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
+    for (let at = 0; at < data.length; at += 4) seen.add((data[at] << 16) + (data[at + 1] << 8) + data[at + 2]);
+    return seen.size; }"""
+
+
 def test_the_map_shows_points_names_them_and_searches_among_some(window: Window) -> None:
     page = window.open(VIEWS["map"])
-    colours = """() => { const canvas = document.querySelector("canvas"), data = canvas.getContext("2d")
-        .getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
-        for (let at = 0; at < data.length; at += 4) seen.add((data[at] << 16) + (data[at + 1] << 8) + data[at + 2]);
-        return seen.size; }"""
-    assert page.evaluate(colours) > 8
+    assert page.evaluate(COLOURS) > 8
     expect(page.locator(".legend")).to_contain_text("math.CO")
     box = page.locator("canvas").bounding_box()
     corners = [(0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98), (0.02, 0.03)]
@@ -344,6 +391,90 @@ def test_points_of_the_map_have_names_and_open_by_mouse_and_keyboard(window: Win
     expect(page.locator(".tip strong")).to_be_visible()
     page.mouse.click(x, y)
     expect(page.locator("article.passage h1")).to_be_visible()
+
+
+NAMES_THAT_MEET = """() => {
+    const boxes = [...document.querySelectorAll(".regions li")].map((one) => one.getBoundingClientRect());
+    const meet = (one, other) => one.left < other.right && other.left < one.right &&
+        one.top < other.bottom && other.top < one.bottom;
+    return boxes.flatMap((one, place) => boxes.slice(place + 1).filter((other) => meet(one, other)));
+}"""
+
+
+def test_regions_of_the_map_have_names_more_of_them_from_near(window: Window) -> None:
+    page = window.open(VIEWS["map"])
+    names = page.locator(".regions li")
+    expect(names.first).to_be_visible()
+    far = {*names.all_inner_texts()}
+    assert len(far) > 3
+    assert page.evaluate(NAMES_THAT_MEET) == []
+    near: set[str] = set()
+    for zoom in (1.4, 2.2, 3.3):
+        page.get_by_role("button", name="Zoom in").click()
+        page.wait_for_function("(zoom) => Number(document.querySelector('canvas').dataset.zoom) > zoom", arg=zoom)
+        assert page.evaluate(NAMES_THAT_MEET) == []
+        near |= {*names.all_inner_texts()}
+    assert near - far
+    legend = page.locator("details.legend")
+    assert legend.evaluate("one => one.open")
+    legend.locator("summary").click()
+    expect(legend.get_by_text("math.CO")).to_be_hidden()
+    page.get_by_label("Colour by").select_option("date")
+    expect(legend.locator("summary")).to_have_text("Date")
+    periods = legend.locator(".name").all_text_contents()
+    assert periods == sorted(periods)
+    assert "by=date" in page.url
+
+
+def test_the_map_shows_the_hits_of_the_search_and_a_path(window: Window) -> None:
+    page = window.open(VIEWS["search"])
+    expect(page.locator(".hit").first).to_be_visible()
+    page.get_by_role("link", name="Map", exact=True).click()
+    expect(page.locator(".mapbar .lit")).to_contain_text("100 hits for “number of standard tableaux")
+    assert "q=number" in page.url
+    page.locator("canvas").focus()
+    page.keyboard.press("n")  # names the best hit
+    expect(page.locator(".tip")).to_contain_text("tableaux")
+    page.get_by_role("button", name="Show no search").click()
+    expect(page.locator(".mapbar .lit")).to_be_hidden()
+    page.get_by_label("Find on the map").fill("Bailey chain")
+    page.keyboard.press("Enter")
+    expect(page.locator(".mapbar .lit")).to_contain_text("hits for “Bailey chain”")
+    page = window.open(VIEWS["bridge"])
+    page.get_by_role("button", name="weaker").click()
+    page.locator(".told").get_by_role("link", name="on the map").first.click()
+    expect(page.locator(".mapbar .lit")).to_contain_text("Path Bailey pair →")
+
+
+def test_fingers_move_and_pinch_a_map_of_100_000_points(browser: Any, notes: str) -> None:
+    opened = Window(browser, notes, is_mobile=True, has_touch=True)
+    content = json.dumps(synthetic_map(100_000))
+    opened.page.route(f"{notes}/map", lambda route: route.fulfill(body=content, content_type="application/json"))
+    page = opened.open(VIEWS["map"])
+    expect(page.locator(".regions li").first).to_be_visible()
+    assert page.evaluate(COLOURS) > 8
+    box = page.locator("canvas").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = opened.context.new_cdp_session(page)
+
+    def touch(kind: str, *places: tuple[float, float]) -> None:
+        points = [{"x": x + dx, "y": y + dy, "id": number} for number, (dx, dy) in enumerate(places)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    before = page.evaluate("() => document.querySelector('canvas').toDataURL()")
+    touch("touchStart", (0, 0))
+    for step in range(1, 5):
+        touch("touchMove", (20 * step, 10 * step))
+    touch("touchEnd")
+    page.wait_for_function("(before) => document.querySelector('canvas').toDataURL() !== before", arg=before)
+    touch("touchStart", (-30, 0), (30, 0))
+    for step in range(1, 5):
+        touch("touchMove", (-30 - 15 * step, 0), (30 + 15 * step, 0))
+    touch("touchEnd")
+    page.wait_for_function("() => Number(document.querySelector('canvas').dataset.zoom) > 2")
+    expect(page.locator("canvas")).to_be_visible()  # no finger opened a passage
+    opened.context.close()
+    assert opened.wrong == []
 
 
 def test_without_a_language_model_ask_says_so_and_shows_passages(window: Window) -> None:
@@ -504,7 +635,6 @@ def test_a_server_with_a_token_asks_for_it(browser: Any, tmp_path: Path) -> None
         opened.context.close()
 
 
-ATTACK = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 HOSTILE: dict[str, str | bytes] = {
     "<img src=x onerror=alert(3)>.tex": rf"""\documentclass{{article}}\newtheorem{{theorem}}{{Theorem}}
 \title{{Zebras {ATTACK}}}\author{{{ATTACK}}}\begin{{document}}
@@ -523,7 +653,8 @@ $\href{{javascript:alert(6)}}{{z}}$ and $</math><script>alert(7)</script>$ by Th
 
 
 INJECTED = """() => [...document.querySelectorAll("main *")].filter((one) =>
-    one.matches("script, img, iframe, object, embed, form[action], svg:not(.graph):not(.bar):not(.diagram)") ||
+    one.matches("script, img, iframe, object, embed, form[action]") ||
+    (one.matches("svg") && !one.matches(".graph, .bar, .diagram, .timebars")) ||
     [...one.attributes].some(({ name, value }) => name.startsWith("on") || (name === "href" && !value.startsWith("/"))))
     .map((one) => one.outerHTML)"""
 

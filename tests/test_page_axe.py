@@ -18,14 +18,17 @@ MORE = {
     "more like this": "/?like=rsk%23thm%3Arsk",
     "start of a bridge": "/view/bridge",
     "unknown view": "/view/nothing",
+    "hits on the map": "/view/map?q=hook",
 }
+IN_PLANT = {"plant": "/", "location": "/view/document/location%3AP-K", "log": "/view/passage/5", "map": "/view/map"}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Any, notes: str, scheme: str) -> None:
-    opened = Window(browser, notes, color_scheme=scheme)
+@pytest.mark.parametrize("corpus", ["notes", "plant"])
+def test_axe_finds_nothing(browser: Any, request: pytest.FixtureRequest, corpus: str, scheme: str) -> None:
+    opened = Window(browser, request.getfixturevalue(corpus), color_scheme=scheme)
     found = {}
-    for view, path in {**VIEWS, **MORE}.items():
+    for view, path in (IN_PLANT if corpus == "plant" else {**VIEWS, **MORE}).items():
         page = opened.open(path)
         page.evaluate(AXE.read_text(encoding="utf-8"))
         violations = page.evaluate("() => axe.run().then((report) => report.violations)")

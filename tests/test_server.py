@@ -308,12 +308,18 @@ def test_the_map_has_a_place_for_each_passage(client: httpx.Client, project: Pro
     shown = valid(client.get("/map"), "/map")
     numbers = {
         name: np.frombuffer(base64.b64decode(shown[name]), "<u2").tolist()
-        for name in ("x", "y", "kind", "document", "category")
+        for name in ("x", "y", "kind", "document", "category", "date")
     }
     assert {len(column) for column in numbers.values()} == {shown["points"]} == {9}
     rows = project.corpus.ids().index("a#zebra"), project.corpus.ids().index("1")
     assert [shown["names"]["kind"][numbers["kind"][row]] for row in rows] == ["theorem", "log"]
     assert shown["titles"]["document"][shown["names"]["document"].index("a")] == "Sponges"
+    assert shown["names"]["date"][numbers["date"][rows[1]]] == "2024-05"
+    ids = ["a#zebra", "location:K2-P1", "nobody"]
+    places = valid(client.post("/map/places", json={"ids": ids}), "/map/places")["places"]
+    zebra = {"x": numbers["x"][rows[0]], "y": numbers["y"][rows[0]], "row": rows[0]}
+    assert (places["a#zebra"], {*places}) == (zebra, {*ids[:2]})
+    assert places["location:K2-P1"]["row"] is None  # in the middle of its logs
     named = valid(client.get(f"/map/passages?rows={rows[1]},{rows[0]}"), "/map/passages")["passages"]
     assert [passage["id"] for passage in named] == ["1", "a#zebra"]
     assert "from 0 to 8" in refused(client.get("/map/passages?rows=1,99"), 404, "not_found")["cure"]

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from tests.make import make_workspace, wait_until
 
+from lemmata.core.types import Edge
+from lemmata.graph.store import GraphRecordStore
+from lemmata.plant.link import PREDICTED
 from lemmata.project import Project
 from lemmata.server.app import Limits
 from lemmata.server.run import listen, make_server
@@ -47,6 +50,27 @@ def serving(folder: Path, token: str = "") -> Iterator[str]:
 def made(folder: Path, sources: Mapping[str, str | bytes] | Path) -> Project:
     project = make_workspace(folder, sources, index="lemmata-nano", graph=True)
     project.map()
+    return project
+
+
+ATTACK = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+PLANT: dict[str, str | bytes] = {
+    "tree.csv": f"id,parent,description\nP,,Plant\nP-K,P,Columns\nP-K-1,P-K,Column 1\nP-T,P,Tanks {ATTACK}\n",
+    "logs.csv": "id,text,location,related,date\n1,The column leaks,P-K-1,,2024-05-01\n"
+    f"2,The tank is full {ATTACK},P-T,,2024-05-02\n3,The column runs,P-K-1,1,2024-05-03\n"
+    "4,Columns inspected,P-K,,2024-06-20\n5,Column inspected again,P-K-1,,2025-01-02\n6,It leaks,,,2025-01-05\n",
+}
+
+
+def made_plant(folder: Path) -> Project:
+    """A plant with an incident, and with predicted links that nobody confirmed."""
+    project = made(folder, PLANT)
+    edges = [
+        Edge("5", "related_to", "4", "5", "predict:record", 0.62),
+        Edge("6", "reports_about", "location:P-K-1", "6", "predict:entity", 0.9),
+    ]
+    with GraphRecordStore(project) as records:
+        records.replace(PREDICTED, edges=edges, inputs=project.corpus.digest)
     return project
 
 

@@ -25,7 +25,7 @@ _MOST_CHAPTERS = 24  # that the page has colours for
 _MOST_PERIODS = 40  # colours of dates that can still be told apart
 _PERIODS = ((7, ""), (4, ""), (3, "0s"))  # months, years, decades: how much of a date stays, and what follows
 _LEVELS = 6  # of regions: the first has 4 × 4 cells, each of the next four times as many
-_LEAST_MENTIONS = 3  # of a name in its region
+_LEAST_MENTIONS = 2  # of a name in its region
 _LEAST_LIFT = 2.0  # times as many mentions as chance would put there
 _UNTELLING = 0.7  # what the concept that says least loses of its weight
 _LONGEST = 40  # characters of the name of a region
@@ -63,7 +63,7 @@ def map_of(opened: Opened) -> dict[str, Any]:
         **{name: coded for name, (coded, _) in codes.items()},
         "names": {name: names for name, (_, names) in codes.items()},
         "titles": titles,
-        "regions": _regions(stored, _mentions(opened)),
+        "regions": name_regions(stored, _mentions(opened)),
         "method": stored.method,
     }
 
@@ -114,7 +114,7 @@ def _base64(numbers: npt.NDArray[np.uint16]) -> str:
 # ---------------------------------------------------------------- regions
 
 
-class _Mentions(NamedTuple):
+class Mentions(NamedTuple):
     """Which passages mention what a region may be called by."""
 
     ids: list[str]
@@ -124,7 +124,7 @@ class _Mentions(NamedTuple):
     rows: Integers  # (m,) of the passages
 
 
-def _mentions(opened: Opened) -> _Mentions:
+def _mentions(opened: Opened) -> Mentions:
     """Concepts and their passages, locations with a title and the logs about them and what is below them."""
     ids: list[str] = []
     names: list[str] = []
@@ -147,10 +147,10 @@ def _mentions(opened: Opened) -> _Mentions:
             names.append(shown)
             weights.append(1 - _UNTELLING * rank / len(concepts) if rank < len(concepts) else 1)
     named, rows = np.array(pairs, np.int64).reshape(-1, 2).T
-    return _Mentions(ids, names, np.array(weights, np.float32), named, rows)
+    return Mentions(ids, names, np.array(weights, np.float32), named, rows)
 
 
-def _regions(stored: StoredMap, mentions: _Mentions) -> list[dict[str, Any]]:
+def name_regions(stored: StoredMap, mentions: Mentions) -> list[dict[str, Any]]:
     """The names of regions, by level and how well they fit; each name once, on its coarsest level.
 
     On each level the plane has cells. A name with k of its n passages in a cell that has the share s of all points fits

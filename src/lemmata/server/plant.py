@@ -56,7 +56,7 @@ def history(
         "above": views.locations(opened, way[:-1]),
         "parts": views.locations(opened, opened.tree[identity].parts),
         "logs": len(inside),
-        "times": _times([dates[row] for row in sorted(inside)]),
+        "times": logs_over_time([dates[row] for row in sorted(inside)]),
         "threads": [{"logs": [_log_record(opened, logs[row], confirmed) for row in thread]} for thread in page],
         "probable": _probable(opened, identity, inside, confirmed),
         "total": len(shown),
@@ -142,7 +142,7 @@ def _is_within(date: str, since: str, until: str) -> bool:
     return (not since or date[:10] >= since) and (not until or ("" < date[:10] <= until))
 
 
-def _times(dates: Iterable[str]) -> dict[str, Any]:
+def logs_over_time(dates: Iterable[str]) -> dict[str, Any]:
     """How many logs there were in each week, month, or number of years, without a gap from the first to the last."""
     days = sorted(day for date in dates if (day := _day(date)))
     if not days:

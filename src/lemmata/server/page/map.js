@@ -147,6 +147,7 @@ function draw(main, points, go, parameters) {
   function paint() {
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     const zoom = view.scale / whole();
+    canvas.dataset.zoom = zoom.toFixed(2);
     const size = Math.min(9, Math.max(1.6, (points.number > 5000 ? 2 : points.number > 1500 ? 3.4 : 5.4) * Math.pow(zoom, 0.42)));
     let visible = 0;
     for (let place = 0; place < points.number && visible <= MOST_DISCS; place++) {
@@ -353,6 +354,9 @@ function draw(main, points, go, parameters) {
     announce(litChip.textContent.replace("×", ""));
     settle();
     recolour();
+    const shown = lit;
+    await shown?.later?.().then((ways) => (shown.ways = ways), () => {});
+    redraw();
   }
 
   // The address of what is shown, so that it can be shared.

@@ -19,20 +19,25 @@ export function forget() {
 }
 
 async function search(state) {
-  const body = { query: state.q, k: MOST, retriever: state.retriever, log: false, filter: filterOf(state) };
-  const { hits, nodes = {} } = await post("/search", { ...body, paths: true }).catch((error) => {
-    if (error.code !== "workspace") throw error;
-    return post("/search", body); // no graph: hits without paths
-  });
-  const first = hits.slice(0, 10);
-  const places = await placesOf([...hits.map((hit) => hit.id), ...first.flatMap((hit) => ends(hit.path))]);
+  const body = { query: state.q, retriever: state.retriever, log: false, filter: filterOf(state) };
+  const { hits } = await post("/search", { ...body, k: MOST });
+  const places = await placesOf(hits.map((hit) => hit.id));
   const found = hits.filter((hit) => places[hit.id]);
   return {
     rows: found.map((hit) => places[hit.id].row),
-    ways: new Map(first.filter((hit) => hit.path.length > 1).map((hit) => [places[hit.id]?.row, way(ends(hit.path), places, (id) => nodes[id]?.name)])),
+    ways: new Map(),
+    later: async () => (state.retriever === "lexical" ? new Map() : waysTo(body)),
     chip: [h("a", { href: `/?${write(state)}` }, `${counted(found.length, "hit")} for “${shortened(state.q, 40)}”`)],
     address: write(state),
   };
+}
+
+// By the row of a hit, the path that leads to it; they take longer than the hits, and there are none without a graph.
+async function waysTo(body) {
+  const { hits, nodes } = await post("/search", { ...body, k: 10, paths: true });
+  const places = await placesOf(hits.flatMap((hit) => ends(hit.path)));
+  const far = hits.filter((hit) => hit.path.length > 1 && places[hit.id]);
+  return new Map(far.map((hit) => [places[hit.id].row, way(ends(hit.path), places, (id) => nodes[id]?.name)]));
 }
 
 async function path(ids) {
