@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.test_page import HOOK, PLANT
+from tests.test_page import HOOK
 from tests.test_page_views import BOOK
 from tests.window import Window, expect, made, serving
 
@@ -47,15 +47,14 @@ def test_an_example_query_of_the_start_finds_something(window: Window) -> None:
     expect(page.locator(".hit").first).to_be_visible()
 
 
-def test_the_start_of_a_plant_has_its_newest_logs(browser: Any, tmp_path: Path) -> None:
-    with serving(made(tmp_path, PLANT).root) as address:
-        opened = Window(browser, address)
-        page = opened.open("/")
-        expect(page.locator(".results .neighbours li").first).to_contain_text("The column runs")
-        page.locator("#query").press_sequentially("colu")
-        expect(page.locator(".completions li").first).to_contain_text("Columns")
-        opened.context.close()
-        assert opened.wrong == []
+def test_the_start_of_a_plant_has_its_newest_logs(browser: Any, plant: str) -> None:
+    opened = Window(browser, plant)
+    page = opened.open("/")
+    expect(page.locator(".results .neighbours li").first).to_contain_text("It leaks")
+    page.locator("#query").press_sequentially("colu")
+    expect(page.locator(".completions li").first).to_contain_text("Columns")
+    opened.context.close()
+    assert opened.wrong == []
 
 
 def test_names_complete_what_is_typed_and_open_by_keyboard(window: Window) -> None:

@@ -1,9 +1,14 @@
 // Bars over time: each is a link to what happened then.
 
-import { h, number, svg } from "./dom.js";
+import { h, svg } from "./dom.js";
+import { counted, day, language, t } from "./language.js";
 
 const [HEIGHT, FOOT] = [130, 22];
-const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+const UNITS = { week: "Logs by week", month: "Logs by month", year: "Logs by year" };
+
+export function heading({ unit }) {
+  return t(UNITS[unit]);
+}
 
 // `at(bar)` is the address of a bar, `chosen` the since of one that is marked.
 export function chart({ unit, bars }, at, chosen) {
@@ -14,7 +19,7 @@ export function chart({ unit, bars }, at, chosen) {
   const every = Math.ceil(64 / wide); // bars between two dates below, so that they have room
   const columns = bars.map((bar, place) => {
     const high = (bar.logs / most) * room;
-    const said = `${name(bar, unit)}: ${number(bar.logs)} ${bar.logs === 1 ? "log" : "logs"}`;
+    const said = `${name(bar, unit)}: ${counted(bar.logs, "log")}`;
     const column = [
       svg("title", null, said),
       svg("rect", { class: "ground", x: place * wide, y: 0, width: wide, height: HEIGHT - FOOT }),
@@ -24,17 +29,21 @@ export function chart({ unit, bars }, at, chosen) {
     return bar.logs ? svg("a", { href: at(bar), "aria-label": said, class: bar.since === chosen ? "here" : null, "aria-current": bar.since === chosen ? "true" : null }, column) : svg("g", null, column);
   });
   const dates = bars.map((bar, place) => place % every === 0 && svg("text", { class: "date", x: Math.min(Math.max((place + 0.5) * wide, 20), width - 20), y: HEIGHT - 6 }, label(bar, unit)));
-  return h("div", { class: "chart" }, svg("svg", { class: "timebars", viewBox: `0 0 ${width} ${HEIGHT}`, role: "group", "aria-label": `Logs by ${unit}` }, columns, dates, svg("line", { x1: 0, x2: width, y1: HEIGHT - FOOT, y2: HEIGHT - FOOT })));
+  return h("div", { class: "chart" }, svg("svg", { class: "timebars", viewBox: `0 0 ${width} ${HEIGHT}`, role: "group", "aria-label": heading({ unit }) }, columns, dates, svg("line", { x1: 0, x2: width, y1: HEIGHT - FOOT, y2: HEIGHT - FOOT })));
 }
 
-export function name(bar, unit) {
-  if (unit === "week") return `Week from ${bar.since}`;
-  if (unit === "month") return bar.since.slice(0, 7);
-  return bar.since.slice(0, 4) === bar.until.slice(0, 4) ? bar.since.slice(0, 4) : `${bar.since.slice(0, 4)} – ${bar.until.slice(0, 4)}`;
+export function name({ since, until }, unit) {
+  if (unit === "week") return t("Week from {date}", { date: day(since) });
+  if (unit === "month") return written(since, { month: "long", year: "numeric" });
+  const [first, last] = [since.slice(0, 4), until.slice(0, 4)];
+  return first === last ? first : `${first} – ${last}`;
 }
 
 function label({ since }, unit) {
-  const [year, month, day] = since.split("-");
-  if (unit === "year") return year;
-  return unit === "month" ? `${MONTHS[month - 1]} ${year.slice(2)}` : `${Number(day)} ${MONTHS[month - 1]}`;
+  if (unit === "year") return since.slice(0, 4);
+  return written(since, unit === "month" ? { month: "short", year: "2-digit" } : { day: "numeric", month: "short" });
+}
+
+function written(date, style) {
+  return new Intl.DateTimeFormat(language, { ...style, timeZone: "UTC" }).format(new Date(date));
 }

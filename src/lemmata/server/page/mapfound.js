@@ -1,7 +1,8 @@
 // What is lit on the map: the hits of a search, or a path from one thing to another.
 
 import { get, post } from "./api.js";
-import { address, counted, h } from "./dom.js";
+import { address, h } from "./dom.js";
+import { counted, parts, t } from "./language.js";
 import { filterOf, read, write } from "./search.js";
 import { shortName, shortened } from "./words.js";
 
@@ -27,7 +28,7 @@ async function search(state) {
     rows: found.map((hit) => places[hit.id].row),
     ways: new Map(),
     later: async () => (state.retriever === "lexical" ? new Map() : waysTo(body)),
-    chip: [h("a", { href: `/?${write(state)}` }, `${counted(found.length, "hit")} for “${shortened(state.q, 40)}”`)],
+    chip: [h("a", { href: `/?${write(state)}` }, t("{hits} for “{query}”", { hits: counted(found.length, "hit"), query: shortened(state.q, 40) }))],
     address: write(state),
   };
 }
@@ -47,7 +48,7 @@ async function path(ids) {
   return {
     rows: ids.map((id) => places[id]?.row).filter((row) => Number.isInteger(row)),
     ways: new Map([[-1, points]]),
-    chip: ["Path ", h("a", { href: address(ids[0]) }, names[0]), " → ", h("a", { href: address(ids.at(-1)) }, names.at(-1))],
+    chip: parts("Path {from} → {to}", { from: h("a", { href: address(ids[0]) }, names[0]), to: h("a", { href: address(ids.at(-1)) }, names.at(-1)) }),
     address: new URLSearchParams(ids.map((id) => ["path", id])).toString(),
   };
 }

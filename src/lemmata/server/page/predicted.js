@@ -2,37 +2,42 @@
 
 import { post } from "./api.js";
 import { address, announce, h, problem } from "./dom.js";
-import { moment, shortName, shortened } from "./words.js";
+import { moment, number, parts, t } from "./language.js";
+import { shortName, shortened } from "./words.js";
 
-const SAID = {
-  reports_about: ["is probably about", "is probably reported about by"],
-  related_to: ["probably follows", "is probably followed by"],
+const PREDICTED = {
+  reports_about: "Predicted, {chance}: reports about {other}",
+  related_to: "Predicted, {chance}: follows {other}",
+  "^related_to": "Predicted, {chance}: is followed by {other}",
+};
+const CONFIRMED = {
+  reports_about: "Confirmed: reports about {other}",
+  related_to: "Confirmed: follows {other}",
+  "^related_to": "Confirmed: is followed by {other}",
 };
 
 // `id` is the log that the link is shown with.
 export function predictedLink(record, id) {
-  const isTarget = record.target === id;
-  const { other } = record;
-  const name = other.kind === "location" ? [h("span", { class: "mono" }, shortName(other.id)), " ", other.title] : [moment(other.date), " ", shortened(other.name || other.id, 60)];
+  const { other, source, relation, target } = record;
+  const way = target === id ? `^${relation}` : relation;
+  const name = other.kind === "location" ? [h("span", { class: "mono" }, shortName(other.id)), " ", other.title] : `${moment(other.date)} ${shortened(other.name || other.id, 60)}`;
+  const link = h("a", { href: address(other.id, other.kind) }, name);
   const words = h("span");
   const button = h("button", { type: "button", class: "plain small" });
-  const element = h("p", { class: "predicted" }, words, " ", h("a", { href: address(other.id, other.kind) }, name), " ", button);
+  const element = h("p", { class: "predicted" }, words, " ", button);
   const draw = () => {
-    const [forwards, backwards] = SAID[record.relation] || [record.relation, record.relation];
-    const said = isTarget ? backwards : forwards;
-    const chance = record.probability === null ? "" : `${Math.round(100 * record.probability)} %: `;
-    words.textContent = record.confirmed ? `Confirmed: ${said.replace("probably ", "")}` : `Predicted, ${chance}${said}`;
+    const chance = record.probability === null ? "–" : `${number(Math.round(100 * record.probability))} %`;
+    words.replaceChildren(...parts((record.confirmed ? CONFIRMED : PREDICTED)[way] || `${relation} {other}`, { chance, other: link }));
     element.classList.toggle("confirmed", record.confirmed);
-    button.textContent = record.confirmed ? "Undo" : "Confirm";
-    button.setAttribute("aria-label", `${button.textContent}: ${said.replace("probably ", "")} ${other.kind === "location" ? shortName(other.id) : moment(other.date)}`);
+    button.textContent = record.confirmed ? t("Undo") : t("Confirm");
+    button.setAttribute("aria-label", `${button.textContent}: ${link.textContent}`);
   };
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      const { source, relation, target } = record;
       ({ confirmed: record.confirmed } = await post("/confirm", { source, relation, target, confirmed: !record.confirmed }));
       draw();
-      announce(record.confirmed ? "confirmed" : "no longer confirmed");
+      announce(record.confirmed ? t("confirmed") : t("no longer confirmed"));
     } catch (error) {
       element.append(problem(error));
     }
