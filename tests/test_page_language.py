@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.test_page import ATTACK, INJECTED, PAGE, VIEWS
-from tests.window import Window, expect, made, serving
+from tests.test_page import INJECTED, PAGE, VIEWS
+from tests.window import ATTACK, Window, expect, made, serving
 
 from lemmata.core.types import CONCEPT_KINDS
 from lemmata.latex.kinds import STATEMENTS
