@@ -514,6 +514,17 @@ def test_a_repair_of_vectors_keeps_the_summaries(indexed: Project) -> None:
     assert indexed.info()["vectors"][0]["summaries"] == before
 
 
+def test_a_changed_byte_in_the_texts_that_summaries_were_taken_for_is_found_and_repaired(indexed: Project) -> None:
+    file = indexed.summary_bindings
+    content = file.read_bytes()
+    file.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    [problem] = indexed.verify().problems
+    assert (problem.path, problem.what, problem.command) == (file, "damaged", "lemmata index")
+    assert [(item.path, item.done) for item in indexed.repair()] == [(str(file), True)]
+    assert file.read_bytes() == content
+    assert indexed.verify().is_whole
+
+
 def test_other_summaries_drop_the_fitted_weights(indexed: Project, tmp_path: Path) -> None:
     task = task_from("t", {"q1": "order of a group", "q2": "odd parts"}, {"q1": {"lagrange": 1}, "q2": {"euler": 1}})
     indexed.tune(task)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import replace_folder, sha256_of, writing
+from lemmata.core.files import read_checked_array, replace_folder, sha256_of, writing
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
@@ -181,6 +181,7 @@ def notes(workspace: Workspace) -> list[tuple[Path, str]]:
         *((path, "lemmata evaluate --tune") for path in fitted),
         (workspace.indexing, "lemmata index"),
         (workspace.confidence, "lemmata index"),
+        (workspace.summary_bindings, "lemmata index"),
         (workspace.adapted, "lemmata adapt"),
         (workspace.milvus, "lemmata index -o milvus=URI"),
         (workspace.graph_records_note, "lemmata graph build"),
@@ -191,8 +192,10 @@ def notes(workspace: Workspace) -> list[tuple[Path, str]]:
 def note_problems(workspace: Workspace) -> Iterator[FileProblem]:
     """Notes that are damaged."""
     for path, command in notes(workspace):
+        read = open_manifest if path.suffix == ".json" else read_checked_array
         try:
-            open_manifest(path, f"delete it and run '{command}'")
+            if path.exists():
+                read(path, f"delete it and run '{command}'")
         except WorkspaceError as error:
             yield FileProblem(path, "damaged", str(error), command)
 

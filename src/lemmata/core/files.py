@@ -10,6 +10,7 @@ import datetime
 import errno
 import glob
 import hashlib
+import io
 import json
 import mmap
 import os
@@ -238,6 +239,31 @@ def read_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
         raise
     except Exception as error:  # a damaged header raises errors of any kind: of numpy, of the parser, of the mapping
         raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
+
+
+def read_checked_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
+    """What `write_checked_array` wrote; WorkspaceError with the `cure` where a byte of it has changed."""
+    import numpy as np
+
+    stored = read_array(path, cure)
+    array = np.array(stored[1:]) if stored.ndim == 1 and len(stored) and stored.dtype == np.uint64 else stored
+    if array is stored or path.read_bytes() != _with_checksum(array):
+        raise WorkspaceError(f"{path} is damaged: {cure}")
+    return array
+
+
+def write_checked_array(path: Path, array: np.ndarray[Any, Any]) -> None:
+    """Write a row of 64-bit numbers behind their checksum."""
+    write_atomically(path, _with_checksum(array))
+
+
+def _with_checksum(array: np.ndarray[Any, Any]) -> bytes:
+    import numpy as np
+
+    checksum = int.from_bytes(hashlib.sha256(array.tobytes()).digest()[:8], "little")
+    file = io.BytesIO()
+    np.save(file, np.concatenate([np.array([checksum], np.uint64), array]))
+    return file.getvalue()
 
 
 def release_pages(*arrays: np.ndarray[Any, Any]) -> None:

@@ -66,7 +66,8 @@ _VERBS: dict[str, Callable[[Workspace, Artefact, Manifest], Any]] = {
     "embedding": lambda workspace, *_: embed_graph(workspace),
     "map": _map,
 }
-_OF_NOTES = {"indexing.json": "lexical", "records.json": "graph"}  # the kind whose verb writes a note again
+# the kind whose verb writes a note again
+_OF_NOTES = {"indexing.json": "lexical", "summaries.npy": "lexical", "records.json": "graph"}
 
 
 def repair(workspace: Workspace, say: Callable[[str], None] = lambda _sentence: None) -> list[Repair]:

@@ -35,7 +35,6 @@ from lemmata.core.workspace import (
 from lemmata.encode.load import encoder_kind
 from lemmata.graph.store import GraphRecordStore
 from lemmata.graph.stored_metric import metric_checkpoint
-from lemmata.search.summaries.store import read_bindings
 
 
 class Verification(NamedTuple):
@@ -71,11 +70,7 @@ def verify(workspace: Workspace) -> Verification:
     """Read every file of a workspace and compare it with the checksum that was written with it."""
     begin = time.perf_counter()
     reader = _Reader(workspace)
-    problems = [
-        *_corpus_problems(workspace, reader),
-        *_record_problems(workspace, reader),
-        *_binding_problems(workspace),
-    ]
+    problems = [*_corpus_problems(workspace, reader), *_record_problems(workspace, reader)]
     with ThreadPoolExecutor(available_cores()) as pool:  # hashing leaves the interpreter to other threads
         for found in pool.map(lambda item: list(file_problems(item, reader.read)), artefacts(workspace)):
             problems += found
@@ -130,19 +125,12 @@ def _record_problems(workspace: Workspace, reader: _Reader) -> Iterator[FileProb
         reader.read(path.stat().st_size)
 
 
-def _binding_problems(workspace: Workspace) -> Iterator[FileProblem]:
-    try:
-        read_bindings(workspace)
-    except WorkspaceError as error:
-        yield FileProblem(workspace.summary_bindings, "damaged", str(error), "lemmata index")
-
-
 def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
     """Files that no manifest names and that lemmata did not leave for a reason."""
     known_folders = {item.folder for item in artefacts(workspace)}
     expected = {path for path, _ in notes(workspace)}
-    expected |= {workspace.database, workspace.incoming, workspace.manifest(workspace.corpus_folder)}
-    expected |= {workspace.graph_records, workspace.summary_bindings}
+    expected |= {workspace.database, workspace.incoming, workspace.graph_records}
+    expected.add(workspace.manifest(workspace.corpus_folder))
     for path in _managed(workspace):
         parts = path.relative_to(workspace.root).parts
         if any(part.startswith(".") or ".partial" in part for part in parts):

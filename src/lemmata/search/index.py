@@ -167,6 +167,8 @@ def index(
         _measure_confidence(workspace, corpus, "", report["tokenised"])
         if not sources:
             workspace.summary_bindings.unlink(missing_ok=True)
+        elif not workspace.summary_bindings.exists():  # they were damaged, and removed
+            read_summaries(workspace, corpus, sources)
         if [source["name"] for source in summarised] != [source["name"] for source in sources]:
             report |= _drop_fusions(workspace)
         if dense:

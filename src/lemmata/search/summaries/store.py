@@ -6,8 +6,6 @@ does not depend on these.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy.typing as npt
 
 from lemmata.core.artefacts import Artefact, read_artefact, read_undamaged, summary_index
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import read_array, retire, writing
+from lemmata.core.files import read_array, read_checked_array, retire, write_checked_array
 from lemmata.core.types import Floats, Integers
 from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets, vectors_of
 
@@ -104,30 +102,13 @@ def read_bindings(workspace: Workspace) -> Bindings:
     path, cure = workspace.summary_bindings, "delete it and run 'lemmata index' again"
     if not path.exists():
         return {}
-    stored = read_array(path, cure)
-    if stored.ndim == 2 and len(stored) == 2:  # from before there was a checksum
-        return dict(zip(*stored.tolist(), strict=True))
-    bindings: Bindings = {}
-    if stored.ndim == 1 and len(stored) % 2 and stored.dtype == np.uint64:
-        bindings = dict(zip(*stored[1:].reshape(2, -1).tolist(), strict=True))
-    if path.read_bytes() != _as_file(bindings):
-        raise WorkspaceError(f"{path} is damaged: {cure}")
-    return bindings
+    return dict(zip(*read_checked_array(path, cure).reshape(2, -1).tolist(), strict=True))
 
 
 def write_bindings(workspace: Workspace, bindings: Bindings) -> None:
     """Replace those of the workspace. Call it while holding it."""
-    with writing(workspace.summary_bindings) as temporary:
-        temporary.write_bytes(_as_file(bindings))
-
-
-def _as_file(bindings: Bindings) -> bytes:
-    """The bytes of the file: a checksum, all keys in order, and what they belong to."""
-    pairs = np.array(sorted(bindings.items()), np.uint64).reshape(-1, 2).T
-    checksum = int.from_bytes(hashlib.sha256(pairs.tobytes()).digest()[:8], "little")
-    file = io.BytesIO()
-    np.save(file, np.concatenate([np.array([checksum], np.uint64), pairs.ravel()]))
-    return file.getvalue()
+    pairs = np.array(sorted(bindings.items()), np.uint64).reshape(-1, 2)
+    write_checked_array(workspace.summary_bindings, pairs.T.ravel())  # all keys in order, then what they belong to
 
 
 def write_texts(folder: Path, summaries: Sequence[Summary]) -> None:
