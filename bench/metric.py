@@ -24,7 +24,7 @@ from lemmata.graph.store import CITING
 
 MEASURES = [parse_measure(name) for name in ("R@10", "R@20", "nDCG@20", "MRR@10")]
 PARTS = ("train", "validation", "test")
-SEEDS = (5, 20, 100)  # of geodesic search
+STARTS = (5, 20, 100)  # of geodesic search
 FROM_QUERY = (0.5, 1.0, 2.5)  # how much more the step from the query counts than one along an edge
 WEIGHTS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 4.0)  # of a fusion
 

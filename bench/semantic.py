@@ -6,7 +6,7 @@ DATA holds the BEIR folders cisi (with links.tsv) and mathlib. Workspaces are ma
 gets the numbers of each corpus when a row is done. Networks and node vectors learn from links alone: all links of a
 tenth of the passages are hidden, and choose the epoch; afterwards all links are searched. Judged queries choose only
 the dials named below, by cross-fitting: ten random halves, each measured with what the other half chose by nDCG@10.
-Dials: seeds and first step of geodesics, the weight of `dense + …`, the weights of `auto`.
+Dials: starts and first step of geodesics, the weight of `dense + …`, the weights of `auto`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from bench.auto import REPEATS, on_some, task_of, workspace
-from bench.metric import FROM_QUERY, SEEDS, WEIGHTS, walked_vectors
+from bench.metric import FROM_QUERY, STARTS, WEIGHTS, walked_vectors
 from bench.shared import sorted_edges
 
 from lemmata.core.types import Edge, Floats, Integers, Ranking
@@ -232,8 +232,8 @@ class Bench:
     def geodesics(self, name: str, forward: Floats, backward: Floats, near: Ranking) -> None:
         measured = sorted_edges(self.graph, forward, backward)
         found = []
-        for seeds, weight in product(SEEDS, FROM_QUERY):
-            paths = PathSearch(self.stored, measured, len(self.matrix), seeds=seeds, query_weight=weight)
+        for starts, weight in product(STARTS, FROM_QUERY):
+            paths = PathSearch(self.stored, measured, len(self.matrix), starts=starts, query_weight=weight)
             found.append(paths.nearest([(near[0][:, :DEPTH], near[1][:, :DEPTH])], DEPTH))
         self.record(name, chosen([self.measure(rows) for rows, _ in found]))
         fused = [self.measure(self.fused(each, weight)) for each in found for weight in (0.0, 0.25, 1.0, 2.5)]

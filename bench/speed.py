@@ -51,7 +51,7 @@ from lemmata.latex.source import decode
 from lemmata.project import Project
 from lemmata.search import lexical as lexical_module
 from lemmata.search.lexical import LexicalIndex
-from lemmata.search.paths import QUERY_WEIGHT, SEEDS, PathSearch
+from lemmata.search.paths import QUERY_WEIGHT, STARTS, PathSearch
 from lemmata.search.retriever import Retriever
 from lemmata.search.tokens import tokenize
 from lemmata.vectors.ann import AnnIndex
@@ -509,7 +509,7 @@ def geodesic(
 ) -> Report:
     """Geodesic search on a synthetic citation graph (seven citations a node); peer: heapq as in a textbook.
 
-    A whole query is given the vector: seeds by a neighbour graph, the 20 nearest nodes along the graph, a path to each.
+    A whole query is given the vector: starts by a neighbour graph, the 20 nearest nodes along the graph, their paths.
     The search alone settles 20 and --far nodes. One thread.
     """
     use_cores(1)
@@ -538,7 +538,7 @@ def geodesic(
 
     starts = []
     for vector in asked:
-        rows, similarities = index.search(vector[None], SEEDS)
+        rows, similarities = index.search(vector[None], STARTS)
         lengths = QUERY_WEIGHT * distance(similarities[0]).astype(np.float64)
         starts.append(Start(rows[0].astype(np.int64), lengths, np.empty(0, np.int64)))
     compiled_trees(both, starts[:1], 1)  # loads numba
@@ -565,7 +565,7 @@ def _by_numba(graph: MeasuredGraph, k: int, start: Start) -> Tree:
 def _by_textbook(graph: MeasuredGraph, k: int, start: Start) -> list[tuple[float, int]]:
     """Dijkstra's algorithm on Python lists: the k nearest nodes with their distances."""
     indptr, targets, lengths, _ = graph
-    best = dict(zip(start.seeds.tolist(), start.distances.tolist(), strict=True))
+    best = dict(zip(start.nodes.tolist(), start.distances.tolist(), strict=True))
     parents = dict.fromkeys(best, -1)
     heap = [(length, node) for node, length in best.items()]
     heapq.heapify(heap)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of geodesic search on request: seeds, coherence, variety, levels, and the paper's recipe."""
+"""Algorithm 1 of geodesic search on request: starts, coherence, variety, levels, and the paper's recipe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def search(metric: LearnedMetric | None = None, vectors: Floats | None = VECTORS
     lengths = distance((VECTORS[:-1] * VECTORS[1:]).sum(axis=1))
     stored = StoredGraph(LINE, np.arange(6), {}, {}, "")
     chosen = GeodesicOptions(**options)
-    return PathSearch(stored, measured(LINE, lengths), 6, seeds=1, metric=metric, options=chosen, vectors=vectors)
+    return PathSearch(stored, measured(LINE, lengths), 6, starts=1, metric=metric, options=chosen, vectors=vectors)
 
 
 def found(paths: PathSearch, k: int, queries: Floats | None = None) -> list[int]:
@@ -45,9 +45,9 @@ def test_without_options_all_passages_come_in_the_order_of_the_line() -> None:
 
 
 def test_the_number_of_seeds_may_be_the_root_of_that_of_passages() -> None:
-    assert [search(seeds=seeds).seeds for seeds in (0, 4, "sqrt")] == [1, 4, 3]
+    assert [search(starts=starts).starts for starts in (0, 4, "sqrt")] == [1, 4, 3]
     with pytest.raises(ConfigError, match="'root'"):
-        search(seeds="root")
+        search(starts="root")
 
 
 def test_hits_behind_a_step_of_small_cosine_are_dropped_and_do_not_come_back() -> None:
@@ -87,14 +87,14 @@ def test_as_many_clusters_as_there_are_change_nothing_and_fewer_find_a_part(
     rows = np.where(np.arange(40) < 36, np.arange(40), -1)  # the last four have no vector
     coarser = coarser_levels(both, rows, generator.normal(size=(36, 3)).astype(np.float32), levels)
     assert len(coarser) == levels - 1
-    seeds, distances = np.array([0, 5]), np.array([0.1, 0.2], np.float32)
-    exact = search_tree(both, seeds, distances, 40)
-    is_open = open_nodes(coarser, seeds, distances, 40)
+    starts, distances = np.array([0, 5]), np.array([0.1, 0.2], np.float32)
+    exact = search_tree(both, starts, distances, 40)
+    is_open = open_nodes(coarser, starts, distances, 40)
     assert is_open[36:].all()
-    through_vectors = search_tree(both, seeds, distances, 40, blocked=range(36, 40))
+    through_vectors = search_tree(both, starts, distances, 40, blocked=range(36, 40))
     assert is_open[through_vectors.nodes].all()  # whatever a path over clustered nodes reaches
-    few = open_nodes(coarser, seeds, distances, 1)
-    part = search_tree(both, seeds, distances, 40, blocked=np.flatnonzero(~few).tolist())
+    few = open_nodes(coarser, starts, distances, 1)
+    part = search_tree(both, starts, distances, 40, blocked=np.flatnonzero(~few).tolist())
     assert {*part.nodes.tolist()} <= {*exact.nodes.tolist()}
 
 

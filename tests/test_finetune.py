@@ -129,7 +129,7 @@ def test_the_texts_of_a_kept_set_keep_the_vectors_of_the_base(base: Path, job: J
     objective = Objective(
         load_model(base, "cpu").eval(),
         both,
-        FinetuneOptions(**{**QUICK, "keep": ["others", "not in this job"], **options}),
+        FinetuneOptions(**{**QUICK, "preserved_sets": ["others", "not in this job"], **options}),
         teachers=[base for _ in teacher_names(options.get("teacher", ""))],
         progress=silent,
     )
@@ -298,7 +298,7 @@ def test_measures_of_a_model_are_those_of_its_own_vectors(base: Path, tmp_path: 
 def test_weights_are_averaged_as_far_as_the_guard_wants(
     base: Path, guarded: Job, tmp_path: Path, more: dict[str, Any]
 ) -> None:
-    result = tuned(base, guarded, tmp_path, **{"rate": 5e-3, "forget": 0.03, **more})
+    result = tuned(base, guarded, tmp_path, **{"rate": 5e-3, "guard_tolerance": 0.03, **more})
     floor = result.before["words/MRR@10"] * 0.97
     assert [point["share"] for point in result.sweep] == list(SHARES)
     assert result.sweep[-1]["general"] < floor  # all of it would forget too much
@@ -312,15 +312,15 @@ def test_weights_are_averaged_as_far_as_the_guard_wants(
 
 
 def test_a_guard_that_no_average_satisfies_is_an_error(base: Path, guarded: Job, tmp_path: Path) -> None:
-    with pytest.raises(LemmataError, match=r"0\.\d+.*forget = -9 "):
-        tuned(base, guarded, tmp_path, forget=-9.0)
+    with pytest.raises(LemmataError, match=r"guard_tolerance = -9 .*0\.\d+"):
+        tuned(base, guarded, tmp_path, guard_tolerance=-9.0)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_guard_alone_allows_as_much_as_it_can(base: Path, tmp_path: Path) -> None:
     """It cannot say which step is best, so the last one is kept."""
     job = small_job(tmp_path / "job", base, validation=[], guard=["words"])
-    result = tuned(base, job, tmp_path, forget=0.9)
+    result = tuned(base, job, tmp_path, guard_tolerance=0.9)
     assert (result.share, result.best_step) == (1.0, 0)
     assert result.after["words/MRR@10"] == pytest.approx(validations(result, "eval_general")[STEPS], abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""Shortest paths from seeds: against scipy and networkx, stopping early, and graphs with gaps."""
+"""Shortest paths from several starts: against scipy and networkx, stopping early, and graphs with gaps."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def search(request: pytest.FixtureRequest) -> Search:
     return chosen
 
 
-def start(seeds: dict[int, float], blocked: tuple[int, ...] = ()) -> Start:
+def start(starts: dict[int, float], blocked: tuple[int, ...] = ()) -> Start:
     return Start(
-        np.array(list(seeds), np.int64), np.array(list(seeds.values()), np.float64), np.array(blocked, np.int64)
+        np.array(list(starts), np.int64), np.array(list(starts.values()), np.float64), np.array(blocked, np.int64)
     )
 
 
@@ -62,10 +62,10 @@ def searches(draw: st.DrawFn) -> Case:
     forward, backward = (
         np.array(draw(st.lists(length, min_size=len(edges), max_size=len(edges))), np.float32) for _ in range(2)
     )
-    seeds = draw(st.dictionaries(ends, st.floats(0, 2, width=32), max_size=4))
+    starts = draw(st.dictionaries(ends, st.floats(0, 2, width=32), max_size=4))
     blocked = draw(st.lists(ends, max_size=2))
     counted = np.array(draw(st.lists(st.booleans(), min_size=nodes, max_size=nodes)), bool)
-    return graph, measured(graph, forward, backward), start(seeds, tuple(blocked)), counted
+    return graph, measured(graph, forward, backward), start(starts, tuple(blocked)), counted
 
 
 def oracle_distances(graph: MeasuredGraph, start: Start) -> Floats:
@@ -75,7 +75,7 @@ def oracle_distances(graph: MeasuredGraph, start: Start) -> Floats:
     shortest: dict[tuple[int, int], float] = {}
     for source, target, length in zip(sources.tolist(), graph.targets.tolist(), graph.lengths.tolist(), strict=True):
         shortest[source, target] = min(length, shortest.get((source, target), np.inf))
-    shortest |= {(count, seed): d for seed, d in zip(start.seeds.tolist(), start.distances.tolist(), strict=True)}
+    shortest |= {(count, node): d for node, d in zip(start.nodes.tolist(), start.distances.tolist(), strict=True)}
     blocked = set(start.blocked.tolist())
     shortest = {ends: length for ends, length in shortest.items() if not blocked & set(ends)}
     tiny = 1e-12  # scipy takes a stored 0 for no edge
@@ -123,7 +123,7 @@ def test_a_path_has_the_length_of_its_distance_and_no_path_is_shorter(search: Se
         if not {source, target} & set(begin.blocked.tolist()):
             known = other.get_edge_data(source, target, {"weight": np.inf})["weight"]
             other.add_edge(source, target, weight=min(length, known))
-    from_query = dict(zip(begin.seeds.tolist(), begin.distances.tolist(), strict=True))
+    from_query = dict(zip(begin.nodes.tolist(), begin.distances.tolist(), strict=True))
     for place in range(len(tree.nodes)):
         path = tree.path(place)
         nodes = tree.nodes[path].tolist()
@@ -205,11 +205,11 @@ def test_the_nearest_of_two_starts_of_a_seed_counts(search: Search) -> None:
 
 def test_many_queries_are_answered_in_order_whatever_the_number_of_threads() -> None:
     graph = six_nodes()
-    seeds = [[number % 6] for number in range(30)]
+    starts = [[number % 6] for number in range(30)]
     distances = [[number / 10] for number in range(30)]
-    expected = [search_tree(graph, *pair, 3) for pair in zip(seeds, distances, strict=True)]
+    expected = [search_tree(graph, *pair, 3) for pair in zip(starts, distances, strict=True)]
     for threads in (1, 3):
-        trees = search_trees(graph, seeds, distances, 3, threads=threads)
+        trees = search_trees(graph, starts, distances, 3, threads=threads)
         assert [tree.nodes.tolist() for tree in trees] == [tree.nodes.tolist() for tree in expected]
         assert [tree.distances.tolist() for tree in trees] == [tree.distances.tolist() for tree in expected]
 

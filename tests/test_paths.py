@@ -103,7 +103,7 @@ def test_no_path_leads_through_the_query_or_its_document(notes: Project) -> None
             assert {"a", "a#pump"} & {step.target for step in free}
             assert not {"a", "a#pump"} & {step.target for step in held_out}
         near = np.array([[itself, row_of("a#fill-0")]]), np.full((1, 2), 0.9, np.float32)
-        paths.seeds = 1  # the query itself takes nobody's place
+        paths.starts = 1  # the query itself takes nobody's place
         ((first, *_),) = paths.paths([near], [row_of("a#fill-1")], itself)
         assert first.target == "a#fill-0"
 

@@ -13,6 +13,7 @@ import pytest
 from tests.small_bert import bare_base, small_bert
 from tokenizers import Tokenizer
 
+from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError, WorkspaceError
 from lemmata.core.types import Integers
 from lemmata.core.workspace import silent
@@ -384,7 +385,7 @@ def test_a_job_trains_where_no_workspace_is(other: Project, tmp_path: Path) -> N
     (root / "job").rename(tmp_path / "job")
     shutil.rmtree(root)
     job = open_job(tmp_path / "job")
-    chosen = FinetuneOptions(**job.facts["options"])
+    chosen = build(FinetuneOptions, job.facts["options"], "the job")
     told = finetune(base, job, tmp_path / "out", chosen, work=tmp_path / "work", progress=silent)
     assert told.after["references/MRR@10"] > 0
     assert (tmp_path / "out" / "model.safetensors").is_file()

@@ -138,7 +138,7 @@ def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, re
         before, after = Estimate(result.before[key]), Estimate(result.after[key])
         name = TASKS.get(task.name, task.name)
         if task.general:
-            guards.append(Guard(name, task.measure, len(task.queries), before, after, options.forget))
+            guards.append(Guard(name, task.measure, len(task.queries), before, after, options.guard_tolerance))
         else:
             measures.append(Measured("validation", name, task.measure, len(task.queries), before, after))
     origin = (
@@ -193,13 +193,13 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, default=EPOCHS)
     parser.add_argument("--batch", type=int, default=BATCH)
     parser.add_argument("--rate", type=float, default=RATE)
-    parser.add_argument("--forget", type=float, default=0.02)
+    parser.add_argument("--guard-tolerance", type=float, default=0.02)
     arguments = parser.parse_args()
     job, work = open_job(arguments.job), arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     numbers = start(job, arguments.base, work / "base", show)
     job = renumbered(job, numbers, work / "base", work / "job")
-    prepared: dict[str, Any] = {**job.facts["options"], "teacher": "", "forget": arguments.forget}
+    prepared: dict[str, Any] = {**job.facts["options"], "teacher": "", "guard_tolerance": arguments.guard_tolerance}
     options = build(FinetuneOptions, prepared, "the job")
     options = replace(options, base=NANO, epochs=arguments.epochs, batch=arguments.batch, rate=arguments.rate)
     for leftover in (work / "checkpoints", work / NANO):

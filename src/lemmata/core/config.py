@@ -155,7 +155,13 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options:
     """An option record from a table; a field that is itself a record is a table of its own name, unless it is flat."""
-    return records.build(kind, values, where, ConfigError)
+    return records.build(kind, _present_names(kind, values), where, ConfigError)
+
+
+def _present_names(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A table whose keys may have the names that they had before, by `RENAMED` of its record."""
+    names = getattr(kind, "RENAMED", {})
+    return {names.get(key, key): value for key, value in values.items()}
 
 
 def options_of(kind: Any, table: str) -> Iterator[Option]:
@@ -183,9 +189,10 @@ def all_options(config: Mapping[str, Any] | None = None) -> list[tuple[Option, A
         group, _, repeated = table.partition(".")
         names = [f"{group}.{name}" for name in config.get(group, {})] if repeated else []
         for name in names or [table]:
-            for option in options_of(load_options(path), name):
+            record = load_options(path)
+            for option in options_of(record, name):
                 values: Any = config
                 for part in option.table.split("."):
                     values = values.get(part, {})
-                listed.append((option, values.get(option.key, option.default)))
+                listed.append((option, _present_names(record, values).get(option.key, option.default)))
     return listed

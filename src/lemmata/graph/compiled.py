@@ -83,7 +83,7 @@ def settle(
     indptr: Integers,
     targets: Int32s,
     lengths: Floats,
-    seeds: Integers,
+    starts: Integers,
     from_query: Floats64,
     blocked: Integers,
     counted: Mask,
@@ -93,10 +93,10 @@ def settle(
 ) -> tuple[int, Int32s, Floats64, Int32s, Integers]:
     """How many nodes were settled, and nodes, distances, parents and entries of the tree of `geodesic.search_tree`.
 
-    The first places of the tree stand for the query, once for each seed. `counted` may be empty: all nodes count.
+    The first places of the tree stand for the query, once for each start. `counted` may be empty: all nodes count.
     `closed` (nodes,) is all False, before and after.
     """
-    first = len(seeds)
+    first = len(starts)
     room = first + len(indptr) - 1  # memory that nobody writes to is not taken from the system
     nodes, distances = np.empty(room, np.int32), np.empty(room, np.float64)
     parents, entries = np.empty(room, np.int32), np.empty(room, np.int64)
@@ -105,7 +105,7 @@ def settle(
     for node in blocked:
         closed[node] = True
     for place in range(first):
-        next_node[place], next_entry[place] = seeds[place], -1
+        next_node[place], next_entry[place] = starts[place], -1
         _rise(keys, places, place, from_query[place], place, next_node, next_entry)
     size, settled, missing = first, first, k
     while size > 0 and missing > 0 and settled - first < limit:

@@ -32,11 +32,11 @@ class Tree(NamedTuple):
 
     nodes: Numbers  # (m,)
     distances: Floats64  # (m,)
-    parents: Numbers  # (m,) places in this tree; -1 for a seed
-    entries: Integers  # (m,) places in the targets of the MeasuredGraph; -1 for a seed
+    parents: Numbers  # (m,) places in this tree; -1 for a start
+    entries: Integers  # (m,) places in the targets of the MeasuredGraph; -1 for a start
 
     def path(self, place: int) -> list[int]:
-        """Places from the seed to a place, both included."""
+        """Places from the start to a place, both included."""
         places = [place]
         while self.parents[places[-1]] >= 0:
             places.append(int(self.parents[places[-1]]))
@@ -45,7 +45,7 @@ class Tree(NamedTuple):
 
 def search_tree(
     graph: MeasuredGraph,
-    seeds: Sequence[int] | Integers,
+    starts: Sequence[int] | Integers,
     distances: Sequence[float] | Floats,
     k: int,
     *,
@@ -53,9 +53,9 @@ def search_tree(
     blocked: Sequence[int] = (),
     limit: int = sys.maxsize,
 ) -> Tree:
-    """The shortest paths from `seeds` (nodes), which start at their `distances` from the query, to the k nearest nodes.
+    """The shortest paths from the nodes `starts`, at their `distances` from the query, to the k nearest nodes.
 
-    d(v) = min over seeds s and paths γ from s to v of d(s) + Σ length of the edges of γ. Nodes are settled in the order
+    d(v) = min over starts s and paths γ from s to v of d(s) + Σ length of the edges of γ. Nodes are settled in order
     of d (Dijkstra 1959), since lengths are not negative: whatever is not settled is at least as far as the last node
     that is. So the search ends with the k-th node that counts, and no other node can be nearer: stopping early
     changes nothing. Nodes of equal distance come in a fixed order.
@@ -66,12 +66,12 @@ def search_tree(
     `counted` (nodes,) says which nodes count, by default all. No path goes through `blocked` nodes. A tree with fewer
     than k nodes that count holds everything that can be reached, or the `limit` nearest nodes.
     """
-    return search_trees(graph, [seeds], [distances], k, counted=counted, blocked=[blocked], limit=limit)[0]
+    return search_trees(graph, [starts], [distances], k, counted=counted, blocked=[blocked], limit=limit)[0]
 
 
 def search_trees(
     graph: MeasuredGraph,
-    seeds: Sequence[Sequence[int] | Integers],
+    starts: Sequence[Sequence[int] | Integers],
     distances: Sequence[Sequence[float] | Floats],
     k: int,
     *,
@@ -85,21 +85,21 @@ def search_trees(
     Few queries are answered in plain Python, unless they lead far: that takes less time than loading numba. Many need
     numba (extra `geometry`) to be fast; without it they are answered, too.
     """
-    starts = [
+    searches = [
         Start(np.asarray(nodes, np.int64), np.asarray(from_query, np.float64), np.asarray(closed, np.int64))
-        for nodes, from_query, closed in zip(seeds, distances, blocked or [()] * len(seeds), strict=True)
+        for nodes, from_query, closed in zip(starts, distances, blocked or [()] * len(starts), strict=True)
     ]
-    for start in starts:
+    for start in searches:
         _check(graph, start)
     is_installed = "numba" in sys.modules or importlib.util.find_spec("numba") is not None
-    if is_installed and ("numba" in sys.modules or len(starts) > _FEW):
-        return compiled_trees(graph, starts, k, counted, limit=limit, threads=threads)
+    if is_installed and ("numba" in sys.modules or len(searches) > _FEW):
+        return compiled_trees(graph, searches, k, counted, limit=limit, threads=threads)
     trees: list[Tree] = []
     budget = _PYTHON_EDGES if is_installed else sys.maxsize
-    for start in starts:
+    for start in searches:
         tree = python_tree(graph, start, k, counted, limit=limit, budget=budget)
         if tree is None:
-            return trees + compiled_trees(graph, starts[len(trees) :], k, counted, limit=limit, threads=threads)
+            return trees + compiled_trees(graph, searches[len(trees) :], k, counted, limit=limit, threads=threads)
         trees.append(tree)
     return trees
 
@@ -107,20 +107,20 @@ def search_trees(
 class Start(NamedTuple):
     """Where a search begins, and where it may not go."""
 
-    seeds: Integers
+    nodes: Integers  # that paths may begin with
     distances: Floats64
     blocked: Integers
 
 
 def _check(graph: MeasuredGraph, start: Start) -> None:
     """The compiled search reads memory without looking: nodes must exist, and a distance be a number."""
-    for nodes in (start.seeds, start.blocked):
+    for nodes in (start.nodes, start.blocked):
         if len(nodes) and not (nodes.min() >= 0 and nodes.max() < len(graph.indptr) - 1):
             raise IndexError(
                 f"nodes are numbered from 0 to {len(graph.indptr) - 2}, not {nodes.min()} to {nodes.max()}"
             )
-    if len(start.seeds) != len(start.distances) or not (start.distances >= 0).all():
-        raise ValueError("every seed needs a distance of 0 or more")
+    if len(start.nodes) != len(start.distances) or not (start.distances >= 0).all():
+        raise ValueError("every start needs a distance of 0 or more")
 
 
 def coherence(lengths: Sequence[float]) -> float:
@@ -143,7 +143,7 @@ def python_tree(
     """`search_tree` with Python's heap; None where more than `budget` edges had to be looked at."""
     indptr, targets, lengths, _ = graph
     closed = set(start.blocked.tolist())
-    heap = [(float(d), int(node), -1, -1) for node, d in zip(start.seeds, start.distances, strict=True)]
+    heap = [(float(d), int(node), -1, -1) for node, d in zip(start.nodes, start.distances, strict=True)]
     heapq.heapify(heap)
     nodes: list[int] = []
     distances: list[float] = []
@@ -193,7 +193,7 @@ def python_tree(
 
 def compiled_trees(
     graph: MeasuredGraph,
-    starts: Sequence[Start],
+    searches: Sequence[Start],
     k: int,
     counted: Mask | None = None,
     *,
@@ -216,16 +216,16 @@ def compiled_trees(
         return [settled(start, closed) for start in part]
 
     def settled(start: Start, closed: Mask) -> Tree:
-        first = len(start.seeds)
+        first = len(start.nodes)
         count, nodes, distances, parents, entries = settle(*arrays, *start, counted, k, limit, closed)
         part = slice(first, count)  # copied: the arrays have room for all nodes
         parents = np.maximum(parents[part] - first, -1)
         return Tree(nodes[part].copy(), distances[part].copy(), parents, entries[part].copy())
 
-    threads = min(threads or available_cores(), len(starts))
+    threads = min(threads or available_cores(), len(searches))
     if threads <= 1:
-        return answer(starts)
-    step = math.ceil(len(starts) / threads)
+        return answer(searches)
+    step = math.ceil(len(searches) / threads)
     with ThreadPoolExecutor(threads) as pool:
-        parts = pool.map(answer, (starts[first : first + step] for first in range(0, len(starts), step)))
+        parts = pool.map(answer, (searches[first : first + step] for first in range(0, len(searches), step)))
         return [tree for part in parts for tree in part]

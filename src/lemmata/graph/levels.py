@@ -59,18 +59,18 @@ def coarser_levels(graph: MeasuredGraph, rows: Integers, vectors: Floats, levels
     return result
 
 
-def open_nodes(levels: Sequence[Level], seeds: Integers, distances: Floats, k: int) -> Mask:
-    """Which nodes a search may visit: at each level, those in the k clusters that are nearest to the seeds.
+def open_nodes(levels: Sequence[Level], starts: Integers, distances: Floats, k: int) -> Mask:
+    """Which nodes a search may visit: at each level, those in the k clusters that are nearest to the starts.
 
     The next level is searched inside these clusters only.
     """
     is_open = np.ones(len(levels[0].cluster), bool)
     for graph, cluster in levels:
-        clustered = cluster[seeds] >= 0
+        clustered = cluster[starts] >= 0
         closed = np.ones(len(graph.indptr) - 1, bool)
         closed[cluster[is_open & (cluster >= 0)]] = False
-        starts = cluster[seeds[clustered]], np.asarray(distances)[clustered]
-        tree = search_tree(graph, *starts, k, blocked=np.flatnonzero(closed).tolist())
+        nearest = cluster[starts[clustered]], np.asarray(distances)[clustered]
+        tree = search_tree(graph, *nearest, k, blocked=np.flatnonzero(closed).tolist())
         chosen = np.zeros(len(closed) + 1, bool)
         chosen[np.append(tree.nodes, -1)] = True  # the last one: nodes without a cluster
         is_open &= chosen[cluster]

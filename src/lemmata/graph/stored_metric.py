@@ -143,7 +143,7 @@ class StoredMetric(NamedTuple):
     graph: MeasuredGraph | None  # the nodes of the graph with the links between passages; None where it changed since
     head: Path  # ONNX: vectors of texts to embeddings and factors
     epsilon: float
-    seeds: int
+    starts: int
     query_weight: float
 
 

@@ -20,7 +20,7 @@ from lemmata.graph.lengths import distance, lengths_by_edge, open_lengths, sort_
 from lemmata.graph.store import GraphRecordStore, StoredGraph, open_graph
 from lemmata.graph.stored_metric import open_metric
 from lemmata.search.encoder_index import EncoderIndex
-from lemmata.search.paths import NEAR, QUERY_WEIGHT, SEEDS, GeodesicOptions
+from lemmata.search.paths import NEAR, QUERY_WEIGHT, STARTS, GeodesicOptions
 from lemmata.search.retriever import Retriever
 
 _EVIDENCE = 3  # passages that are named for a step
@@ -189,7 +189,7 @@ def _end(name: str, index: EncoderIndex, graph: BridgeGraph) -> End:
     query = index.encoder.encode([name], role="query")
     if not name or not query.any():
         raise LemmataError(f"{name!r} has no words: name a text, a passage or a concept")
-    rows, similarities = (part[0] for part in index.query_index.search(query, SEEDS))
+    rows, similarities = (part[0] for part in index.query_index.search(query, STARTS))
     rows, similarities = rows[rows >= 0], similarities[rows >= 0]
     nodes = np.flatnonzero(np.isin(stored.rows, rows))
     node_of_row = dict(zip(stored.rows[nodes].tolist(), nodes.tolist(), strict=True))

@@ -21,7 +21,7 @@ from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import open_graph
 from lemmata.graph.stored_metric import LearnedMetric, StoredMetric, open_metric
 from lemmata.search.fusion import Fusion, Rank, default_fusion
-from lemmata.search.paths import QUERY_WEIGHT, SEEDS, GeodesicOptions, PathSearch
+from lemmata.search.paths import QUERY_WEIGHT, STARTS, GeodesicOptions, PathSearch
 from lemmata.search.summaries.score import SummaryIndex
 from lemmata.search.summaries.store import StoredSummaries, open_summaries
 from lemmata.search.tokens import one_form
@@ -203,7 +203,7 @@ class EncoderIndex:
             open_graph(self._workspace),
             stored.graph,
             passages,
-            seeds=stored.seeds or SEEDS,
+            starts=stored.starts or STARTS,
             query_weight=stored.query_weight or QUERY_WEIGHT,
             metric=self.metric,
             options=options,
@@ -218,7 +218,7 @@ class EncoderIndex:
             masks = [None] if allowed is None else [None, allowed]
             depth = near[0].shape[1]
             return [_drop_blank(queries, paths.metric.search(queries, depth, mask)) for mask in masks]
-        return [near] if allowed is None else [self.search(queries, paths.seeds + 1), near]
+        return [near] if allowed is None else [self.search(queries, paths.starts + 1), near]
 
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         """The nearest passages of queries (n, dim), by themselves or by their summaries."""

@@ -25,9 +25,9 @@ from lemmata.search.ranking import diversify
 QUERY = "query"  # the source of the first step
 NEAR = "similar_to"  # its relation
 # Nearest passages that a path may begin with, and how much more the step from the query counts than one along an edge.
-# Chosen on validation references of the Stacks project and of arXiv papers (bench/graph_search.py): with 20 seeds
-# nearly all first hits are seeds, and the graph adds little; with weight 1 all seeds come before everything else.
-SEEDS = 5
+# Chosen on validation references of the Stacks project and of arXiv papers (bench/graph_search.py): with 20 starts
+# nearly all first hits are starts, and the graph adds little; with weight 1 all starts come before everything else.
+STARTS = 5
 QUERY_WEIGHT = 2.5
 _FARTHEST = 20_000  # nodes that are searched for the path to a hit
 
@@ -36,21 +36,22 @@ _FARTHEST = 20_000  # nodes that are searched for the path to a hit
 class GeodesicOptions:
     """How the retriever `geodesic` searches, and what measures bridges."""
 
+    RENAMED: ClassVar = {"seeds": "starts"}
     SMALLEST: ClassVar = {"query_weight": 0.0, "coherence": 0.0, "levels": 1, "diversity": 0.0}
-    seeds: int | str = 0  # passages that paths begin with; 0: 5, or as a learned metric chose; "sqrt": √N of N passages
+    starts: int | str = 0  # passages that paths begin with; 0: 5, or as the metric chose; "sqrt": √N of N passages
     query_weight: float = 0.0  # of the step from the query; 0: 2.5, or as a learned metric chose
     coherence: float = 0.0  # drop hits whose path has two neighbours with a smaller cosine; 0: none
     levels: int = 1  # of a hierarchy of coarser graphs; 1: exact search in the graph itself
     diversity: float = 0.0  # share of variety among twice as many hits as wanted (MMR), 0 to 1
     learned_bridges: bool = False  # `lemmata bridge` measures links by the learned metric
 
-    def number_of_seeds(self, passages: int, otherwise: int) -> int:
+    def number_of_starts(self, passages: int, otherwise: int) -> int:
         """ConfigError for a text that is none of the choices."""
-        if isinstance(self.seeds, str):
-            if self.seeds != "sqrt":
-                raise ConfigError(f'geodesic.seeds = {self.seeds!r} should be a number or "sqrt"')
+        if isinstance(self.starts, str):
+            if self.starts != "sqrt":
+                raise ConfigError(f'geodesic.starts = {self.starts!r} should be a number or "sqrt"')
             return math.ceil(math.sqrt(passages))
-        return self.seeds if self.seeds > 0 else otherwise
+        return self.starts if self.starts > 0 else otherwise
 
 
 def direct_path(identity: str, similarity: float) -> tuple[Step, ...]:
@@ -61,7 +62,7 @@ def direct_path(identity: str, similarity: float) -> tuple[Step, ...]:
 class PathSearch:
     """The graph of a workspace with the lengths of its edges, by one encoder.
 
-    A path may begin with the `seeds` nearest passages, and the step to them counts `query_weight` times; the defaults
+    A path may begin with the `starts` nearest passages, and the step to them counts `query_weight` times; the defaults
     suit lengths by text. A `metric` that was learned measures that step. `vectors` (passages, dim) are what clusters
     and variety of `options` are made of, by default the embeddings of the metric.
     """
@@ -72,7 +73,7 @@ class PathSearch:
         measured: MeasuredGraph,
         passages: int,
         *,
-        seeds: int = SEEDS,
+        starts: int = STARTS,
         query_weight: float = QUERY_WEIGHT,
         metric: LearnedMetric | None = None,
         options: GeodesicOptions | None = None,
@@ -81,7 +82,7 @@ class PathSearch:
         self._graph, self._measured, self.metric = stored.graph, measured, metric
         self._options = options or GeodesicOptions()
         self._vectors = metric.h if vectors is None and metric is not None else vectors
-        self.seeds = self._options.number_of_seeds(passages, seeds)
+        self.starts = self._options.number_of_starts(passages, starts)
         self.query_weight = self._options.query_weight or query_weight
         self._rows = np.asarray(stored.rows)  # of nodes
         self._nodes = np.full(passages, -1, np.int64)  # of passages
@@ -105,15 +106,15 @@ class PathSearch:
         """The k passages nearest to each query along the graph: rows and scores (n, k), best first.
 
         `near` are the passages whose vectors are nearest, of all and of those that are allowed: rows and similarities
-        (n, one more than seeds). The first of each start the search, and the last ones come last where the graph
+        (n, one more than starts). The first of each start the search, and the last ones come last where the graph
         does not reach k. The score is 1 / (1 + distance). `itself` (n,) is the passage that a query is, -1 for none:
         neither it nor its document is on any path. `queries` (n, dim) are the vectors, for coherence by a metric.
         """
         rows, similarities = near[-1]
         own = np.full(len(rows), -1) if itself is None else itself
-        starts = [self._seeds(near, query, int(row)) for query, row in enumerate(own)]
-        nodes = [self._nodes[seeds] for seeds, _ in starts]
-        lengths = [self.query_weight * distances for _, distances in starts]
+        beginnings = [self._starts(near, query, int(row)) for query, row in enumerate(own)]
+        nodes = [self._nodes[starts] for starts, _ in beginnings]
+        lengths = [self.query_weight * distances for _, distances in beginnings]
         blocked = [self._of_itself(int(row)) for row in own]
         depth = 2 * k if self._options.coherence or self._options.diversity else k
         if self._levels:
@@ -154,16 +155,16 @@ class PathSearch:
 
         By a learned metric cosines are those of its embeddings; else lengths tell them.
         """
-        is_seed = tree.parents < 0
+        is_start = tree.parents < 0
         if self.metric is not None and query is not None:
             h = np.asarray(self.metric.h[self._rows[tree.nodes]], np.float32)
             own = np.asarray(self.metric.head(np.asarray(query[None], np.float32))[0][0])
             h /= np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
             cosines = np.einsum("ij,ij->i", h, h[tree.parents])
-            cosines[is_seed] = h[is_seed] @ own / max(float(np.linalg.norm(own)), 1e-12)
+            cosines[is_start] = h[is_start] @ own / max(float(np.linalg.norm(own)), 1e-12)
         else:
             lengths = tree.distances / self.query_weight
-            lengths[~is_seed] = self._measured.lengths[tree.entries[~is_seed]]
+            lengths[~is_start] = self._measured.lengths[tree.entries[~is_start]]
             cosines = 1 - lengths**2 / 2
         for place, parent in enumerate(tree.parents.tolist()):  # a parent comes before its children
             if parent >= 0:
@@ -175,12 +176,12 @@ class PathSearch:
 
         `near` and `itself` are those of `nearest`, for one query.
         """
-        seeds, lengths = self._seeds(near, 0, itself)
+        starts, lengths = self._starts(near, 0, itself)
         counted = np.zeros(len(self._rows), bool)
         counted[self._nodes[list(hits)]] = True
         tree = search_tree(
             self._measured,
-            self._nodes[seeds],
+            self._nodes[starts],
             self.query_weight * lengths,
             len({*hits}),
             counted=counted,
@@ -190,13 +191,13 @@ class PathSearch:
         place_of = {int(self._rows[node]): place for place, node in enumerate(tree.nodes.tolist()) if counted[node]}
         return [self._steps(tree, place_of[row]) if row in place_of else () for row in hits]
 
-    def _seeds(self, near: Sequence[Ranking], query: int, itself: int) -> Ranking:
+    def _starts(self, near: Sequence[Ranking], query: int, itself: int) -> Ranking:
         """The rows that a path may begin with, and their distances from the query."""
-        seeds: dict[int, float] = {}
+        starts: dict[int, float] = {}
         for rows, similarities in near:
-            chosen = np.flatnonzero((rows[query] >= 0) & (rows[query] != itself))[: self.seeds]
-            seeds |= zip(rows[query, chosen].tolist(), similarities[query, chosen].tolist(), strict=True)
-        return np.array(list(seeds), np.int64), distance(np.array(list(seeds.values()), np.float32))
+            chosen = np.flatnonzero((rows[query] >= 0) & (rows[query] != itself))[: self.starts]
+            starts |= zip(rows[query, chosen].tolist(), similarities[query, chosen].tolist(), strict=True)
+        return np.array(list(starts), np.int64), distance(np.array(list(starts.values()), np.float32))
 
     def _of_itself(self, row: int) -> list[int]:
         """The nodes of a passage that is the query: its own, and its document, which cites what its passages cite."""

@@ -366,7 +366,7 @@ class Retriever:
         queries = index.encode_queries(texts)
         depth = k if retriever == "dense" else max(k, fusion.depth)
         if retriever == "geodesic":
-            depth = max(k, index.geodesics.seeds + 1)  # one of them may be the query itself
+            depth = max(k, index.geodesics.starts + 1)  # one of them may be the query itself
         dense = index.search(queries, depth, allowed)
         if retriever == "dense":
             return dense
@@ -434,7 +434,7 @@ class Retriever:
             hits = [hit._replace(cites=entries.get(hit.id, "")) for hit in hits]
         uses_vectors = kind != "lexical" and (bool(encoder) or self.has_vectors)
         hits = self._with_confidence(hits, dict.fromkeys([text, meant]), index if uses_vectors else None, named)
-        if kind == "geodesic":  # its seeds depend on what is allowed
+        if kind == "geodesic":  # its starts depend on what is allowed
             return self._with_paths(hits, text, index, allowed, learned=True)
         return self._with_paths(hits, text, index) if paths else hits
 
@@ -533,7 +533,7 @@ class Retriever:
             return hits
         graph = index.geodesics if learned else index.paths
         rows = [self.corpus.row(hit.id) for hit in hits]
-        near = index.query_index.search(query, graph.seeds + 1, allowed)
+        near = index.query_index.search(query, graph.starts + 1, allowed)
         paths = graph.paths(index.starts(graph, query, near, allowed), rows, itself)
         direct = np.asarray(index.vectors.matrix[rows], np.float32) @ query[0]
         return [

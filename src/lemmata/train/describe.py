@@ -44,7 +44,7 @@ def describe_model(
         key = f"{task.name}/{task.measure}"
         before, after = Estimate(result.before[key]), Estimate(result.after[key])
         if task.general:
-            guards.append(Guard(task.name, task.measure, len(task.queries), before, after, options.forget))
+            guards.append(Guard(task.name, task.measure, len(task.queries), before, after, options.guard_tolerance))
         else:
             measures.append(Measured("validation", task.name, task.measure, len(task.queries), before, after))
     if is_static(folder):

@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -71,14 +71,15 @@ class FinetuneOptions:
         "pooling": ("", "mean", "cls", "cls+mean"),
         "adapters": ("", "lora", "dora", "qlora"),
     }
+    RENAMED: ClassVar = {"keep": "preserved_sets", "forget": "guard_tolerance"}
     SMALLEST: ClassVar = {"margin": 0.0, "epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
 
     base: str = AUTO  # packaged, by language; or a model of the workspace, a folder or a hub name
     sets: dict[str, float] = field(default_factory=dict)  # training set: how often an epoch shows it; all, once
-    keep: list[str] = field(default_factory=list)  # those of the sets whose texts keep the vectors of the base
+    preserved_sets: list[str] = field(default_factory=list)  # those of the sets whose texts keep the base's vectors
     validation: dict[str, str] = field(default_factory=dict)  # task: the measure to choose by; see docs/train.md
     guard: dict[str, str] = field(default_factory=dict)  # the same for general tasks that must not get worse
-    forget: float = 0.02  # largest loss of the guard's measure, as a fraction of it; below 0: it has to gain
+    guard_tolerance: float = 0.02  # largest loss of the guard's measure, as a fraction of it; below 0: it has to gain
     loss: str = "contrastive"  # directed: query to passage only; popular: directed, frequent answers rank high; triplet
     margin: float = MARGIN  # of triplets: how much farther than the positive a negative has to be, in unit vectors
     pooling: str = ""  # how token vectors become one; cls+mean: both, twice as long; empty: as the base does
@@ -93,6 +94,12 @@ class FinetuneOptions:
     freeze: int = 0  # lowest layers that are not trained, the token embeddings with them
     adapters: str = ""  # lora, dora or qlora: train small matrices beside the weights; empty: all weights
     seed: int = 0  # random seed
+
+
+def stored_options(options: FinetuneOptions) -> dict[str, Any]:
+    """The options as a recipe has them, which is by the names before: by others, every model would be trained again."""
+    names = {new: old for old, new in options.RENAMED.items()}
+    return {names.get(name, name): value for name, value in asdict(options).items()}
 
 
 def teacher_names(teacher: str) -> list[str]:
@@ -250,9 +257,9 @@ class Objective:
         self.plan = plan(self.sets, repeats, options.epochs, options.batch, generator, distinct=distinct)
         if not len(self.plan):
             raise ConfigError("there is nothing to train on: the sets are empty, or epochs is 0")
-        self._kept_sets = [number for number, name in enumerate(job.sets) if name in options.keep]
+        self._preserved = [number for number, name in enumerate(job.sets) if name in options.preserved_sets]
         shown = [
-            records for number, records in enumerate(self.sets) if repeats[number] and number not in self._kept_sets
+            records for number, records in enumerate(self.sets) if repeats[number] and number not in self._preserved
         ]
         lacking = (records.shape[1] < 3 or (records[:, 2] < 0).all() for records in shown)
         if self._loss.needs_negatives and any(lacking):
@@ -261,9 +268,9 @@ class Objective:
         keys = [records[:, 0] * len(job.texts) + records[:, 1] for records in self.sets]
         self._pairs = torch.from_numpy(np.unique(np.concatenate(keys))).to(model.device)
         self._kept: Any = None  # what the base says of the texts of kept sets
-        if self._kept_sets:
+        if self._preserved:
             progress("encoding with the base", 0, None)
-            texts = _texts_of([self.sets[number] for number in self._kept_sets])
+            texts = _texts_of([self.sets[number] for number in self._preserved])
             self._kept = self._encoded(model, job, texts, self.longest)
         self._guide = None if guide is None else self._vectors_of(guide, progress)
         # the cosine of joined vectors is the mean of the teachers' cosines
@@ -297,7 +304,7 @@ class Objective:
         texts, counts = self._answers[number]
         share = counts[np.searchsorted(texts, records[:, 1])] / len(self.sets[number])
         batch["expected"] = torch.from_numpy((share * len(records)).astype(np.float32))
-        if number in self._kept_sets:
+        if number in self._preserved:
             batch["kept"] = torch.ones(())
         return [batch]
 
@@ -399,9 +406,9 @@ def _average_with_base(
 ) -> tuple[list[dict[str, float]], float, dict[str, float]]:
     """Give the model the best average of base and tuned weights that the guard allows (WiSE-FT, Wortsman et al. 2022,
     arXiv:2109.01903); returns all that were tried, the best share and its measures."""
-    validations, forget = objective.job.validations, objective.options.forget
+    validations, tolerance = objective.job.validations, objective.options.guard_tolerance
     old, new = state_of(_loaded(base, objective.job, str(model.device))), state_of(model)
-    floor = selection(dict(before), validations)[1] * (1 - forget)
+    floor = selection(dict(before), validations)[1] * (1 - tolerance)
     sweep, reports = [], {}
     for share in shares:
         model.load_state_dict(between(old, new, share))
@@ -411,9 +418,9 @@ def _average_with_base(
     allowed = [point for point in sweep if point["allowed"]]
     if not allowed:
         raise LemmataError(
-            f"no average of base and tuned weights satisfies the guard: the best has"
-            f" {max(point['general'] for point in sweep):.4f}, and forget = {forget:g} asks for {floor:.4f};"
-            f" allow a larger loss in forget, or add a teacher"
+            f"no average of base and tuned weights satisfies the guard: guard_tolerance = {tolerance:g} asks for"
+            f" {floor:.4f}, and the best has {max(point['general'] for point in sweep):.4f};"
+            f" allow a larger loss in guard_tolerance, or add a teacher"
         )
     best = max(allowed, key=lambda point: (point["domain"], point["share"]))["share"]
     model.load_state_dict(between(old, new, best))

@@ -54,7 +54,7 @@ DEPTH = 20
 NEAREST = DEPTH + 1  # one of them is the query itself
 LEVEL = 0.05  # of the test that decides
 # tried on the half of the validation passages that stops the training; the other half decides
-SEEDS = (5, 20)
+STARTS = (5, 20)
 QUERY_WEIGHTS = (0.5, 1.0, 2.5)
 
 
@@ -179,7 +179,7 @@ class _Half(NamedTuple):
 def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
     """Whether geodesic search by the metric finds more than every search without it, on passages that chose nothing.
 
-    One half of the validation passages stops the training and chooses seeds and weights, for lengths by text as for
+    One half of the validation passages stops the training and chooses starts and weights, for lengths by text as for
     the metric; the other half decides.
     """
     epsilon = trained.model.options.epsilon
@@ -208,21 +208,21 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
         no_words = np.full(shape, -1), np.full(shape, -np.inf, np.float32)
         return fuse(half.by_text, no_words, DEPTH, DIFFUSION, citations, half.task.rows, candidates)[0]
 
-    def geodesic_by_text(half: _Half, seeds: int, weight: float) -> Integers:
+    def geodesic_by_text(half: _Half, starts: int, weight: float) -> Integers:
         near = half.by_text[0][:, :NEAREST], half.by_text[1][:, :NEAREST]
-        paths = PathSearch(seen, by_text, passages, seeds=seeds, query_weight=weight)
+        paths = PathSearch(seen, by_text, passages, starts=starts, query_weight=weight)
         return paths.nearest([near], DEPTH, candidates, half.task.rows)[0]
 
-    def geodesic_by_metric(half: _Half, seeds: int, weight: float) -> Integers:
-        paths = PathSearch(known, by_metric, passages, seeds=seeds, query_weight=weight)
+    def geodesic_by_metric(half: _Half, starts: int, weight: float) -> Integers:
+        paths = PathSearch(known, by_metric, passages, starts=starts, query_weight=weight)
         return paths.nearest([half.by_metric], DEPTH, candidates, half.task.rows)[0]
 
     def recalls(half: _Half, search: Callable[..., Integers], setting: tuple[Any, ...]) -> Any:
         return _recalls(search(half, *setting), half.task)
 
-    progress("choosing seeds", 0, None)
+    progress("choosing starts", 0, None)
     tuning, judging = read_half(0), read_half(1)
-    settings = [*product(SEEDS, QUERY_WEIGHTS)]
+    settings = [*product(STARTS, QUERY_WEIGHTS)]
     found, chosen = {}, {}
     for name, search, choices in (
         ("by_dense", dense, [()]),
@@ -251,8 +251,8 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
         "best_epoch": best_epoch,
         "seconds": trained.seconds,
     }
-    seeds, weight = chosen["by_metric"]
-    return report, {"epsilon": epsilon, "seeds": seeds, "query_weight": weight}
+    starts, weight = chosen["by_metric"]
+    return report, {"epsilon": epsilon, "seeds": starts, "query_weight": weight}
 
 
 def _recalls(found: Integers, task: _Task) -> Any:

@@ -33,7 +33,7 @@ from lemmata.ingest.beir import read_judged, read_passages
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.mine.training_sets import check_sets, trainable_sets
 from lemmata.plant.link import indexed_corpus
-from lemmata.train.finetune import FinetuneOptions
+from lemmata.train.finetune import FinetuneOptions, stored_options
 from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.validate import pool_size
 
@@ -74,11 +74,11 @@ def prepare(
     if not times:
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
     sources = _sources(workspace, times)
-    for name in options.keep:
+    for name in options.preserved_sets:
         if name not in times:
-            raise ConfigError(f"keep: no set {name!r} is trained on{suggest(name, list(times))}")
-    if not new and all(name in options.keep for name, often in times.items() if often):
-        raise ConfigError("keep: nothing is left to learn from, as every set is to keep its vectors")
+            raise ConfigError(f"preserved_sets: no set {name!r} is trained on{suggest(name, list(times))}")
+    if not new and all(name in options.preserved_sets for name, often in times.items() if often):
+        raise ConfigError("preserved_sets: nothing is left to learn from, as every set is to keep its vectors")
     chosen = _new_and_replayed(sources, new, options.seed, workspace.progress) if new else {}
     with writing(folder) as temporary:
         writer = JobWriter(temporary, base, workspace.progress, prompts=options.prompts)
@@ -99,7 +99,7 @@ def prepare(
             texts += count * len(text_columns(file)) * times[name] * options.epochs
         _add_tasks(workspace, writer, options, round(texts), trained, new)
         write_trained(temporary, trained)
-        writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(workspace)})
+        writer.close({"options": stored_options(options), "base": base.name, "split": _split_facts(workspace)})
     return open_job(folder)
 
 

@@ -38,7 +38,7 @@ from lemmata.mine.training_sets import audit_again, older_sources, trainable_set
 from lemmata.search.index import packaged_encoder
 from lemmata.train.bases import base_folder, base_sha256, find_base, locate_base, weights_sha256
 from lemmata.train.describe import describe_model
-from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, teacher_names
+from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, stored_options, teacher_names
 from lemmata.train.job import Job, open_job
 from lemmata.train.prepare import NewToModel, prepare, resolve_workspace
 from lemmata.train.pretrain import PretrainOptions, pretrain
@@ -285,7 +285,7 @@ def update_model(
 
     `new` are the hashes of these passages' ids, `start` is the sha256 of the weights before. The records that the model
     has not seen are trained with as many others. Validation queries about new passages choose the model, the others
-    are a guard with the bound `forget`. Resumes from the last checkpoint.
+    are a guard with the bound `guard_tolerance`. Resumes from the last checkpoint.
     """
     options, place = finetune_options(workspace, name, settings, static=static), workspace.model(name)
 
@@ -323,7 +323,7 @@ def train_job(
 
     inputs = {
         "verb": "finetune",
-        "options": asdict(options),
+        "options": stored_options(options),
         "base_sha256": base_sha256(None, str(base)),
         "job": fingerprint(dict(job.facts)),
     }
@@ -376,7 +376,7 @@ def training_inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str,
             tasks[spec] = sha256_of(_files(workspace.root / Path(path).expanduser()))
     others = [spec for spec in (options.guide, *teacher_names(options.teacher)) if spec not in ("", "base")]
     return {
-        "options": asdict(options),
+        "options": stored_options(options),
         "sets": sets,
         "tasks": tasks,
         "split": split_key(workspace),
