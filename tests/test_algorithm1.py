@@ -44,7 +44,7 @@ def test_without_options_all_passages_come_in_the_order_of_the_line() -> None:
     assert found(search(), 6) == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_number_of_seeds_may_be_the_root_of_that_of_passages() -> None:
+def test_the_number_of_starts_may_be_the_root_of_that_of_passages() -> None:
     assert [search(starts=starts).starts for starts in (0, 4, "sqrt")] == [1, 4, 3]
     with pytest.raises(ConfigError, match="'root'"):
         search(starts="root")
@@ -106,7 +106,7 @@ def test_a_search_of_several_levels_stays_in_the_nearest_clusters() -> None:
 def test_the_recipe_of_the_paper_sets_what_it_prints() -> None:
     tables = read_toml(RECIPES["geodesic-search"])
     printed = build(GeodesicOptions, tables["geodesic"], "geodesic")
-    assert (printed.number_of_seeds(169_343, 5), printed.coherence, printed.levels) == (412, 0.3, 3)
+    assert (printed.number_of_starts(169_343, 5), printed.coherence, printed.levels) == (412, 0.3, 3)
     metric = build(MetricStageOptions, tables["metric"], "metric")
     assert (metric.loss("ranking"), metric.loss("smoothness"), metric.text_start) == (0.5, 0.1, False)
     assert metric.negative("hard") == 8  # not printed: ours

@@ -82,7 +82,7 @@ def test_principal_components_are_those_of_a_singular_value_decomposition() -> N
 @pytest.mark.parametrize(
     "matrix", [np.eye(1), np.eye(2), np.eye(3), np.ones((9, 4)), np.zeros((5, 4)), np.zeros((0, 4))]
 )
-@pytest.mark.parametrize("method", plane.METHODS)
+@pytest.mark.parametrize("method", ["umap", "pca"])
 def test_tiny_and_degenerate_corpora_have_a_map(matrix: Floats, method: str) -> None:
     places = plane.place(matrix.astype(np.float32), method, np.random.default_rng(0), silent)
     assert places.shape == (len(matrix), 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from lemmata.cli.output import (
     Budget,
@@ -20,10 +20,8 @@ from lemmata.cli.output import (
 
 
 def adapt(
-    finetune: Annotated[
-        bool, typer.Option("--finetune", help="Also fine-tune a transformer: hours without a GPU.")
-    ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Search as before the last adoption.")] = False,
+    finetune: Annotated[bool, Option("--finetune", help="Also fine-tune a transformer: hours without a GPU.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Search as before the last adoption.")] = False,
     budget: Budget = "",
 ) -> None:
     """Learn from marks, queries, links and summaries; adopt what finds more.

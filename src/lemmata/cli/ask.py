@@ -6,18 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from lemmata.cli.output import (
-    Assigned,
-    Model,
-    assigned,
-    invocation,
-    line,
-    open_console,
-    opened,
-    print_json,
-    styled,
-)
+from lemmata.cli.output import Assigned, Model, assigned, invocation, line, open_console, opened, print_json, styled
 from lemmata.cli.serve import Folders, background_of
 from lemmata.core.errors import LemmataError, require
 
@@ -36,8 +27,8 @@ _FLAGS = {
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="The question.", metavar="QUESTION")],
-    k: Annotated[int, typer.Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
+    question: Annotated[str, Argument(help="The question.", metavar="QUESTION")],
+    k: Annotated[int, Option("-k", help="Passages that the model is shown; 0: as configured.", min=0)] = 0,
     model: Model = "",
     o: Assigned = None,
 ) -> None:
@@ -62,8 +53,7 @@ def ask(
 def mcp(
     folders: Folders = None,
     http: Annotated[
-        int | None,
-        typer.Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535),
+        int | None, Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535)
     ] = None,
 ) -> None:
     """Serve the workspace, or folders that need none, to agents (Model Context Protocol).

@@ -5,19 +5,18 @@ from __future__ import annotations
 import itertools
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import counted, line, open_console, opened, print_report, table
 
 
 def list_(
     what: Annotated[
-        str,
-        typer.Argument(help="documents, passages, concepts, bibliography, locations or sources.", metavar="WHAT"),
+        str, Argument(help="documents, passages, concepts, bibliography, locations or sources.", metavar="WHAT")
     ] = "documents",
-    document: Annotated[str, typer.Option(help="Only passages or bibliography of this document.", metavar="ID")] = "",
-    kind: Annotated[str, typer.Option(help="Only documents, passages or concepts of this kind.", metavar="KIND")] = "",
-    k: Annotated[int, typer.Option("-k", help="Number of items to print; 0: all.", min=0)] = 0,
+    document: Annotated[str, Option(help="Only passages or bibliography of this document.", metavar="ID")] = "",
+    kind: Annotated[str, Option(help="Only documents, passages or concepts of this kind.", metavar="KIND")] = "",
+    k: Annotated[int, Option("-k", help="Number of items to print; 0: all.", min=0)] = 0,
 ) -> None:
     """List documents, passages, concepts, bibliography, locations or sources."""
     from lemmata.maintain.content import listing
@@ -66,8 +65,8 @@ def _cell(value: Any) -> str:
 
 
 def show(
-    identity: Annotated[str, typer.Argument(help="Id of a passage, document, location or concept.", metavar="ID")],
-    k: Annotated[int, typer.Option("-k", help="Number of logs of a location; 0: all.", min=0)] = 20,
+    identity: Annotated[str, Argument(help="Id of a passage, document, location or concept.", metavar="ID")],
+    k: Annotated[int, Option("-k", help="Number of logs of a location; 0: all.", min=0)] = 20,
 ) -> None:
     """Show a passage, document or concept with its links, or the history of a location."""
     from lemmata.maintain.content import show

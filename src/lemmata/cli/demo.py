@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.content import show
 from lemmata.cli.evaluate import evaluate
@@ -24,8 +24,8 @@ from lemmata.core.errors import LemmataError
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Folder of the demo workspace.", metavar="DIR")] = Path("demo"),
-    training: Annotated[bool, typer.Option(help="Also fine-tune: the longest part.")] = True,
+    folder: Annotated[Path, Argument(help="Folder of the demo workspace.", metavar="DIR")] = Path("demo"),
+    training: Annotated[bool, Option(help="Also fine-tune: the longest part.")] = True,
 ) -> None:
     """Run the whole chain on the bundled example, offline."""
     from lemmata.core.workspace import Workspace

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import (
     Assigned,
@@ -41,74 +42,62 @@ if TYPE_CHECKING:
 # which task is asked; also the options of `export beir`
 TaskName = Annotated[
     str,
-    typer.Option(
+    Option(
         help="Task from the corpus: references, documents, descriptions, concepts, concepts:seed or questions.",
         metavar="NAME",
     ),
 ]
 Part = Annotated[
     str,
-    typer.Option(
+    Option(
         help="With --task: queries of validation or test, or of a share of the corpus, 0.2 by default.", metavar="PART"
     ),
 ]
-Limit = Annotated[int, typer.Option(help="Maximum number of queries, a random sample; 0: all.", min=0)]
+Limit = Annotated[int, Option(help="Maximum number of queries, a random sample; 0: all.", min=0)]
 
 
 def evaluate(
     workspaces: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Several workspaces in one table, each counting alike; default: that of -w.", metavar="[DIR]..."
-        ),
+        Argument(help="Several workspaces in one table, each counting alike; default: that of -w.", metavar="[DIR]..."),
     ] = None,
     queries: Annotated[
         Path | None,
-        typer.Option(
-            help="JSON lines with _id and text, or with query and passage; or a .tsv table.",
-            metavar="FILE",
-        ),
+        Option(help="JSON lines with _id and text, or with query and passage; or a .tsv table.", metavar="FILE"),
     ] = None,
-    qrels: Annotated[
-        Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")
-    ] = None,
+    qrels: Annotated[Path | None, Option(help="Relevance judgments, BEIR or TREC format.", metavar="FILE")] = None,
     beir: Annotated[
         Path | None,
-        typer.Option(help="BEIR folder: queries.jsonl and qrels/test.tsv; DIR#train: qrels/train.tsv.", metavar="DIR"),
+        Option(help="BEIR folder: queries.jsonl and qrels/test.tsv; DIR#train: qrels/train.tsv.", metavar="DIR"),
     ] = None,
     task: TaskName = "",
     part: Part = "",
     limit: Limit = 0,
     retriever: Annotated[
-        str,
-        typer.Option(
-            help=f"Comma-separated: {NAMES}.",
-            metavar="NAMES",
-            show_default="lexical,dense,hybrid,auto",
-        ),
+        str, Option(help=f"Comma-separated: {NAMES}.", metavar="NAMES", show_default="lexical,dense,hybrid,auto")
     ] = "",
     o: Assigned = None,
-    train_queries: Annotated[Path | None, typer.Option(help="Queries used for training.", metavar="FILE")] = None,
-    train_qrels: Annotated[Path | None, typer.Option(help="Judgments used for training.", metavar="FILE")] = None,
+    train_queries: Annotated[Path | None, Option(help="Queries used for training.", metavar="FILE")] = None,
+    train_qrels: Annotated[Path | None, Option(help="Judgments used for training.", metavar="FILE")] = None,
     allow_leakage: Annotated[
-        bool, typer.Option("--allow-leakage", help="Evaluate even if test data leaked into training.")
+        bool, Option("--allow-leakage", help="Evaluate even if test data leaked into training.")
     ] = False,
     allow_missing: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--allow-missing",
             help="Go on when judgments name passages that are not in the corpus; they count as not found.",
         ),
     ] = False,
     tune: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--tune", help="Fit the weights of auto, or that of a NAME+rerank, to these queries, as validation data."
         ),
     ] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write an HTML report.", metavar="FILE")] = None,
+    html: Annotated[Path | None, Option(help="Also write an HTML report.", metavar="FILE")] = None,
     trec: Annotated[
-        Path | None, typer.Option(help="Also write TREC files: runs by retriever, judgments.", metavar="FILE")
+        Path | None, Option(help="Also write TREC files: runs by retriever, judgments.", metavar="FILE")
     ] = None,
     budget: EncoderBudget = "",
 ) -> None:
@@ -324,11 +313,9 @@ def _examples(queries: Path | None, qrels: Path | None) -> list[Example]:
 
 
 def mteb(
-    tasks: Annotated[
-        list[str], typer.Argument(help="Names of mteb tasks, BEIR folders, or NAME=DIR.", metavar="TASKS...")
-    ],
-    encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
-    retriever: Annotated[str, typer.Option(help="dense, lexical or both.", metavar="NAMES")] = "dense",
+    tasks: Annotated[list[str], Argument(help="Names of mteb tasks, BEIR folders, or NAME=DIR.", metavar="TASKS...")],
+    encoder: Annotated[str, Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
+    retriever: Annotated[str, Option(help="dense, lexical or both.", metavar="NAMES")] = "dense",
 ) -> None:
     """Run tasks of mteb on an encoder and on BM25."""
     from lemmata.evaluate.mteb import run_mteb
@@ -344,22 +331,20 @@ def _print_mteb(records: list[dict[str, Any]]) -> None:
 
 
 def judge(
-    out: Annotated[Path, typer.Argument(help="Output folder, as BEIR has them.", metavar="OUT")],
-    by: Annotated[str, typer.Option("--by", help="A cross-encoder: model, folder or hub name.", metavar="MODEL")],
+    out: Annotated[Path, Argument(help="Output folder, as BEIR has them.", metavar="OUT")],
+    by: Annotated[str, Option("--by", help="A cross-encoder: model, folder or hub name.", metavar="MODEL")],
     part: Annotated[
-        str, typer.Option(help="Where queries come from: test or validation.", show_default="test", metavar="PART")
+        str, Option(help="Where queries come from: test or validation.", show_default="test", metavar="PART")
     ] = "",
     queries: Annotated[
-        Path | None, typer.Option(help="Judge these queries instead: JSON lines with _id and text.", metavar="FILE")
+        Path | None, Option(help="Judge these queries instead: JSON lines with _id and text.", metavar="FILE")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="Maximum number of queries; 0: all.", show_default="200", min=0)
-    ] = None,
-    retriever: Annotated[str, typer.Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
-    depth: Annotated[int, typer.Option(help="Candidates of each retriever.", min=1)] = 20,
+    limit: Annotated[int | None, Option(help="Maximum number of queries; 0: all.", show_default="200", min=0)] = None,
+    retriever: Annotated[str, Option(help="Comma-separated names.", metavar="NAMES")] = "lexical,dense,hybrid",
+    depth: Annotated[int, Option(help="Candidates of each retriever.", min=1)] = 20,
     thresholds: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Scores for grade 1 and 2, comma-separated; default: by the scores of sources and random passages.",
             metavar="A,B",
         ),
@@ -391,9 +376,9 @@ def judge(
 
 def judgments(
     export: Annotated[
-        Path | None, typer.Option(help="Write the marked queries to this folder, as BEIR and TREC.", metavar="DIR")
+        Path | None, Option(help="Write the marked queries to this folder, as BEIR and TREC.", metavar="DIR")
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Delete the log.")] = False,
+    clear: Annotated[bool, Option("--clear", help="Delete the log.")] = False,
 ) -> None:
     """List, export or delete the queries that were asked here, with the hits that people marked."""
     from lemmata.evaluate.judgments import clear_judgments, export_judgments, judgments
@@ -468,10 +453,10 @@ def _print_judged(out: Path, report: dict[str, Any]) -> None:
 
 
 def export_encoder(
-    source: Annotated[str, typer.Argument(help="A sentence-transformers folder.", metavar="MODEL")],
-    out: Annotated[Path, typer.Argument(help="Output folder.", metavar="OUT")],
-    precision: Annotated[str, typer.Option(help="fp32 or int8.", metavar="NAME")] = "fp32",
-    force: Annotated[bool, typer.Option("--force", help="Write it even if its vectors drift.")] = False,
+    source: Annotated[str, Argument(help="A sentence-transformers folder.", metavar="MODEL")],
+    out: Annotated[Path, Argument(help="Output folder.", metavar="OUT")],
+    precision: Annotated[str, Option(help="fp32 or int8.", metavar="NAME")] = "fp32",
+    force: Annotated[bool, Option("--force", help="Write it even if its vectors drift.")] = False,
 ) -> None:
     """Export a model to ONNX and measure its drift."""
     from contextlib import closing

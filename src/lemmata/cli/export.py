@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.evaluate import Limit, Part, TaskName, chosen_task
 from lemmata.cli.output import counted, line, opened, perform, print_report, showing_progress
@@ -15,7 +15,7 @@ _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
 def corpus(
     path: Annotated[
-        str, typer.Argument(help="File to write, .jsonl; or a URL such as s3://bucket/corpus.jsonl.", metavar="FILE")
+        str, Argument(help="File to write, .jsonl; or a URL such as s3://bucket/corpus.jsonl.", metavar="FILE")
     ],
 ) -> None:
     """Write the cleaned passages as JSON lines, which `ingest` reads back."""
@@ -28,13 +28,13 @@ def corpus(
 
 
 def beir(
-    folder: Annotated[Path, typer.Argument(help="Folder to write.", metavar="DIR")],
+    folder: Annotated[Path, Argument(help="Folder to write.", metavar="DIR")],
     task: TaskName = "",
     part: Part = "",
     queries: Annotated[
-        Path | None, typer.Option(help="Instead of --task: JSON lines, or a .tsv table with ids.", metavar="FILE")
+        Path | None, Option(help="Instead of --task: JSON lines, or a .tsv table with ids.", metavar="FILE")
     ] = None,
-    qrels: Annotated[Path | None, typer.Option(help="Judgments of these queries.", metavar="FILE")] = None,
+    qrels: Annotated[Path | None, Option(help="Judgments of these queries.", metavar="FILE")] = None,
     limit: Limit = 0,
 ) -> None:
     """Write a task as a BEIR folder: corpus, queries, judgments."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import counted, line, print_report, progress_display
 from lemmata.core.errors import LemmataError
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def fetch(
-    source: Annotated[str, typer.Argument(help="arxiv.", metavar="arxiv")],
+    source: Annotated[str, Argument(help="arxiv.", metavar="arxiv")],
     ids: Annotated[
-        list[str] | None, typer.Argument(help="Papers: 2004.14974, 2004.14974v2, math/0211159 …", metavar="[ID...]")
+        list[str] | None, Argument(help="Papers: 2004.14974, 2004.14974v2, math/0211159 …", metavar="[ID...]")
     ] = None,
-    category: Annotated[str, typer.Option(help="Papers of this category instead: math.CO.", metavar="NAME")] = "",
-    month: Annotated[str, typer.Option(help="First submitted in this month.", metavar="YYYY-MM")] = "",
-    to: Annotated[Path, typer.Option(help="The folder.", metavar="DIR")] = Path("arxiv"),
-    url: Annotated[str, typer.Option(help="A mirror of export.arxiv.org.", metavar="URL")] = "",
-    contact: Annotated[str, typer.Option(help="Who asks: your mail address or page.", metavar="TEXT")] = "",
+    category: Annotated[str, Option(help="Papers of this category instead: math.CO.", metavar="NAME")] = "",
+    month: Annotated[str, Option(help="First submitted in this month.", metavar="YYYY-MM")] = "",
+    to: Annotated[Path, Option(help="The folder.", metavar="DIR")] = Path("arxiv"),
+    url: Annotated[str, Option(help="A mirror of export.arxiv.org.", metavar="URL")] = "",
+    contact: Annotated[str, Option(help="Who asks: your mail address or page.", metavar="TEXT")] = "",
 ) -> None:
     """Fetch source packages of arXiv into a folder, one request every three seconds.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import (
     Assigned,
@@ -30,7 +30,7 @@ from lemmata.core.errors import LemmataError
 if TYPE_CHECKING:
     from lemmata.graph.concepts.merge import Merge
 
-Format = Annotated[str, typer.Option("--format", help="auto, graphml, triples, neo4j, json or ogb.", metavar="NAME")]
+Format = Annotated[str, Option("--format", help="auto, graphml, triples, neo4j, json or ogb.", metavar="NAME")]
 Pair = tuple[str, str] | None
 
 
@@ -41,11 +41,7 @@ def build(o: Assigned = None, on: On = "") -> None:
     perform(build_graph, _print_graph, "graph", o, on=on)
 
 
-def extract(
-    model: Model = "",
-    o: Assigned = None,
-    budget: Budget = "",
-) -> None:
+def extract(model: Model = "", o: Assigned = None, budget: Budget = "") -> None:
     """Extract concepts with a language model.
 
     Without a limit, only print what it would cost.
@@ -89,13 +85,11 @@ def _print_extracted(report: dict[str, Any]) -> None:
 
 
 def import_(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files or a folder of one graph.", metavar="PATHS...")
-    ] = None,
+    paths: Annotated[list[Path] | None, Argument(help="Files or a folder of one graph.", metavar="PATHS...")] = None,
     format: Format = "auto",  # noqa: A002 - the word that users know
-    name: Annotated[str, typer.Option(help="Name of the import; importing it again replaces it.", metavar="NAME")] = "",
-    lenient: Annotated[bool, typer.Option("--lenient", help="Skip records that cannot be used.")] = False,
-    remove: Annotated[str, typer.Option(help="Remove the import with this name instead.", metavar="NAME")] = "",
+    name: Annotated[str, Option(help="Name of the import; importing it again replaces it.", metavar="NAME")] = "",
+    lenient: Annotated[bool, Option("--lenient", help="Skip records that cannot be used.")] = False,
+    remove: Annotated[str, Option(help="Remove the import with this name instead.", metavar="NAME")] = "",
 ) -> None:
     """Import a graph: GraphML, triples, Neo4j CSV, JSON or OGB."""
     from lemmata.graph.build import import_graph, remove_import
@@ -124,7 +118,7 @@ def _print_imported(report: dict[str, Any]) -> None:
 
 
 def export(
-    path: Annotated[Path, typer.Argument(help="A file, or a folder for neo4j and ogb.", metavar="PATH")],
+    path: Annotated[Path, Argument(help="A file, or a folder for neo4j and ogb.", metavar="PATH")],
     format: Format = "auto",  # noqa: A002
 ) -> None:
     """Export the graph to a file or folder."""
@@ -137,7 +131,7 @@ def export(
 
 def link(
     withheld: Annotated[
-        Path | None, typer.Option(help="True links that are not in the corpus, to measure the result.", metavar="FILE")
+        Path | None, Option(help="True links that are not in the corpus, to measure the result.", metavar="FILE")
     ] = None,
     o: Assigned = None,
 ) -> None:
@@ -186,15 +180,13 @@ def _print_embedded(report: dict[str, Any]) -> None:
 
 def merges(
     status: Annotated[
-        str, typer.Option(help="Only this status: accepted, apart, candidate or rejected.", metavar="STATUS")
+        str, Option(help="Only this status: accepted, apart, candidate or rejected.", metavar="STATUS")
     ] = "",
-    similar: Annotated[
-        bool, typer.Option("--similar", help="Also propose names that the encoder finds similar.")
-    ] = False,
-    accept: Annotated[Pair, typer.Option(help="Merge the second concept into the first.", metavar="KEPT GONE")] = None,
-    reject: Annotated[Pair, typer.Option(help="Keep the two concepts apart.", metavar="KEPT GONE")] = None,
-    undo: Annotated[Pair, typer.Option(help="Withdraw a verdict.", metavar="KEPT GONE")] = None,
-    k: Annotated[int, typer.Option("-k", help="Number of merges to show; 0: all.", min=0)] = 50,
+    similar: Annotated[bool, Option("--similar", help="Also propose names that the encoder finds similar.")] = False,
+    accept: Annotated[Pair, Option(help="Merge the second concept into the first.", metavar="KEPT GONE")] = None,
+    reject: Annotated[Pair, Option(help="Keep the two concepts apart.", metavar="KEPT GONE")] = None,
+    undo: Annotated[Pair, Option(help="Withdraw a verdict.", metavar="KEPT GONE")] = None,
+    k: Annotated[int, Option("-k", help="Number of merges to show; 0: all.", min=0)] = 50,
 ) -> None:
     """Review merged concepts: list, accept, reject or undo."""
     from lemmata.graph.build import decide_merge, merges

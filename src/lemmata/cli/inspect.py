@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import counted, line, open_console, perform, table
 
@@ -16,22 +16,18 @@ _ROWS = ("mean_cosine", "isotropy", "effective_rank", "uniformity", "alignment",
 def inspect(
     encoders: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             help="Encoders, the first one compared with the others; default: that of the index and its base.",
             metavar="[ENCODERS...]",
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Output folder; default: inspect in the workspace.", metavar="DIR")
-    ] = None,
-    document: Annotated[
-        list[str] | None, typer.Option(help="Document on the map; repeat for more.", metavar="ID")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Output folder; default: inspect in the workspace.", metavar="DIR")] = None,
+    document: Annotated[list[str] | None, Option(help="Document on the map; repeat for more.", metavar="ID")] = None,
     passage: Annotated[
-        list[str] | None, typer.Option(help="Passage for cosines and attention; repeat for more.", metavar="ID")
+        list[str] | None, Option(help="Passage for cosines and attention; repeat for more.", metavar="ID")
     ] = None,
-    sample: Annotated[int, typer.Option(help="Passages to sample.", min=10)] = 1000,
+    sample: Annotated[int, Option(help="Passages to sample.", min=10)] = 1000,
 ) -> None:
     """Look inside encoders: tokens, norms, attention, space, and what training changed."""
     from lemmata.inspect.inspect import inspect

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from lemmata.cli import (
     adapt,
@@ -54,12 +55,12 @@ def _options(
     context: typer.Context,
     log_format: Annotated[
         str,
-        typer.Option(
+        Option(
             "--log", help="Messages and progress on standard error: text or json, an object a line.", metavar="FORMAT"
         ),
     ] = "text",
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool, Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Turn a corpus and its graph into a search engine that speaks its language."""
@@ -135,8 +136,8 @@ GROUPS: dict[str, tuple[str, Commands]] = {
 }
 # options of every command, and the commands that have no use for them
 SHARED = {
-    "workspace": Annotated[Path, typer.Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")],
-    "as_json": Annotated[bool, typer.Option("--json", help="Print one JSON document.")],
+    "workspace": Annotated[Path, Option("-w", "--workspace", help="The workspace folder.", metavar="DIR")],
+    "as_json": Annotated[bool, Option("--json", help="Print one JSON document.")],
 }
 _WITHOUT: dict[str, Commands] = {
     "workspace": (demo.demo, workspace.init, fetch.fetch, publish.pull),

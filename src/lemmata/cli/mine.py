@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import (
     Assigned,
@@ -31,9 +31,9 @@ from lemmata.core.errors import ConfigError
 if TYPE_CHECKING:
     pass
 
-Name = Annotated[str, typer.Option(help="Name of the training set.", metavar="NAME")]
+Name = Annotated[str, Option(help="Name of the training set.", metavar="NAME")]
 FoundWithin = Annotated[
-    int, typer.Option(help="Keep only queries that find their passage among so many hits; 0: keep all.", min=0)
+    int, Option(help="Keep only queries that find their passage among so many hits; 0: keep all.", min=0)
 ]
 
 
@@ -67,15 +67,11 @@ def _mine(what: str, o: list[str] | None, *, on: str = "", **arguments: Any) -> 
 
 
 def queries(
-    name: Annotated[
-        str, typer.Option(help="Name of the set; default: queries, written, or questions.", metavar="NAME")
-    ] = "",
+    name: Annotated[str, Option(help="Name of the set; default: queries, written, or questions.", metavar="NAME")] = "",
     found_within: FoundWithin = 0,
     part: Annotated[
         str,
-        typer.Option(
-            help="train; all: held-out passages too, for search only; test: for evaluation only.", metavar="PART"
-        ),
+        Option(help="train; all: held-out passages too, for search only; test: for evaluation only.", metavar="PART"),
     ] = "train",
     model: Model = "",
     o: Assigned = None,
@@ -105,12 +101,12 @@ def queries(
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(help="JSON lines with query and passage, or with --qrels.", metavar="FILE")],
+    path: Annotated[Path, Argument(help="JSON lines with query and passage, or with --qrels.", metavar="FILE")],
     name: Name = "imported",
     qrels: Annotated[
-        Path | None, typer.Option(help="Relevance judgments, BEIR or TREC format, of queries with _id.", metavar="FILE")
+        Path | None, Option(help="Relevance judgments, BEIR or TREC format, of queries with _id.", metavar="FILE")
     ] = None,
-    complete: Annotated[bool, typer.Option("--complete", help="Drop queries that do not end in punctuation.")] = False,
+    complete: Annotated[bool, Option("--complete", help="Drop queries that do not end in punctuation.")] = False,
     found_within: FoundWithin = 0,
     o: Assigned = None,
 ) -> None:
@@ -126,9 +122,9 @@ def import_(
 def triplets(
     name: Name = "triplets",
     kind: Annotated[
-        str, typer.Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
+        str, Option("--from", help="embedding, scincl, citations or queries.", metavar="WHERE")
     ] = "embedding",
-    of: Annotated[str, typer.Option(help="With --from queries: the set of queries.", metavar="NAME")] = "",
+    of: Annotated[str, Option(help="With --from queries: the set of queries.", metavar="NAME")] = "",
     o: Assigned = None,
 ) -> None:
     """Mine triplets from embeddings, citations or queries."""
@@ -136,8 +132,8 @@ def triplets(
 
 
 def negatives(
-    of: Annotated[str, typer.Argument(help="Training set to add them to.", metavar="SET")] = "pairs",
-    name: Annotated[str, typer.Option(help="Name of the result; default: SET-hard.", metavar="NAME")] = "",
+    of: Annotated[str, Argument(help="Training set to add them to.", metavar="SET")] = "pairs",
+    name: Annotated[str, Option(help="Name of the result; default: SET-hard.", metavar="NAME")] = "",
     o: Assigned = None,
 ) -> None:
     """Add hard negatives to the pairs of a set."""
@@ -145,10 +141,10 @@ def negatives(
 
 
 def domain(
-    general: Annotated[Path, typer.Argument(help="A general corpus, JSON lines.", metavar="GENERAL")],
-    out: Annotated[Path, typer.Argument(help="Output file, JSON lines.", metavar="OUT")],
-    share: Annotated[float, typer.Option(help="Share of the general corpus to select.", min=0, max=1)] = 0.1,
-    encoder: Annotated[str, typer.Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
+    general: Annotated[Path, Argument(help="A general corpus, JSON lines.", metavar="GENERAL")],
+    out: Annotated[Path, Argument(help="Output file, JSON lines.", metavar="OUT")],
+    share: Annotated[float, Option(help="Share of the general corpus to select.", min=0, max=1)] = 0.1,
+    encoder: Annotated[str, Option(help="Encoder; default: that of the index.", metavar="NAME")] = "",
 ) -> None:
     """Select passages of this field from a general corpus."""
     from lemmata.mine.domain import select_domain
@@ -167,7 +163,7 @@ def _print_domain(out: Path, report: dict[str, Any]) -> None:
 
 
 def mix(
-    name: Annotated[str, typer.Argument(help="A table [mixtures.NAME], and name of the result.", metavar="NAME")],
+    name: Annotated[str, Argument(help="A table [mixtures.NAME], and name of the result.", metavar="NAME")],
 ) -> None:
     """Mix several training sets into one."""
     from lemmata.mine.mine import mix
@@ -199,10 +195,10 @@ def _print_sets(manifests: dict[str, dict[str, Any]]) -> None:
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="A training set.", metavar="SET")],
-    path: Annotated[Path, typer.Argument(help="Output file.", metavar="PATH")],
+    name: Annotated[str, Argument(help="A training set.", metavar="SET")],
+    path: Annotated[Path, Argument(help="Output file.", metavar="PATH")],
     format: Annotated[  # noqa: A002 - the word that users know
-        str, typer.Option("--format", help="parquet, tevatron, flagembedding or tsv.", metavar="NAME")
+        str, Option("--format", help="parquet, tevatron, flagembedding or tsv.", metavar="NAME")
     ] = "parquet",
 ) -> None:
     """Export a training set for other trainers."""
@@ -217,7 +213,7 @@ def export(
 
 
 def audit(
-    names: Annotated[list[str] | None, typer.Argument(help="Training sets; default: all.", metavar="SETS")] = None,
+    names: Annotated[list[str] | None, Argument(help="Training sets; default: all.", metavar="SETS")] = None,
 ) -> None:
     """Check training sets for held-out data."""
     from lemmata.mine.training_sets import audit

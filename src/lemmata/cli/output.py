@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
-import typer
+from typer import Option
 
 from lemmata.core.errors import ConfigError
 from lemmata.core.records import as_json
@@ -33,27 +33,22 @@ if TYPE_CHECKING:
 
 Assigned = Annotated[
     list[str] | None,
-    typer.Option("-o", help="A setting for this call: its key in lemmata.toml, or table.key.", metavar="KEY=VALUE"),
+    Option("-o", help="A setting for this call: its key in lemmata.toml, or table.key.", metavar="KEY=VALUE"),
 ]
 On = Annotated[
     str,
-    typer.Option(
-        "--on", help="Compute on a Ray cluster: ray://HOST:PORT; local: one on this machine.", metavar="CLUSTER"
-    ),
+    Option("--on", help="Compute on a Ray cluster: ray://HOST:PORT; local: one on this machine.", metavar="CLUSTER"),
 ]
-Model = Annotated[str, typer.Option(help="Name of the language model; its server: -o llm.url=URL.", metavar="NAME")]
+Model = Annotated[str, Option(help="Name of the language model; its server: -o llm.url=URL.", metavar="NAME")]
 Budget = Annotated[
     str,
-    typer.Option(
-        help="Maximum of all runs: calls=N,tokens=N,cost=X, and seconds=N of this run; or unlimited.",
-        metavar="LIMITS",
+    Option(
+        help="Maximum of all runs: calls=N,tokens=N,cost=X, and seconds=N of this run; or unlimited.", metavar="LIMITS"
     ),
 ]
 EncoderBudget = Annotated[
     str,
-    typer.Option(
-        "--budget", help="Maximum for remote encoders: tokens=N, cost=X by the price in [index].", metavar="LIMITS"
-    ),
+    Option("--budget", help="Maximum for remote encoders: tokens=N, cost=X by the price in [index].", metavar="LIMITS"),
 ]
 _UNWRAPPED = 100_000  # columns
 _PADDING = re.compile(r" +(?=\n)")

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import counted, line, megabytes, print_report, progress_display, say, working
 
 if TYPE_CHECKING:
     from lemmata.maintain.publish import PushReport
 
-Place = Annotated[str, typer.Argument(help="For example s3://bucket/name, or a folder.", metavar="URL")]
+Place = Annotated[str, Argument(help="For example s3://bucket/name, or a folder.", metavar="URL")]
 
 
 def push(
-    url: Place,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace what was pushed from elsewhere.")] = False,
+    url: Place, replace: Annotated[bool, Option("--replace", help="Replace what was pushed from elsewhere.")] = False
 ) -> None:
     """Copy the workspace to an object store: only what changed."""
     from lemmata.maintain.publish import push
@@ -36,7 +35,7 @@ def _print_pushed(report: PushReport) -> None:
     line(f"{report.url}, generation {report.generation}: {size}; {sent}{removed}")
 
 
-def pull(url: Place, folder: Annotated[Path, typer.Argument(help="The workspace to write.", metavar="DIR")]) -> None:
+def pull(url: Place, folder: Annotated[Path, Argument(help="The workspace to write.", metavar="DIR")]) -> None:
     """Copy a workspace from an object store: only what changed."""
     from lemmata.core.workspace import Workspace
     from lemmata.maintain.publish import pull

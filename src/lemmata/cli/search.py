@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import (
     Assigned,
@@ -45,26 +46,22 @@ _LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
 def index(
     encoder: Annotated[
         str,
-        typer.Option(
+        Option(
             help="By default by language; lemmata-mini, -base, -plant, -nano, minilm, a model, folder or URL.",
             metavar="ENCODER",
         ),
     ] = "",
     summaries: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Training sets or files of short texts that also find their passages, comma-separated; or none.",
             metavar="NAMES",
         ),
     ] = "",
     o: Assigned = None,
-    dense: Annotated[
-        bool, typer.Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")
-    ] = True,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Rebuild the lexical index, and the copy in Milvus.")
-    ] = False,
-    remove: Annotated[str, typer.Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
+    dense: Annotated[bool, Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")] = True,
+    rebuild: Annotated[bool, Option("--rebuild", help="Rebuild the lexical index, and the copy in Milvus.")] = False,
+    remove: Annotated[str, Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
     budget: EncoderBudget = "",
     on: On = "",
 ) -> None:
@@ -154,10 +151,10 @@ def _print_removed(report: dict[str, Any]) -> None:
         line("search uses words only until 'lemmata index --encoder NAME' names another encoder")
 
 
-Count = Annotated[int, typer.Option("-k", help="Number of results.", min=1, max=10_000)]
-RetrieverName = Annotated[str, typer.Option(help=f"{NAMES}.", metavar="NAME")]
-Paths = Annotated[bool, typer.Option("--paths", help="Show the path through the graph to each hit.")]
-Diversity = Annotated[float, typer.Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
+Count = Annotated[int, Option("-k", help="Number of results.", min=1, max=10_000)]
+RetrieverName = Annotated[str, Option(help=f"{NAMES}.", metavar="NAME")]
+Paths = Annotated[bool, Option("--paths", help="Show the path through the graph to each hit.")]
+Diversity = Annotated[float, Option(help="0: most relevant; up to 1: most varied.", min=0, max=1)]
 
 
 def _with_filter(command: Callable[..., None]) -> Callable[..., None]:
@@ -193,7 +190,7 @@ def _filter_option(member: Member) -> inspect.Parameter:
     metavar = "DATE" if member.hint == Date else "COLUMN=VALUE" if schema["type"] == "object" else name.upper()
     kind = str if schema["type"] == "string" else list[str] | None
     default = "" if kind is str else None
-    option = typer.Option(f"--{name}", help=member.description, metavar=metavar)
+    option = Option(f"--{name}", help=member.description, metavar=metavar)
     return inspect.Parameter(
         member.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=Annotated[kind, option]
     )
@@ -201,7 +198,7 @@ def _filter_option(member: Member) -> inspect.Parameter:
 
 @_with_filter
 def search(
-    text: Annotated[str, typer.Argument(help=f"The query. {SYNTAX}", metavar="TEXT")],
+    text: Annotated[str, Argument(help=f"The query. {SYNTAX}", metavar="TEXT")],
     k: Count = 10,
     retriever: RetrieverName = "auto",
     diversity: Diversity = 0.0,
@@ -231,7 +228,7 @@ def search(
 
 @_with_filter
 def similar(
-    identity: Annotated[str, typer.Argument(help="Id of a passage.", metavar="ID")],
+    identity: Annotated[str, Argument(help="Id of a passage.", metavar="ID")],
     k: Count = 10,
     retriever: RetrieverName = "",
     diversity: Diversity = 0.0,
@@ -253,9 +250,9 @@ def similar(
 
 
 def bridge(
-    source: Annotated[str, typer.Argument(help="An id, the name of a concept, or a text.", metavar="A")],
-    target: Annotated[str, typer.Argument(help="The same.", metavar="B")],
-    k: Annotated[int, typer.Option("-k", help="Number of paths.", min=1, max=100)] = 5,
+    source: Annotated[str, Argument(help="An id, the name of a concept, or a text.", metavar="A")],
+    target: Annotated[str, Argument(help="The same.", metavar="B")],
+    k: Annotated[int, Option("-k", help="Number of paths.", min=1, max=100)] = 5,
 ) -> None:
     """Connect two ideas by paths through the graph."""
     from lemmata.search.bridge import find_bridge
@@ -303,11 +300,7 @@ def _print_hits(searcher: Retriever, hits: list[Hit], query: str) -> None:
         else:
             _print_table(searcher, hits, query, dates)
 
-    print_report(
-        hits,
-        show,
-        record=hit_records(hits, dates.__getitem__),
-    )
+    print_report(hits, show, record=hit_records(hits, dates.__getitem__))
 
 
 def _print_table(searcher: Retriever, hits: list[Hit], query: str, dates: dict[str, str | None]) -> None:

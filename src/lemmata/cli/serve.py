@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import invocation, say
 from lemmata.core.errors import LemmataError
@@ -17,29 +17,27 @@ if TYPE_CHECKING:
 
 Folders = Annotated[
     list[Path] | None,
-    typer.Argument(help="Folders to make searchable and serve; without any, the workspace.", metavar="FOLDERS..."),
+    Argument(help="Folders to make searchable and serve; without any, the workspace.", metavar="FOLDERS..."),
 ]
 
 
 def serve(
     folders: Folders = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(help="Port to listen on; default: 8765; 0: any free one.", min=0, max=65535)
+        int | None, Option(help="Port to listen on; default: 8765; 0: any free one.", min=0, max=65535)
     ] = None,
     token: Annotated[
-        str, typer.Option(help="What every API request must send; default: $LEMMATA_TOKEN.", metavar="TOKEN")
+        str, Option(help="What every API request must send; default: $LEMMATA_TOKEN.", metavar="TOKEN")
     ] = "",
     name: Annotated[
         list[str] | None,
-        typer.Option(help="Name by which it is opened: of the machine or a proxy; repeatable.", metavar="HOST"),
+        Option(help="Name by which it is opened: of the machine or a proxy; repeatable.", metavar="HOST"),
     ] = None,
-    cors: Annotated[
-        list[str] | None, typer.Option(help="Origin whose pages may ask; repeatable.", metavar="ORIGIN")
-    ] = None,
-    threads: Annotated[int, typer.Option(help="Requests worked on at the same time.", min=1, max=64)] = 4,
+    cors: Annotated[list[str] | None, Option(help="Origin whose pages may ask; repeatable.", metavar="ORIGIN")] = None,
+    threads: Annotated[int, Option(help="Requests worked on at the same time.", min=1, max=64)] = 4,
     adapt: Annotated[
-        str, typer.Option(help="nightly: run 'lemmata adapt' every night at low priority.", metavar="WHEN")
+        str, Option(help="nightly: run 'lemmata adapt' every night at low priority.", metavar="WHEN")
     ] = "",
 ) -> None:
     """Serve the web page and the REST API.

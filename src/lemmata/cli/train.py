@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import (
     Assigned,
@@ -29,7 +29,7 @@ from lemmata.train.ranks import refuse_several
 
 
 def pretrain(
-    name: Annotated[str, typer.Argument(help="Table [pretrain.NAME], and name of the model.", metavar="NAME")] = (
+    name: Annotated[str, Argument(help="Table [pretrain.NAME], and name of the model.", metavar="NAME")] = (
         "pretrained"
     ),
     o: Assigned = None,
@@ -52,14 +52,10 @@ def _print_pretrained(name: str, report: dict[str, Any]) -> None:
 
 
 def finetune(
-    name: Annotated[
-        str, typer.Argument(help="Table [finetune.NAME], and name of the model.", metavar="NAME")
-    ] = "tuned",
+    name: Annotated[str, Argument(help="Table [finetune.NAME], and name of the model.", metavar="NAME")] = "tuned",
     o: Assigned = None,
-    job: Annotated[
-        Path | None, typer.Option(help="Train what 'train prepare' wrote; no workspace.", metavar="DIR")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="With --job: folder of the model.", metavar="DIR")] = None,
+    job: Annotated[Path | None, Option(help="Train what 'train prepare' wrote; no workspace.", metavar="DIR")] = None,
+    out: Annotated[Path | None, Option(help="With --job: folder of the model.", metavar="DIR")] = None,
 ) -> None:
     """Fine-tune an encoder on mined data.
 
@@ -83,9 +79,7 @@ def _next_step(name: str) -> str:
 
 
 def reranker(
-    name: Annotated[
-        str, typer.Argument(help="Table [reranker.NAME], and name of the model.", metavar="NAME")
-    ] = "reranker",
+    name: Annotated[str, Argument(help="Table [reranker.NAME], and name of the model.", metavar="NAME")] = "reranker",
     o: Assigned = None,
 ) -> None:
     """Train a cross-encoder that reranks hits and checks training data.
@@ -118,7 +112,7 @@ def _print_reranker(name: str, report: dict[str, Any]) -> None:
 
 
 def static(
-    name: Annotated[str, typer.Argument(help="Table [static.NAME], and name of the model.", metavar="NAME")] = "static",
+    name: Annotated[str, Argument(help="Table [static.NAME], and name of the model.", metavar="NAME")] = "static",
     o: Assigned = None,
 ) -> None:
     """Train a static encoder: token vectors without a model, for encoding in seconds.
@@ -132,7 +126,7 @@ def static(
 
 
 def metric(
-    encoder: Annotated[str, typer.Option(help="Whose vectors to learn from; by default those of search.")] = "",
+    encoder: Annotated[str, Option(help="Whose vectors to learn from; by default those of search.")] = "",
     o: Assigned = None,
 ) -> None:
     """Learn from links what is near; the retriever geodesic uses it if it helps.
@@ -207,8 +201,8 @@ def _print_encoder(place: str, report: dict[str, Any]) -> None:
 
 
 def prepare(
-    name: Annotated[str, typer.Argument(help="The table [finetune.NAME].", metavar="NAME")],
-    folder: Annotated[Path, typer.Argument(help="The folder to write.", metavar="DIR")],
+    name: Annotated[str, Argument(help="The table [finetune.NAME].", metavar="NAME")],
+    folder: Annotated[Path, Argument(help="The folder to write.", metavar="DIR")],
     o: Assigned = None,
 ) -> None:
     """Write a training job that another machine can train."""
@@ -250,7 +244,7 @@ def _print_models(manifests: dict[str, dict[str, Any]], are_damaged: bool) -> No
 
 def run(
     profile: Annotated[
-        bool, typer.Option("--profile", help="Show seconds, CPU seconds and peak memory of each stage.")
+        bool, Option("--profile", help="Show seconds, CPU seconds and peak memory of each stage.")
     ] = False,
     o: Assigned = None,
     on: On = "",

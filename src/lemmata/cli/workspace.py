@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from lemmata.cli.output import (
     Assigned,
@@ -29,7 +30,7 @@ from lemmata.cli.output import (
 from lemmata.core.errors import ConfigError, LemmataError, near
 
 if TYPE_CHECKING:
-    from lemmata.core.config import Option
+    from lemmata.core.config import Option as Setting
     from lemmata.core.types import Skip
     from lemmata.ingest.ingest import IngestReport
     from lemmata.maintain.info import Check
@@ -41,7 +42,7 @@ _UNRESOLVED = re.compile(r"(\\\w+): ([\d,]+) references? without a target")
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*")  # what differs between notes of one kind
 
 
-def init(folder: Annotated[Path, typer.Argument(help="The workspace folder.", metavar="DIR")] = Path()) -> None:
+def init(folder: Annotated[Path, Argument(help="The workspace folder.", metavar="DIR")] = Path()) -> None:
     """Create a workspace."""
     from lemmata.core.workspace import Workspace
 
@@ -55,18 +56,16 @@ def init(folder: Annotated[Path, typer.Argument(help="The workspace folder.", me
 
 def ingest(
     paths: Annotated[
-        list[str],
-        typer.Argument(help="Files, folders, archives, or URLs such as s3://bucket/papers.", metavar="PATHS..."),
+        list[str], Argument(help="Files, folders, archives, or URLs such as s3://bucket/papers.", metavar="PATHS...")
     ],
     reader: Annotated[
-        str,
-        typer.Option("--as", help="auto, papers, logs, hierarchy, passages, text or pdf.", metavar="READER"),
+        str, Option("--as", help="auto, papers, logs, hierarchy, passages, text or pdf.", metavar="READER")
     ] = "",
     o: Assigned = None,
-    workers: Annotated[int | None, typer.Option(help="Number of processes; default: one per core.", min=1)] = None,
+    workers: Annotated[int | None, Option(help="Number of processes; default: one per core.", min=1)] = None,
     on: On = "",
-    again: Annotated[bool, typer.Option("--again", help="Read unchanged sources too.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove these sources from the corpus.")] = False,
+    again: Annotated[bool, Option("--again", help="Read unchanged sources too.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Remove these sources from the corpus.")] = False,
 ) -> None:
     """Read sources into the corpus: add, update, remove.
 
@@ -137,9 +136,9 @@ def _lost_columns(columns: dict[str, Any]) -> str:
 
 
 def info(
-    skips: Annotated[bool, typer.Option("--skips", help="List skipped input with its cause.")] = False,
-    documents: Annotated[bool, typer.Option("--documents", help="Statistics of each document.")] = False,
-    k: Annotated[int, typer.Option("-k", help="With --documents: number of documents to print; 0: all.", min=0)] = 50,
+    skips: Annotated[bool, Option("--skips", help="List skipped input with its cause.")] = False,
+    documents: Annotated[bool, Option("--documents", help="Statistics of each document.")] = False,
+    k: Annotated[int, Option("-k", help="With --documents: number of documents to print; 0: all.", min=0)] = 50,
 ) -> None:
     """Show what the workspace holds."""
     from lemmata.corpus.corpus import skips as list_skips
@@ -290,9 +289,7 @@ def _place(note: Skip) -> str:
     return f"{note.file}:{note.line}" if note.line else note.file
 
 
-def config(
-    name: Annotated[str, typer.Argument(help="Only this table, for example mine.", metavar="TABLE")] = "",
-) -> None:
+def config(name: Annotated[str, Argument(help="Only this table, for example mine.", metavar="TABLE")] = "") -> None:
     """List every setting with its default and its value."""
     from lemmata.core.config import all_options
     from lemmata.core.workspace import Workspace
@@ -306,7 +303,7 @@ def config(
     print_report(listed, _print_config, record=[{**option._asdict(), "value": value} for option, value in listed])
 
 
-def _print_config(listed: Sequence[tuple[Option, Any]]) -> None:
+def _print_config(listed: Sequence[tuple[Setting, Any]]) -> None:
     current = ""
     for option, value in listed:
         if option.table != current:
@@ -326,7 +323,7 @@ def _toml(value: Any) -> str:
 
 
 def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Make damaged artefacts again, except models.")] = False,
+    repair: Annotated[bool, Option("--repair", help="Make damaged artefacts again, except models.")] = False,
 ) -> None:
     """Check the installation and every file of the workspace."""
     from lemmata.maintain.info import doctor as run_checks
@@ -375,7 +372,7 @@ def _print_verified(report: Verification) -> None:
     line(f"{read}: {'all as they were written' if report.is_whole else counted(len(report.damage), 'problem')}")
 
 
-def gc(dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False) -> None:
+def gc(dry_run: Annotated[bool, Option("--dry-run", help="List what would be removed.")] = False) -> None:
     """Remove what killed commands left and what nothing can use any more."""
     from lemmata.maintain.verify import collect_garbage
 

@@ -36,13 +36,10 @@ def _following(paths: Sequence[Path], stop: Event, seconds: float, before: _Stat
             continue
         while not stop.wait(pause) and time.monotonic() < begin + _LONGEST and (later := _look(paths)) != now:
             now = later
-        if changed := _different(before, now):
-            yield changed
+        changed = (Path(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        if paths_changed := frozenset(changed):
+            yield paths_changed
         before = now
-
-
-def _different(before: _State, now: _State) -> frozenset[Path]:
-    return frozenset(Path(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 def _look(paths: Sequence[str | Path]) -> _State:

@@ -525,13 +525,9 @@ class _Cleaner:
         return True
 
 
-def _unknown(_: str) -> Target | None:
-    return None
-
-
 def clean(
     text: str,
-    find: Callable[[str], Target | None] = _unknown,
+    find: Callable[[str], Target | None] = lambda _label: None,
     separator: str = "\n\n",
     lists: Lists | None = None,
 ) -> Cleaned:

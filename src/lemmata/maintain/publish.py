@@ -75,14 +75,12 @@ def _files(workspace: Workspace) -> Iterator[str]:
         *(path for folder in FOLDERS for path in sorted((workspace.root / folder).rglob("*"))),
     ]:
         name = path.relative_to(workspace.root).as_posix()
-        garbage = any(_is_replaced(part) or is_leftover(Path(part)) for part in name.split("/"))
+        garbage = any(
+            (part.startswith(".") and part.endswith(".old")) or is_leftover(Path(part)) for part in name.split("/")
+        )
         empty_log = name.endswith("-shm") or (name.endswith(_LOGS) and not path.stat().st_size)
         if path.is_file() and not garbage and not empty_log:
             yield name
-
-
-def _is_replaced(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".old")
 
 
 @dataclass(slots=True)

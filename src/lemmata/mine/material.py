@@ -231,7 +231,7 @@ def training_view(
         row_of=row_of,
         documents=documents,
         document_numbers=numbers,
-        graph=replace(_restrict(graph, visible, stays), nodes=nodes),
+        graph=replace(graph.with_edges(visible[graph.sources()] & visible[graph.indices] & stays), nodes=nodes),
         node_rows=node_rows,
         concepts=own_concepts,
         answers=answers,
@@ -240,11 +240,6 @@ def training_view(
 
 
 # ---------------------------------------------------------------- which edges and concepts stay
-
-
-def _restrict(graph: Graph, visible: Mask, edges: Mask) -> Graph:
-    """The same nodes, with those of the edges whose both ends are visible."""
-    return graph.with_edges(visible[graph.sources()] & visible[graph.indices] & edges)
 
 
 def _concepts(

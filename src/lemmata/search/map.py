@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import read_array
 from lemmata.core.types import Floats
 from lemmata.core.workspace import Workspace, read_manifest, vector_set
-from lemmata.search.plane import choose_method, place
+from lemmata.search.plane import place
 from lemmata.vectors.store import open_vectors
 
 _LARGEST = 65_535  # of a coordinate
@@ -50,7 +51,7 @@ def build_map(workspace: Workspace, *, seed: int = 0) -> dict[str, Any]:
         if vectors is None:
             raise WorkspaceError("a map needs vectors: run 'lemmata index' first")
         matrix: Floats = open_vectors(workspace).matrix
-        method = choose_method()
+        method = "umap" if importlib.util.find_spec("numba") else "pca"
         report = {"passages": len(matrix), "method": method, "encoder": vectors.encoder}
         item = passage_map(vectors)
         recipe = {"verb": "map", "vectors": read_manifest(vectors.manifest), "method": method, "seed": seed}

@@ -7,7 +7,6 @@ place a random part this way and every other point among its nearest ones of tha
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -17,7 +16,6 @@ import numpy as np
 from lemmata.core.errors import require
 from lemmata.core.types import Floats, Integers, Progress
 
-METHODS = ("umap", "pca")
 _NEIGHBOURS = 15
 _EPOCHS = 200
 _REPELLING = 5  # random points for each pair that attracts
@@ -25,11 +23,6 @@ _A, _B = 1.577, 0.895  # 1 / (1 + a d^2b) is near 1 for points closer than 0.1, 
 _DIMENSIONS = 64  # principal components that neighbours are found in
 _LANDMARKS = 50_000  # points that are placed by attraction; the others follow them
 _BLOCK = 2048
-
-
-def choose_method() -> str:
-    """`umap` where numba is installed, else `pca`."""
-    return "umap" if importlib.util.find_spec("numba") else "pca"
 
 
 def place(matrix: Floats, method: str, rng: np.random.Generator, progress: Progress) -> Floats:

@@ -8,7 +8,6 @@ processes, each encodes a part of every batch, and all compute the loss from all
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -36,7 +35,7 @@ from lemmata.train.encoders import (
     transformer_of,
 )
 from lemmata.train.job import Job, translated
-from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
+from lemmata.train.loop import Training, one_rate, precision_for, train
 from lemmata.train.losses import (
     LOSSES,
     MARGIN,
@@ -154,19 +153,10 @@ def finetune(
     objective = Objective(model, job, options, guide=guide, teachers=teachers, progress=progress)
     steps = len(objective.plan)
 
-    def rate(step: int) -> float:
-        return options.rate * warm_up_and_decay(step, steps, math.ceil(WARM_UP * steps))
-
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    groups = [
-        Group(
-            [weight for weight in trained if (weight.ndim > 1) == is_matrix], rate, WEIGHT_DECAY if is_matrix else 0.0
-        )
-        for is_matrix in (True, False)
-    ]
     training = Training(
         model,
-        groups,
+        one_rate(trained, options.rate, steps, WARM_UP),
         objective.batches,
         objective.loss,
         steps,

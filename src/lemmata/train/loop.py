@@ -11,7 +11,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -210,6 +210,19 @@ def warm_up_and_decay(step: int, steps: int, warm_up: int) -> float:
     if step < warm_up:
         return (step + 1) / (warm_up + 1)
     return (steps - step) / (steps - warm_up)
+
+
+def one_rate(weights: Iterable[Any], rate: float, steps: int, warm_up: float) -> list[Group]:
+    """Matrices with weight decay and all else without, at one rate that warms up for a share of the steps."""
+    weights = list(weights)
+
+    def rate_at(step: int) -> float:
+        return rate * warm_up_and_decay(step, steps, math.ceil(warm_up * steps))
+
+    return [
+        Group([weight for weight in weights if (weight.ndim > 1) == is_matrix], rate_at, decay)
+        for is_matrix, decay in ((True, WEIGHT_DECAY), (False, 0.0))
+    ]
 
 
 def precision_for(device: Any) -> str:

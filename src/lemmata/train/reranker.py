@@ -8,7 +8,6 @@ out with their answers, and choose the model.
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from lemmata.encode.cross import is_cross_encoder
 from lemmata.encode.load import AUTO
 from lemmata.train.encoders import fastest_device, quiet
 from lemmata.train.job import Job, TokenizedTexts
-from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
+from lemmata.train.loop import Training, one_rate, precision_for, train
 from lemmata.train.ranks import is_first_process, processes, rank
 from lemmata.train.validate import autocast, evaluation_steps
 
@@ -74,16 +73,9 @@ def train_reranker(
     objective = _Objective(model, job, options)
     steps = objective.steps
 
-    def rate(step: int) -> float:
-        return options.rate * warm_up_and_decay(step, steps, math.ceil(WARM_UP * steps))
-
-    groups = [
-        Group([weight for weight in model.parameters() if (weight.ndim > 1) == is_matrix], rate, decay)
-        for is_matrix, decay in ((True, WEIGHT_DECAY), (False, 0.0))
-    ]
     training = Training(
         model,
-        groups,
+        one_rate(model.parameters(), options.rate, steps, WARM_UP),
         objective.batches,
         objective.loss,
         steps,

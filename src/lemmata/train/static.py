@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ COMMON = 1e-4  # share of the text from which on a token counts less than half; 
 STEPS = 200  # whatever the corpus: half a minute of CPU time on qseries; validation may choose an earlier one
 LARGEST_BATCH, SMALLEST_BATCH = 512, 32  # records, all of them candidates of each other
 RATE = 0.05  # of vectors with a mean square of 1
+_SPECIAL = re.compile(r"\[.+\]|<.+>", re.DOTALL)  # tokens such as [CLS] and </s>
 ENCODED = 2048  # tokens of the vocabulary that are encoded at once
 
 
@@ -54,7 +56,7 @@ def token_vectors(encoder: Encoder, tokenizer_file: Path, counts: Integers, prog
     tough-to-beat baseline for sentence embeddings"). `counts` (tokens,) are those of some text. Special tokens are 0.
     """
     tokens = vocabulary(open_tokenizer(tokenizer_file))
-    texts = ["" if _is_special(token) else token.removeprefix("##").lstrip("▁Ġ") for token in tokens]
+    texts = ["" if _SPECIAL.fullmatch(token) else token.removeprefix("##").lstrip("▁Ġ") for token in tokens]
     parts = []
     for start in range(0, len(texts), ENCODED):
         progress("encoding the vocabulary", start, len(texts))
@@ -97,9 +99,3 @@ def vocabulary(tokenizer: Any) -> Sequence[str]:
     for token, number in numbers.items():
         tokens[number] = token
     return tokens
-
-
-def _is_special(token: str) -> bool:
-    return (token.startswith("[") and token.endswith("]") and len(token) > 2) or (
-        token.startswith("<") and token.endswith(">") and len(token) > 2
-    )

@@ -32,7 +32,11 @@ class ExactIndex:
     def search(self, queries: Floats, k: int, allowed: Mask | None = None) -> Ranking:
         """The k rows with the largest inner product, as in lemmata.core.types.Index."""
         queries = check_queries(queries, self.matrix.shape[1])
-        return rank_rows(queries, k, len(self.matrix), self._products, allowed)
+
+        def products(queries: Floats, rows: slice | Integers) -> Floats:
+            return np.asarray(queries @ self.matrix[rows].astype(np.float32, copy=False).T)
+
+        return rank_rows(queries, k, len(self.matrix), products, allowed)
 
     def search_proposed(
         self, queries: Floats, k: int, proposals: Iterable[Integers], allowed: Mask | None = None
@@ -49,9 +53,6 @@ class ExactIndex:
             rows[number], scores[number] = proposed[winners], products[winners]
         release_pages(self.matrix)
         return rows, scores
-
-    def _products(self, queries: Floats, rows: slice | Integers) -> Floats:
-        return np.asarray(queries @ self.matrix[rows].astype(np.float32, copy=False).T)
 
 
 def rank_rows(
