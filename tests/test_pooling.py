@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Floats
-from lemmata.evaluate.pooling import Thresholds, calibrate, contributions, grade, pool, score_pairs, source_repeats
+from lemmata.evaluate.pooling import Thresholds, calibrate, contributions, grade, origin_repeats, pool, score_pairs
 
 LOG = "pump P203 cavitates again, suction pressure only 0.4 bar, speed reduced and drum topped up by the night shift"
 
@@ -84,7 +84,7 @@ def test_what_is_nearly_the_text_of_a_source_counts_as_the_source_of_that_query_
     texts = {0: LOG, 1: LOG + ".", 2: "column K201 floods", 3: "column K201 floods at full load since the morning"}
     made = pool({"lexical": np.array([[1, 2], [1, 3]])}, [(0,), (3,)])
     assert list(zip(made.queries.tolist(), made.rows.tolist(), strict=True)) == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 3)]
-    assert source_repeats(made, [(0,), (3,)], texts).tolist() == [True, True, False, False, True]
+    assert origin_repeats(made, [(0,), (3,)], texts).tolist() == [True, True, False, False, True]
 
 
 def test_contributions_count_what_no_other_retriever_found() -> None:

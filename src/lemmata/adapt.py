@@ -181,7 +181,7 @@ def divide(workspace: Workspace) -> tuple[Marks, dict[str, Task]]:
     own = {str(n): each for n, each in enumerate(ruled(workspace, PoolOptions("validation", _OWN_QUERIES), rules))}
     if own:
         with contextlib.closing(Corpus(workspace)) as corpus:
-            qrels = {name: dict.fromkeys(corpus.ids_of(list(each.sources)), 1) for name, each in own.items()}
+            qrels = {name: dict.fromkeys(corpus.ids_of(list(each.origins)), 1) for name, each in own.items()}
         tasks[OWN] = Task(OWN, {name: each.text for name, each in own.items()}, qrels)
     return marks, tasks
 

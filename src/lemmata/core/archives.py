@@ -112,7 +112,7 @@ def _decompressor(kind: str) -> Any:
     return zstandard.ZstdDecompressor(max_window_size=_MEMORY // 2).decompressobj()
 
 
-def _decompressed(source: BinaryIO, kind: str) -> Iterator[tuple[int, bytes]]:
+def _decompressed(stream: BinaryIO, kind: str) -> Iterator[tuple[int, bytes]]:
     """Pieces of at most 8 MiB, each with the number of packed bytes read so far.
 
     Concatenated streams count as one, as in gzip itself; zeros and garbage after them are ignored. Every
@@ -125,14 +125,14 @@ def _decompressed(source: BinaryIO, kind: str) -> Iterator[tuple[int, bytes]]:
         data = b""
         if decompressor.eof:
             data = decompressor.unused_data.lstrip(b"\0")
-            while len(data) < 16 and (block := source.read(_INPUT)):
+            while len(data) < 16 and (block := stream.read(_INPUT)):
                 packed += len(block)
                 data = (data + block).lstrip(b"\0")
             if sniff(data) != kind:
                 return
             decompressor = _decompressor(kind)
         elif not bounded or decompressor.needs_input:
-            data = source.read(_INPUT)
+            data = stream.read(_INPUT)
             packed += len(data)
             if not data:
                 raise _Damage(f"the {kind} data end too early, after {packed:,} bytes")
@@ -158,10 +158,10 @@ def _peeked(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 class _Stream(io.RawIOBase):
     """Pieces of bytes as a file; closing it closes the file that they come from."""
 
-    def __init__(self, pieces: Iterator[bytes], source: BinaryIO | None = None) -> None:
+    def __init__(self, pieces: Iterator[bytes], stream: BinaryIO | None = None) -> None:
         self._pieces = pieces
         self._rest = memoryview(b"")
-        self._source = source
+        self._stream = stream
 
     def readable(self) -> bool:
         return True
@@ -178,8 +178,8 @@ class _Stream(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        if self._source is not None:
-            self._source.close()
+        if self._stream is not None:
+            self._stream.close()
         super().close()
 
 
@@ -188,15 +188,15 @@ def open_decompressed(path: Path, limits: Limits = Limits()) -> BinaryIO:  # noq
 
     Raises ArchiveError from `read` at damage, and where a file unpacks past `file_bytes` at more than the ratio.
     """
-    source = path.open("rb")
-    kind = sniff(source.peek(_BLOCK)[:_BLOCK])
+    stream = path.open("rb")
+    kind = sniff(stream.peek(_BLOCK)[:_BLOCK])
     if kind not in _COMPRESSIONS:
-        return source
+        return stream
 
     def pieces() -> Iterator[bytes]:
         unpacked = 0
         try:
-            for packed, piece in _decompressed(source, kind):
+            for packed, piece in _decompressed(stream, kind):
                 unpacked += len(piece)
                 if unpacked > max(limits.file_bytes, limits.ratio * packed):
                     raise ArchiveError(_bomb(limits.ratio, packed, unpacked), file=str(path))
@@ -204,7 +204,7 @@ def open_decompressed(path: Path, limits: Limits = Limits()) -> BinaryIO:  # noq
         except _Damage as damage:
             raise ArchiveError(str(damage), file=str(path)) from damage
 
-    return cast(BinaryIO, io.BufferedReader(_Stream(pieces(), source), _PIECE))
+    return cast(BinaryIO, io.BufferedReader(_Stream(pieces(), stream), _PIECE))
 
 
 def _bomb(ratio: int, packed: int, unpacked: int) -> str:
@@ -344,8 +344,8 @@ def _decode(name: bytes) -> str:
 class _ZipSource:
     """A file for `zipfile`, which reads a directory of any claimed size at once."""
 
-    def __init__(self, source: BinaryIO) -> None:
-        self.seek, self.tell, self.seekable, self._read = source.seek, source.tell, source.seekable, source.read
+    def __init__(self, stream: BinaryIO) -> None:
+        self.seek, self.tell, self.seekable, self._read = stream.seek, stream.tell, stream.seekable, stream.read
 
     def read(self, count: int = -1) -> bytes:
         if count > _DIRECTORY:
@@ -359,10 +359,10 @@ _ZIP_ERRORS = (
 )
 
 
-def _zip_members(source: BinaryIO) -> Iterator[_Member]:
+def _zip_members(stream: BinaryIO) -> Iterator[_Member]:
     """The members in the order of the directory."""
     try:
-        archive = zipfile.ZipFile(_ZipSource(source))
+        archive = zipfile.ZipFile(_ZipSource(stream))
     except _ZIP_ERRORS as error:
         raise _Damage(f"the zip cannot be read ({error})") from error
     for info in archive.infolist():
@@ -411,10 +411,10 @@ def read_package(
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise ArchiveError("is not a regular file", file=str(path))  # a pipe could block for ever
-    with path.open("rb") as source:
-        reader = _PackageReader(wanted, limits, str(path), os.fstat(source.fileno()).st_size)
+    with path.open("rb") as stream:
+        reader = _PackageReader(wanted, limits, str(path), os.fstat(stream.fileno()).st_size)
         try:
-            reader.read(source, path.name, depth=0)
+            reader.read(stream, path.name, depth=0)
         except _Damage as damage:
             raise ArchiveError(str(damage), file=str(path)) from damage
     return Package(reader.files, reader.skips)
@@ -435,27 +435,27 @@ class _PackageReader:
         self._members = 0
         self._intact = 0  # members without damage
 
-    def read(self, source: BinaryIO, file: str, depth: int) -> None:
+    def read(self, stream: BinaryIO, file: str, depth: int) -> None:
         """Read one archive; `file` is its name, or its path inside the outer archive."""
         intact = self._intact
         try:
-            self._read_format(source, file, depth)
+            self._read_format(stream, file, depth)
         except _Damage as damage:
             if self._intact == intact:
                 raise
             self._skip(damage.member or printable(file), f"{damage}; what came before is kept")
 
-    def _read_format(self, source: BinaryIO, file: str, depth: int) -> None:
-        head = source.read(_BLOCK)
+    def _read_format(self, stream: BinaryIO, file: str, depth: int) -> None:
+        head = stream.read(_BLOCK)
         kind = sniff(head)
-        source.seek(0)
+        stream.seek(0)
         prefix = f"{file}/" if depth else ""
         if kind == "tar":
-            self._read_tar(source, prefix, depth)
+            self._read_tar(stream, prefix, depth)
         elif kind == "zip":
-            self._read_zip(source, prefix, depth)
+            self._read_zip(stream, prefix, depth)
         elif kind in _COMPRESSIONS:
-            content, pieces = _peeked(self._metered(piece for _, piece in _decompressed(source, kind)))
+            content, pieces = _peeked(self._metered(piece for _, piece in _decompressed(stream, kind)))
             if sniff(content) == "tar" or (len(content) == _BLOCK and not any(content)):  # an empty tar is all zeros
                 self._read_tar(cast(BinaryIO, io.BufferedReader(_Stream(pieces), _PIECE)), prefix, depth)
                 for _ in pieces:  # up to the checksum at the end
@@ -479,10 +479,10 @@ class _PackageReader:
                 raise _Damage(str(damage), damage.member or prefix + printable(name)) from damage
             self._intact += 1
 
-    def _read_zip(self, source: BinaryIO, prefix: str, depth: int) -> None:
+    def _read_zip(self, stream: BinaryIO, prefix: str, depth: int) -> None:
         intact = self._intact
         first_damage = None
-        for name, fault, size, content in _zip_members(source):
+        for name, fault, size, content in _zip_members(stream):
             try:
                 self._offer(prefix, name, fault, size, self._metered(content), depth)
                 self._intact += 1

@@ -1,7 +1,7 @@
 """The artefacts of a workspace: a table of what each is made from and by which command, and the one rule for them.
 
-The manifest of an artefact names its sources, its options, and the size and hashes of its files. It is out of date when
-a source is another one by now (`stale`); it is made again when its recipe is another one (`is_current`, `making`).
+The manifest of an artefact names its inputs, its options, and the size and hashes of its files. It is out of date when
+an input is another one by now (`stale`); it is made again when its recipe is another one (`is_current`, `making`).
 Readers call `open_artefact`, which checks sizes and first bytes; `verify` reads all files.
 """
 
@@ -39,10 +39,10 @@ class Artefact(NamedTuple):
     name: str  # in messages
     folder: Path
     command: str  # for people: nothing runs it
-    sources: Mapping[str, str]  # key in the manifest: what it names; none for a model, which stays valid
+    inputs: Mapping[str, str]  # key in the manifest: what it names; none for a model, which stays valid
     replaceable: bool = True  # whether the command replaces a damaged one, without reading it
     other_command: str = ""  # that may have made it, where a damaged manifest does not tell
-    vectors: Path | None = None  # the manifest of the vectors that it was made from, where they are a source
+    vectors: Path | None = None  # the manifest of the vectors that it was made from, where they are an input
     encoder: str = ""  # for which it is made
 
     @property
@@ -52,7 +52,7 @@ class Artefact(NamedTuple):
     @property
     def cure(self) -> str:
         """What to do if it is out of date."""
-        if not self.sources:
+        if not self.inputs:
             other = f" (or '{self.other_command}')" if self.other_command else ""
             return f"train it again with '{self.command}'{other}"
         return f"run '{self.command}' again"
@@ -77,7 +77,7 @@ class Row(NamedTuple):
 
     name: str  # in messages
     command: str
-    sources: Mapping[str, str] = MappingProxyType({})  # key in the manifest: what it names
+    inputs: Mapping[str, str] = MappingProxyType({})  # key in the manifest: what it names
     replaceable: bool = True
 
 
@@ -112,7 +112,7 @@ def artefact(workspace: Workspace, kind: str) -> Artefact:
     """One of OF_WORKSPACE."""
     row = OF_WORKSPACE[kind]
     folder = getattr(workspace, f"{kind}_folder")
-    return Artefact(kind, row.name, folder, row.command, row.sources, row.replaceable)
+    return Artefact(kind, row.name, folder, row.command, row.inputs, row.replaceable)
 
 
 def of_encoder(vectors: VectorSet, kind: str) -> Artefact:
@@ -122,14 +122,14 @@ def of_encoder(vectors: VectorSet, kind: str) -> Artefact:
     if not vectors.is_default:
         name = f"{name} of {vectors.encoder}"
         command = command if kind == "map" else f"{command} --encoder {vectors.encoder}"
-    source = vectors.root / ("summaries" if kind == "summaries_ann" else "vectors") / "manifest.json"
+    made_from = vectors.root / ("summaries" if kind == "summaries_ann" else "vectors") / "manifest.json"
     return Artefact(
         kind,
         name,
         vectors.root / kind,
         command,
-        row.sources,
-        vectors=source if "vectors" in row.sources else None,
+        row.inputs,
+        vectors=made_from if "vectors" in row.inputs else None,
         encoder=vectors.encoder,
     )
 
@@ -292,33 +292,33 @@ def making(item: Artefact, recipe: Mapping[str, Any], work: Path | None = None) 
 
 
 def stale(workspace: Workspace, item: Artefact, manifest: Mapping[str, Any], corpus: str | None = None) -> str:
-    """Why an artefact is out of date, with the cure: the first source in its manifest that is another one by now.
+    """Why an artefact is out of date, with the cure: the first input in its manifest that is another one by now.
 
     Empty where it is not. `corpus` is the hash of the present corpus, by default of the one on disk.
     """
     try:
-        for key, source in item.sources.items():
-            if source == "sets":
+        for key, what in item.inputs.items():
+            if what == "sets":
                 cause = _changed_set(workspace, item.folder.name, manifest, set())
             else:
-                is_same = manifest.get(key) == _present(workspace, item, source, manifest, corpus)
-                cause = "" if is_same else _CHANGED[source].format(item.name)
+                is_same = manifest.get(key) == _present(workspace, item, what, manifest, corpus)
+                cause = "" if is_same else _CHANGED[what].format(item.name)
             if cause:
                 return f"{cause}: {item.cure}"
-    except WorkspaceError as error:  # a damaged source
+    except WorkspaceError as error:  # a damaged input
         return str(error)
     return ""
 
 
-def _present(workspace: Workspace, item: Artefact, source: str, manifest: Mapping[str, Any], corpus: str | None) -> Any:
-    """What the manifest of an artefact would say of a source if it were made now."""
-    if source == "vectors":
+def _present(workspace: Workspace, item: Artefact, what: str, manifest: Mapping[str, Any], corpus: str | None) -> Any:
+    """What the manifest of an artefact would say of an input if it were made now."""
+    if what == "vectors":
         assert item.vectors is not None
         return open_manifest(item.vectors, item.cure) or ""
-    if source == "graph":
+    if what == "graph":
         graph = artefact(workspace, "graph")
         return (open_manifest(graph.manifest, graph.cure) or {}).get("inputs", "")
-    if source == "split":  # sets of all passages need none
+    if what == "split":  # sets of all passages need none
         split = None if manifest.get("everything") else read_manifest(workspace.manifest(workspace.split_folder))
         return split["digest"] if split else manifest.get("split")
     return (read_corpus_manifest(workspace) or {}).get("inputs", "") if corpus is None else corpus
@@ -328,13 +328,13 @@ def _changed_set(workspace: Workspace, name: str, manifest: Mapping[str, Any], s
     """Which of the sets that a training set was made from is another one by now, or is out of date itself."""
     seen.add(name)
     made_from: Mapping[str, str] = manifest.get("made_from", {})
-    for source, digest in made_from.items():
-        if source in seen:
+    for origin, digest in made_from.items():
+        if origin in seen:
             continue
-        begin = f"the training set {name!r} was made from {source!r}, which"
-        if set_digest(workspace, source) not in (digest, ""):
+        begin = f"the training set {name!r} was made from {origin!r}, which"
+        if set_digest(workspace, origin) not in (digest, ""):
             return f"{begin} was mined again since"
-        if _changed_set(workspace, source, read_manifest(training_set(workspace, source).manifest) or {}, seen):
+        if _changed_set(workspace, origin, read_manifest(training_set(workspace, origin).manifest) or {}, seen):
             return f"{begin} is out of date itself"
     return ""
 
@@ -426,7 +426,7 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
             continue
         if sha256_of([path]) != facts["sha256"]:
             # training reads all files of a model before it calls it up to date; other commands look at first bytes only
-            cure = f"delete the folder {item.folder} and run '{item.command}'" if item.sources else item.repair
+            cure = f"delete the folder {item.folder} and run '{item.command}'" if item.inputs else item.repair
             sentence = f"{path} is damaged (its checksum is wrong): {cure}"
             yield FileProblem(path, "damaged", sentence, item.command)
         read(facts["bytes"])

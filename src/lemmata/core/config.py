@@ -98,19 +98,19 @@ def read_assignments(words: Iterable[str], table: str) -> tuple[dict[str, Any], 
             raise ConfigError(f"-o needs KEY=VALUE, not {word!r}")
         value, before = _value_of(text.strip()), values.get(tuple(names))
         values[tuple(names)] = value if before is None else [*_as_list(before), *_as_list(value)]
-    own: dict[str, Any] = {}
-    others: dict[str, Any] = {}
+    own_table: dict[str, Any] = {}
+    other_tables: dict[str, Any] = {}
     for path, value in values.items():
         for name in reversed(path):
             value = {name: value}
         part = getattr(record(), path[0], None)
         if len(path) == 1 or isinstance(part, dict) or is_dataclass(part):  # `pairs.seed` is a key of [mine]
-            own = merged(own, value)
+            own_table = merged(own_table, value)
         else:
-            others = merged(others, value)
-    build(record, own, f"-o: {table}")
-    _check_tables(others, "-o", TABLES)
-    return own, others
+            other_tables = merged(other_tables, value)
+    build(record, own_table, f"-o: {table}")
+    _check_tables(other_tables, "-o", TABLES)
+    return own_table, other_tables
 
 
 def _as_list(value: Any) -> list[Any]:

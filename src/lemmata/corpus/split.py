@@ -82,7 +82,7 @@ class Split:
 
 def write_split(workspace: Workspace, split: Split, manifest: Mapping[str, Any]) -> None:
     """Replace the split of a workspace; `manifest["inputs"]` names the corpus that it splits."""
-    own = {
+    facts = {
         "method": split.method,
         "seed": split.seed,
         "notes": list(split.notes),
@@ -91,7 +91,7 @@ def write_split(workspace: Workspace, split: Split, manifest: Mapping[str, Any])
         "digest": split.digest(),
         "counts": split.counts(),
     }
-    with making(artefact(workspace, "split"), {**manifest, **own}) as folder:
+    with making(artefact(workspace, "split"), {**manifest, **facts}) as folder:
         np.save(folder / "part.npy", split.part)
         np.save(folder / "unseen.npy", split.unseen)
         np.save(folder / "passages.npy", split.passages)

@@ -31,61 +31,61 @@ class Drift(NamedTuple):
 
 
 def export_encoder(
-    source: Path | str, out: Path, precision: str, *, texts: Sequence[str], name: str = "", force: bool = False
+    original: Path | str, out: Path, precision: str, *, texts: Sequence[str], name: str = "", force: bool = False
 ) -> Drift:
-    """Export the sentence-transformers folder `source` to `out` and measure the drift on `texts`.
+    """Export the sentence-transformers folder `original` to `out` and measure the drift on `texts`.
 
     Nothing is written where the mean cosine is below 0.98, unless `force` is set. An exported encoder at `out` is
     replaced, anything else there is an error.
     """
-    source = Path(source)
+    original = Path(original)
     if not any(text.strip() for text in texts):
         raise InputError("an export is checked on real text, and no text was given")
     if out.exists() and not (out / "encoder.json").is_file() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("exists and is no exported encoder, so it is not replaced", file=str(out))
     with writing(out) as folder:
-        write_encoder(source, folder, precision, name or source.name)
-        drift = measure_drift(_reference(source, texts), OnnxEncoder(folder).encode(texts))
+        write_encoder(original, folder, precision, name or original.name)
+        drift = measure_drift(_reference(original, texts), OnnxEncoder(folder).encode(texts))
         if drift.mean_cosine < _LEAST_COSINE and not force:
             raise InputError(
                 f"the {precision} export drifts too far: mean cosine {drift.mean_cosine:.4f} on {drift.texts} texts,"
                 f" below {_LEAST_COSINE}; choose fp32, or write it anyway with --force",
-                file=str(source),
+                file=str(original),
             )
     return drift
 
 
-def write_encoder(source: Path, folder: Path, precision: str, name: str) -> None:
+def write_encoder(original: Path, folder: Path, precision: str, name: str) -> None:
     """Write `folder`/{model.onnx, tokenizer.json, encoder.json}, without measuring the drift."""
-    architecture = read_architecture(source)
-    if not (source / "tokenizer.json").is_file():
-        raise InputError("has no tokenizer.json", file=str(source))
-    weights = sorted(source.glob("*.safetensors"))
+    architecture = read_architecture(original)
+    if not (original / "tokenizer.json").is_file():
+        raise InputError("has no tokenizer.json", file=str(original))
+    weights = sorted(original.glob("*.safetensors"))
     if not weights:
-        raise InputError("has no weights in safetensors", file=str(source))
+        raise InputError("has no weights in safetensors", file=str(original))
     folder.mkdir()
-    build = build_bert if is_bert(source) else _trace
+    build = build_bert if is_bert(original) else _trace
     settings = {
-        "dimension": build(source, folder / "model.onnx", precision),
+        "dimension": build(original, folder / "model.onnx", precision),
         "max_tokens": architecture.max_tokens,
         "pooling": list(architecture.pooling),
         "prompts": dict(architecture.prompts),
     }
-    _write_rest(source, folder / "encoder.json", sha256_of(weights), precision, name, settings)
+    _write_rest(original, folder / "encoder.json", sha256_of(weights), precision, name, settings)
 
 
-def write_cross_encoder(source: Path, folder: Path, precision: str, name: str, max_tokens: int) -> None:
+def write_cross_encoder(original: Path, folder: Path, precision: str, name: str, max_tokens: int) -> None:
     """Write `folder`/{model.onnx, tokenizer.json, reranker.json} of a BERT cross-encoder, in Hugging Face's format."""
     with writing(folder) as temporary:
         temporary.mkdir()
-        build_cross_bert(source, temporary / "model.onnx", precision)
-        sha256 = sha256_of([source / "model.safetensors"])
-        _write_rest(source, temporary / SETTINGS, sha256, precision, name, {"max_tokens": max_tokens})
+        build_cross_bert(original, temporary / "model.onnx", precision)
+        sha256 = sha256_of([original / "model.safetensors"])
+        _write_rest(original, temporary / SETTINGS, sha256, precision, name, {"max_tokens": max_tokens})
 
 
-def _write_rest(source: Path, file: Path, sha256: str, precision: str, name: str, settings: dict[str, Any]) -> None:
+def _write_rest(original: Path, file: Path, sha256: str, precision: str, name: str, settings: dict[str, Any]) -> None:
     """The tokenizer, and the settings beside it."""
-    shutil.copyfile(source / "tokenizer.json", file.with_name("tokenizer.json"))
+    shutil.copyfile(original / "tokenizer.json", file.with_name("tokenizer.json"))
     settings = {"name": f"{name}-{precision}-{sha256[:8]}", **settings, "precision": precision, "source_sha256": sha256}
     file.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
@@ -110,13 +110,13 @@ def _nearest(matrix: Floats, neighbours: int) -> Any:
     return np.argpartition(-scores, neighbours - 1, axis=1)[:, :neighbours]
 
 
-def _trace(source: Path, out_file: Path, precision: str) -> int:
+def _trace(original: Path, out_file: Path, precision: str) -> int:
     """Any other architecture, through torch's own exporter; returns the dimension."""
     if precision != "fp32":
-        raise ConfigError(f"{source.name} is no BERT: its precision is fp32, not {precision}")
+        raise ConfigError(f"{original.name} is no BERT: its precision is fp32, not {precision}")
     torch = require("torch", "train")
     # only eager attention was checked at other shapes than that of the example
-    model = open_model(source, "cpu", attn_implementation="eager")
+    model = open_model(original, "cpu", attn_implementation="eager")
     dimension = int(model.get_embedding_dimension())
 
     class Encoder(torch.nn.Module):  # type: ignore[misc, name-defined]
@@ -146,10 +146,10 @@ def _trace(source: Path, out_file: Path, precision: str) -> int:
     return dimension
 
 
-def _reference(source: Path, texts: Sequence[str]) -> Floats:
+def _reference(original: Path, texts: Sequence[str]) -> Floats:
     """The original's vectors by sentence-transformers, an independent implementation."""
-    prompt = read_architecture(source).prompts["passage"]
-    vectors = open_model(source, "cpu").encode(
+    prompt = read_architecture(original).prompts["passage"]
+    vectors = open_model(original, "cpu").encode(
         list(texts), prompt=prompt, normalize_embeddings=True, show_progress_bar=False
     )
     matrix: Floats = np.asarray(vectors, np.float32)

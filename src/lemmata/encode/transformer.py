@@ -17,11 +17,11 @@ from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, cpu_flags, cut_to, normali
 class TransformerEncoder:
     """A sentence-transformers model, in bf16 autocast where the processor supports it, else fp32.
 
-    `source` is a folder or a hub name; with HF_HUB_OFFLINE set, only a model of the local cache.
+    `origin` is a folder or a hub name; with HF_HUB_OFFLINE set, only a model of the local cache.
     """
 
-    def __init__(self, source: Path | str, *, dimension: int | None = None, threads: int | None = None) -> None:
-        folder = Path(source).expanduser()
+    def __init__(self, origin: Path | str, *, dimension: int | None = None, threads: int | None = None) -> None:
+        folder = Path(origin).expanduser()
         if folder.exists() and not (folder / "modules.json").is_file():
             raise InputError("is no sentence-transformers model: it has no modules.json", file=str(folder))
         self._torch = require("torch", "train")
@@ -29,8 +29,8 @@ class TransformerEncoder:
             self._torch.set_num_threads(threads)
         self._device = "cuda" if self._torch.cuda.is_available() else "cpu"
         self._has_bf16 = self._torch.cuda.is_bf16_supported() if self._device == "cuda" else cpu_has_bf16()
-        self._model: Any = open_model(source, self._device)
-        name = folder.resolve().name if folder.exists() else str(source)
+        self._model: Any = open_model(origin, self._device)
+        name = folder.resolve().name if folder.exists() else str(origin)
         self.name, self.dimension = cut_to(name, int(self._model.get_embedding_dimension()), dimension)
         self._longest = int(self._model.max_seq_length or 512) * CHARACTERS_PER_TOKEN
 
@@ -46,18 +46,18 @@ class TransformerEncoder:
         return matrix
 
 
-def open_model(source: Path | str, device: str, *, kind: str = "SentenceTransformer", **model_options: Any) -> Any:
+def open_model(origin: Path | str, device: str, *, kind: str = "SentenceTransformer", **model_options: Any) -> Any:
     """A model of sentence-transformers without a progress bar: from safetensors, without code of its own."""
     load = getattr(require("sentence_transformers", "train"), kind)
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print each of its retries
     require("transformers.utils.logging", "train").disable_progress_bar()
     weights = {**model_options, "use_safetensors": True}
     try:
-        return load(str(source), device=device, trust_remote_code=False, model_kwargs=weights)
+        return load(str(origin), device=device, trust_remote_code=False, model_kwargs=weights)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         cause = str(error).strip().split("\n")[0]
-        what = "cannot be loaded" if Path(source).exists() else "is no folder and cannot be loaded from the hub"
-        raise InputError(f"{what} as a {kind} ({cause})", file=str(source)) from error
+        what = "cannot be loaded" if Path(origin).exists() else "is no folder and cannot be loaded from the hub"
+        raise InputError(f"{what} as a {kind} ({cause})", file=str(origin)) from error
 
 
 def check_hub(name: str) -> None:

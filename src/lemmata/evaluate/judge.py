@@ -29,9 +29,9 @@ from lemmata.evaluate.pooling import (
     calibrate,
     contributions,
     grade,
+    origin_repeats,
     pool,
     score_pairs,
-    source_repeats,
 )
 from lemmata.ingest.beir import read_queries
 from lemmata.llm.chat import Chat, Preview
@@ -59,7 +59,7 @@ class PoolOptions:
     limit: int = 200  # queries, at most one of a passage; 0: no limit
     depth: int = 20  # candidates of each retriever
     retrievers: tuple[str, ...] = ("lexical", "dense", "hybrid")
-    thresholds: Thresholds | None = None  # of the judge's scores; None: by the scores of sources and of random passages
+    thresholds: Thresholds | None = None  # of the judge's scores; None: by the scores of origins and of random passages
     seed: int = 0
 
 
@@ -67,7 +67,7 @@ class JudgedQuery(NamedTuple):
     """A query, the passages that it was made from, and how."""
 
     text: str
-    sources: tuple[int, ...] = ()  # rows
+    origins: tuple[int, ...] = ()  # rows
     style: str = ""
     rule: str = ""
     id: str = ""  # empty: its number
@@ -132,12 +132,12 @@ def _sampled(part: TrainingView, options: PoolOptions) -> TrainingView:
 
 
 def _one_of_each(pairs: Iterable[Pair], options: PoolOptions) -> list[JudgedQuery]:
-    """One random query of each passage, of which at most `limit`; equal texts become one query with several sources."""
+    """One random query of each passage, of which at most `limit`; equal texts become one query with several origins."""
     by_passage: dict[int, list[Pair]] = {}
-    sources: dict[str, set[int]] = {}
+    origins: dict[str, set[int]] = {}
     for pair in pairs:
         by_passage.setdefault(pair.positive, []).append(pair)
-        sources.setdefault(normalise(str(pair.anchor)), set()).add(pair.positive)
+        origins.setdefault(normalise(str(pair.anchor)), set()).add(pair.positive)
     generator = np.random.default_rng(options.seed)
     chosen: dict[str, JudgedQuery] = {}
     groups = list(by_passage.values())
@@ -145,11 +145,11 @@ def _one_of_each(pairs: Iterable[Pair], options: PoolOptions) -> list[JudgedQuer
         own = groups[number]
         pair = own[int(generator.integers(len(own)))]
         text = str(pair.anchor)
-        query = JudgedQuery(text, tuple(sorted(sources[normalise(text)])), pair.relation, pair.reason)
+        query = JudgedQuery(text, tuple(sorted(origins[normalise(text)])), pair.relation, pair.reason)
         chosen.setdefault(normalise(text), query)
         if options.limit and len(chosen) == options.limit:
             break
-    return sorted(chosen.values(), key=lambda query: (query.sources, query.text))
+    return sorted(chosen.values(), key=lambda query: (query.origins, query.text))
 
 
 # ---------------------------------------------------------------- judging
@@ -193,7 +193,7 @@ def judge_queries(
 ) -> dict[str, Any]:
     """Write `queries.jsonl`, `qrels/test.tsv` (or `dev.tsv`) and `pool.tsv` to the folder `out`; returns its manifest.
 
-    Candidates are the first passages of each retriever in the whole corpus. The source of a query, and what is nearly
+    Candidates are the first passages of each retriever in the whole corpus. The origin of a query, and what is nearly
     its text, has the highest grade whatever the judge says. `pool.tsv` has all candidates with score, grade and the
     retrievers that found them; the judgments hold only those above 0.
     """
@@ -204,15 +204,15 @@ def judge_queries(
     if out.exists() and (not out.is_dir() or any(out.iterdir())) and read_manifest(out / "manifest.json") is None:
         raise InputError("exists and is no test collection, so it is not replaced", file=str(out))
     texts = [query.text for query in queries]
-    sources = [query.sources for query in queries]
-    if options.thresholds is None and not any(sources):  # said before everything is searched and scored
+    origins = [query.origins for query in queries]
+    if options.thresholds is None and not any(origins):  # said before everything is searched and scored
         raise InputError(NO_SOURCES)
     with contextlib.closing(Retriever(workspace)) as retriever:
         corpus = retriever.corpus
         rankings = {
             name: _rank(retriever, texts, options.depth, name, workspace.progress) for name in options.retrievers
         }
-        candidates = pool(rankings, sources)
+        candidates = pool(rankings, origins)
         generator = np.random.default_rng(options.seed)
         each = -(-_RANDOM_PAIRS // len(queries)) if options.thresholds is None else 0
         drawn = generator.integers(0, len(corpus), (len(queries), each))
@@ -222,22 +222,22 @@ def judge_queries(
         parts = _parts(workspace, corpus)
     pairs = list(zip(candidates.queries.tolist(), candidates.rows.tolist(), strict=True))
     scores = score_pairs([(texts[query], text_of[row]) for query, row in pairs], by.score, workspace.progress)
-    is_source = source_repeats(candidates, sources, text_of)
+    is_origin = origin_repeats(candidates, origins, text_of)
     thresholds = options.thresholds
     if thresholds is None:
         others = [
             (texts[query], text_of[row])
             for query, rows in enumerate(drawn.tolist())
             for row in rows
-            if row not in sources[query]
+            if row not in origins[query]
         ]
         random_scores = score_pairs(others, by.score, workspace.progress, what="calibrating")
-        thresholds = calibrate(scores[is_source], random_scores)
-    grades = np.where(is_source, HIGHEST, grade(scores, thresholds))
+        thresholds = calibrate(scores[is_origin], random_scores)
+    grades = np.where(is_origin, HIGHEST, grade(scores, thresholds))
     width = len(str(len(queries)))
     names = [query.id or f"q{number:0{width}}" for number, query in enumerate(queries, 1)]
     relevant = np.bincount(candidates.queries[grades > 0], minlength=len(queries))
-    passages = sum(map(len, sources))
+    passages = sum(map(len, origins))
     report = {
         "verb": "judge",
         "part": options.part if passages else "",
@@ -253,9 +253,9 @@ def judge_queries(
         "grades": {str(value): int((grades == value).sum()) for value in range(HIGHEST + 1)},
         "sources": {
             "passages": passages,
-            "repeats": int(is_source.sum()) - passages,
-            "relevant_by_judge": int((scores[is_source] >= thresholds.relevant).sum()),
-            "found": int((is_source & candidates.found.any(axis=1)).sum()),
+            "repeats": int(is_origin.sum()) - passages,
+            "relevant_by_judge": int((scores[is_origin] >= thresholds.relevant).sum()),
+            "found": int((is_origin & candidates.found.any(axis=1)).sum()),
         },
         "relevant_by_part": dict(Counter(parts[row] for row in candidates.rows[grades > 0].tolist())) if parts else {},
         "note": NOTE,
@@ -295,8 +295,8 @@ def _parts(workspace: Workspace, corpus: Corpus) -> list[str]:
 
 def _query_lines(names: Sequence[str], queries: Sequence[JudgedQuery], ids: Sequence[str]) -> Iterator[str]:
     for name, query in zip(names, queries, strict=True):
-        made = {"sources": [ids[row] for row in query.sources], "style": query.style, "rule": query.rule}
-        record = {"_id": name, "text": query.text, **({"metadata": made} if query.sources else {})}
+        made = {"sources": [ids[row] for row in query.origins], "style": query.style, "rule": query.rule}
+        record = {"_id": name, "text": query.text, **({"metadata": made} if query.origins else {})}
         yield json.dumps(record, ensure_ascii=False) + "\n"
 
 

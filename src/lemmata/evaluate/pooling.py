@@ -29,7 +29,7 @@ class Pool(NamedTuple):
 
     queries: Integers  # (m,) numbers of queries
     rows: Integers  # (m,)
-    found: Mask  # (m, retrievers) which retriever found it; none for a source that all missed
+    found: Mask  # (m, retrievers) which retriever found it; none for an origin that all missed
     retrievers: tuple[str, ...]
 
 
@@ -40,22 +40,22 @@ class Thresholds(NamedTuple):
     highly: float
 
 
-def pool(rankings: Mapping[str, Integers], sources: Sequence[Sequence[int]]) -> Pool:
-    """The union of the rankings (queries, depth), padded with -1, and of the sources of each query."""
+def pool(rankings: Mapping[str, Integers], origins: Sequence[Sequence[int]]) -> Pool:
+    """The union of the rankings (queries, depth), padded with -1, and of the origins of each query."""
     keys: list[Integers] = []
     makers: list[Integers] = []
-    highest = [int(ranked.max(initial=0)) for ranked in rankings.values()] + [max(own, default=0) for own in sources]
+    highest = [int(ranked.max(initial=0)) for ranked in rankings.values()] + [max(own, default=0) for own in origins]
     size = 1 + max(highest, default=0)
     for number, ranked in enumerate(rankings.values()):
         query, place = np.nonzero(ranked >= 0)
         keys.append(query * size + ranked[query, place])
         makers.append(np.full(len(query), number))
-    own = [query * size + row for query, rows in enumerate(sources) for row in rows]
+    own = [query * size + row for query, rows in enumerate(origins) for row in rows]
     keys.append(np.array(own, np.int64))
     makers.append(np.full(len(own), -1))
     distinct, place = np.unique(np.concatenate(keys), return_inverse=True)
     found = np.zeros((len(distinct), len(rankings) + 1), bool)
-    found[place, np.concatenate(makers)] = True  # sources set the last column
+    found[place, np.concatenate(makers)] = True  # origins set the last column
     queries, rows = np.divmod(distinct, size)
     return Pool(queries, rows, found[:, :-1], tuple(rankings))
 
@@ -83,8 +83,8 @@ def score_pairs(
 def calibrate(source_scores: Scores, random_scores: Scores) -> Thresholds:
     """Thresholds for a judge whose scale is not known, from pairs that are known to be relevant and from random ones.
 
-    `relevant`: one random pair in a hundred reaches it. `highly`: halfway from there to the median of the sources.
-    Chosen on an invented plant, where both agree best with the truth (docs/LOG.md). Thresholds from the sources alone
+    `relevant`: one random pair in a hundred reaches it. `highly`: halfway from there to the median of the origins.
+    Chosen on an invented plant, where both agree best with the truth (docs/LOG.md). Thresholds from the origins alone
     are far too high: a query that was made from a passage fits it better than anything else does.
     """
     if not len(source_scores) or not len(random_scores):
@@ -98,18 +98,18 @@ def grade(scores: Scores, thresholds: Thresholds) -> Integers:
     return np.searchsorted(np.asarray(thresholds), scores, side="right").astype(np.int64)
 
 
-def source_repeats(candidates: Pool, sources: Sequence[Sequence[int]], text_of: Mapping[int, str]) -> Mask:
-    """Which candidates are a source of their query, or nearly its text."""
-    own = {(query, row) for query, rows in enumerate(sources) for row in rows}
-    origins = sorted({row for _, row in own})
+def origin_repeats(candidates: Pool, origins: Sequence[Sequence[int]], text_of: Mapping[int, str]) -> Mask:
+    """Which candidates are an origin of their query, or nearly its text."""
+    of_queries = {(query, row) for query, rows in enumerate(origins) for row in rows}
+    rows = sorted({row for _, row in of_queries})
     others = sorted(set(candidates.rows.tolist()))
     repeats: dict[int, set[int]] = {}
-    for block in near_pairs(sketch(text_of[row] for row in origins), sketch(text_of[row] for row in others), most=1000):
+    for block in near_pairs(sketch(text_of[row] for row in rows), sketch(text_of[row] for row in others), most=1000):
         for origin, other in block.tolist():
-            repeats.setdefault(others[other], set()).add(origins[origin])
+            repeats.setdefault(others[other], set()).add(rows[origin])
     return np.array(
         [
-            (query, row) in own or not repeats.get(row, set()).isdisjoint(sources[query])
+            (query, row) in of_queries or not repeats.get(row, set()).isdisjoint(origins[query])
             for query, row in zip(candidates.queries.tolist(), candidates.rows.tolist(), strict=True)
         ],
         bool,

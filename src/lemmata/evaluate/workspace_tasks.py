@@ -145,17 +145,17 @@ def _questions_task(workspace: Workspace, name: str) -> Task:
     questions = read_questions(workspace, name)
     with contextlib.closing(Corpus(workspace)) as corpus:
         kinds = dict(corpus.table("id", "kind"))
-        own = _seen_by_split(corpus.ids(), open_split(workspace, corpus.digest), "test")
-    about = {identity for answers in questions.values() for identity in answers}
-    if missing := sorted(about - own["seen"] - own["unseen"]):
+        test_ids = _seen_by_split(corpus.ids(), open_split(workspace, corpus.digest), "test")
+    asked = {identity for answers in questions.values() for identity in answers}
+    if missing := sorted(asked - test_ids["seen"] - test_ids["unseen"]):
         command = training_set(workspace, name).command
-        cause = f"{len(missing):,} of its {len(about):,} passages, such as {missing[0]!r}, are not of the test part now"
+        cause = f"{len(missing):,} of its {len(asked):,} passages, such as {missing[0]!r}, are not of the test part now"
         raise LeakageError(f"the set {name!r} was made for another split: {cause}; make it again with '{command}'")
     ids = {f"q{number}": text for number, text in enumerate(questions, 1)}
     qrels = {query: dict.fromkeys(questions[text], 1) for query, text in ids.items()}
-    prose = any(kinds[identity] in NOT_STATEMENTS for identity in about)
+    prose = any(kinds[identity] in NOT_STATEMENTS for identity in asked)
     candidates = None if prose else np.array([kind not in NOT_STATEMENTS for kind in kinds.values()], bool)
-    seen = {query for query in ids if own["seen"].intersection(qrels[query])}
+    seen = {query for query in ids if test_ids["seen"].intersection(qrels[query])}
     author = sets(workspace)[name]["options"].get("model") or "rules"
     notes = (f"questions about the test part of the split, by {author}; nothing was trained on them",)
     return Task(

@@ -50,18 +50,18 @@ def diverse_routes(graph: MeasuredGraph, first: End, last: End, k: int) -> list[
     """
     if first.node >= 0 and first.node == last.node:
         return []
-    found: list[Route] = []
+    routes: list[Route] = []
     used: set[int] = set()
-    while len(found) < k:
+    while len(routes) < k:
         route = _shortest(graph, first, last, [used], 1)
         if route is None:
-            inner = [each.inner(first, last) for each in found]
+            inner = [each.inner(first, last) for each in routes]
             route = _shortest(graph, first, last, [used - {node} for node in _shareable(inner)], 2)
         if route is None:
             break
-        found.append(route)
+        routes.append(route)
         used |= {*route.inner(first, last)}
-    return sorted([*_direct(graph, first, last), *found], key=lambda route: route.length)[:k]
+    return sorted([*_direct(graph, first, last), *routes], key=lambda route: route.length)[:k]
 
 
 def _shareable(paths: Sequence[tuple[int, ...]]) -> list[int]:

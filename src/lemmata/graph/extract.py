@@ -60,7 +60,7 @@ def extract_graph(
 
     The records of a document are stored as soon as its answers are there. A document without an answer, because the
     model failed on it or a limit was reached, is listed in `unanswered` and asked again in the next run; `cause` is the
-    most frequent failure, else the limit. `kept` and `dropped` count the records of all answers so far, the latter by
+    most frequent failure, else the limit. `counts` and `dropped` count the records of all answers so far, the latter by
     reason.
     """
     from lemmata.graph.concepts.extract import extract, reason_of
@@ -108,14 +108,14 @@ def extract_graph(
         records.replace(f"{SOURCE}:unanswered", skips=unanswered, inputs=corpus.digest)
         if down:
             raise LemmataError(f"{down}; {number} of {total} documents are extracted, the same command resumes")
-        kept = records.counts(SOURCE)
+        counts = records.counts(SOURCE)
         skips = dict.fromkeys(records.skips(SOURCE))  # several prompts of a document may say the same, kept or not
         dropped = dict(Counter(filter(None, map(reason_of, skips))).most_common())
         report = compress(workspace, corpus, records)
     report |= {"extracted": number, "documents": total, "unanswered": [skip.cause for skip in unanswered]}
     del causes[""]  # answers
     report |= {"cause": causes.most_common(1)[0][0] if causes else budget.reached, "json_mode": json_mode}
-    report |= {"kept": kept, "dropped": dropped, "spent": spent.without(spent_before)._asdict()}
+    report |= {"kept": counts, "dropped": dropped, "spent": spent.without(spent_before)._asdict()}
     report["seconds"] = time.perf_counter() - begin
     return report
 

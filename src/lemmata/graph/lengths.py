@@ -76,14 +76,14 @@ def _middles(graph: Graph, rows: Integers, matrix: Floats, place: Integers) -> F
     for _ in range(_ROUNDS):
         sums, is_new = np.zeros_like(middles), np.zeros(len(rows), bool)
         for _, sources, targets in _blocks(graph):
-            for here, there in ((sources, targets), (targets, sources)):
-                chosen = np.flatnonzero(~has_vector[here] & has_vector[there])
+            for receiving, sending in ((sources, targets), (targets, sources)):
+                chosen = np.flatnonzero(~has_vector[receiving] & has_vector[sending])
                 if not len(chosen):
                     continue
-                chosen = chosen[np.argsort(here[chosen], kind="stable")]
-                nodes, begins = np.unique(here[chosen], return_index=True)
-                near, own = there[chosen], rows[there[chosen]]
-                vectors = np.where((own >= 0)[:, None], matrix[np.maximum(own, 0)], middles[place[near]])
+                chosen = chosen[np.argsort(receiving[chosen], kind="stable")]
+                nodes, begins = np.unique(receiving[chosen], return_index=True)
+                senders, passages = sending[chosen], rows[sending[chosen]]
+                vectors = np.where((passages >= 0)[:, None], matrix[np.maximum(passages, 0)], middles[place[senders]])
                 sums[place[nodes]] += np.add.reduceat(vectors, begins, axis=0)
                 is_new[nodes] = True
         if not is_new.any():

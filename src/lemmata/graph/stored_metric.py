@@ -62,33 +62,33 @@ class LearnedMetric:
         The similarity is 1 - d² / 2, the cosine of unit vectors at distance d. -1 and -inf where there are fewer.
         Reads all embeddings: passages · dimension · rank steps, some milliseconds for 20,000 passages.
         """
-        found, similarities = no_hits(len(vectors), k)
-        for query, (own, factor) in enumerate(self._headed(vectors)):
-            product = self.h @ np.concatenate([factor, own[:, None]], axis=1)
-            seen = product[:, :-1] - own @ factor
+        hit_rows, similarities = no_hits(len(vectors), k)
+        for query, (embedding, factor) in enumerate(self._headed(vectors)):
+            product = self.h @ np.concatenate([factor, embedding[:, None]], axis=1)
+            seen = product[:, :-1] - embedding @ factor
             squared = np.einsum("ij,ij->i", seen, seen)
-            squared += self.epsilon * (self._squares - 2 * product[:, -1] + own @ own)
+            squared += self.epsilon * (self._squares - 2 * product[:, -1] + embedding @ embedding)
             if allowed is not None:
                 squared[~allowed] = np.inf
             best = _smallest(squared, k)
             best = best[np.isfinite(squared[best])]
-            found[query, : len(best)] = best
+            hit_rows[query, : len(best)] = best
             similarities[query, : len(best)] = 1 - squared[best] / 2
-        return found, similarities
+        return hit_rows, similarities
 
     def search_among(self, vectors: Floats, k: int, rows: Integers, allowed: Mask | None = None) -> Ranking:
         """As `search`, but of a large corpus only the passages in `rows` (n, m; -1 is none) are compared."""
         if len(self.h) <= _ALL:
             return self.search(vectors, k, allowed)
-        found, similarities = no_hits(len(vectors), k)
-        for query, (own, factor) in enumerate(self._headed(vectors)):
+        hit_rows, similarities = no_hits(len(vectors), k)
+        for query, (embedding, factor) in enumerate(self._headed(vectors)):
             among = np.unique(rows[query][rows[query] >= 0])
             among = among if allowed is None else among[allowed[among]]
-            distances = local_distances(own, factor, self.h[among], self.epsilon)
+            distances = local_distances(embedding, factor, self.h[among], self.epsilon)
             best = _smallest(distances, k)
-            found[query, : len(best)] = among[best]
+            hit_rows[query, : len(best)] = among[best]
             similarities[query, : len(best)] = 1 - np.square(distances[best]) / 2
-        return found, similarities
+        return hit_rows, similarities
 
     def _headed(self, vectors: Floats) -> Iterator[tuple[Floats, Floats]]:
         """Embedding and factor of each query, some at a time."""

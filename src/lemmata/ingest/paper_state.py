@@ -73,14 +73,14 @@ class PaperState:
         self.skips.append(Skip(*self.flat.place(offset), cause))
 
     def expand(self, begin: int, end: int) -> str:
-        """The source between two offsets without its drawings, with its macros expanded."""
+        """The LaTeX between two offsets without its drawings, with its macros expanded."""
         return self.macros.expand(self.text, begin, end)
 
     def clean(
-        self, source: str, relation: str, separator: str = "\n\n", lists: Lists | None = None
+        self, latex: str, relation: str, separator: str = "\n\n", lists: Lists | None = None
     ) -> tuple[Cleaned, list[Link]]:
-        """Clean text and links of an expanded source; `relation` is that of its `\\ref` commands."""
-        result = clean(source, self.targets.get, separator, lists or Lists(self.list_styles))
+        """Clean text and links of expanded LaTeX; `relation` is that of its `\\ref` commands."""
+        result = clean(latex, self.targets.get, separator, lists or Lists(self.list_styles))
         links = []
         for family, key in result.references:
             if family == "cite" and key == "*":
@@ -101,13 +101,13 @@ class PaperState:
         printed = self.printed_names[name]
         return printed if kind_of(printed) != statement.kind else ""
 
-    def title(self, source: str, offset: int) -> str:
+    def title(self, latex: str, offset: int) -> str:
         """The clean text of a title, without its footnotes."""
-        return self._heading(source, offset).rstrip(" ,;:.")
+        return self._heading(latex, offset).rstrip(" ,;:.")
 
-    def _heading(self, source: str, offset: int) -> str:
+    def _heading(self, latex: str, offset: int) -> str:
         r"""The clean text of a heading: without its footnotes and its bold letters, and with what `\nameref` names."""
-        text = without_notes(expand(source, self.macros.at(offset)))
+        text = without_notes(expand(latex, self.macros.at(offset)))
         if "ameref" in text:
             text = _NAMEREF.sub(lambda reference: self._named(" ".join(reference[1].split())), text)
         while "\\" in text and (changed := _BOLD.sub(r"$\1$", _CASE.sub(r"\1", text))) != text:

@@ -62,28 +62,30 @@ def _blocks(text: str, start: int, file: str) -> Iterator[Block]:
 
 def _pieces(block: Block, text: str, size: int) -> list[tuple[int, int]]:
     """The parts of a block that a chunk holds whole: code, the lines of a list or table, sentences."""
-    source = text[block.begin : block.end]
-    if block.kind == "heading" or (block.kind == "code" and len(source) <= size):
+    content = text[block.begin : block.end]
+    if block.kind == "heading" or (block.kind == "code" and len(content) <= size):
         return [(block.begin, block.end)]
-    parts = [(0, len(source))] if block.kind == "prose" else [m.span() for m in re.finditer(r"[^\n]*\S[^\n]*", source)]
+    parts = [(0, len(content))]
+    if block.kind != "prose":
+        parts = [line.span() for line in re.finditer(r"[^\n]*\S[^\n]*", content)]
     return [
         (block.begin + low + begin, block.begin + low + end)
         for low, high in parts
         for begin, end in (
-            [(0, high - low)] if block.kind != "prose" and high - low <= size else pieces(source[low:high], size)
+            [(0, high - low)] if block.kind != "prose" and high - low <= size else pieces(content[low:high], size)
         )
     ]
 
 
-def _clean(block: Block, source: str, markdown: bool) -> str:
+def _clean(block: Block, content: str, markdown: bool) -> str:
     """The text of a block or of a part of it: code as written, lists and tables line by line, prose in one line."""
     if block.kind == "heading":
         return _strip_markup(block.title)
     if block.kind == "code":
-        lines = source.splitlines()
+        lines = content.splitlines()
         fenced = [line for line in lines if not re.match(r" {0,3}(?:`{3,}|~{3,})", line)]
         return "\n".join(line.rstrip() for line in fenced).strip("\n")
-    clean = _strip_markup(source) if markdown else source
+    clean = _strip_markup(content) if markdown else content
     if block.kind == "table":
         rows = (re.sub(r"[ \t]*\|[ \t]*", " | ", line.strip().strip("|").strip()) for line in clean.splitlines())
         return "\n".join(row for row in rows if re.search(r"\w", row))

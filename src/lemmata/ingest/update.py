@@ -190,16 +190,17 @@ class SourceUpdate:
     def _changed_units(self, notes: list[Skip]) -> Iterator[Unit]:
         """The units to read, with their ids; those that another source has read are added to the notes."""
         hashes: dict[str, str] = {}
-        for found in sorted(self._source.units, key=lambda unit: unit.reader != "paper"):  # papers choose ids first
-            old = self._stored.get(found.path)
-            other = self._writer.reader_of_file(self._file(found), self._root) if old is None else None
+        papers_first = sorted(self._source.units, key=lambda unit: unit.reader != "paper")  # they choose ids first
+        for found_unit in papers_first:
+            old = self._stored.get(found_unit.path)
+            other = self._writer.reader_of_file(self._file(found_unit), self._root) if old is None else None
             if other is not None:
                 reader = shown_path(self._workspace, other)
                 cause = f"it was already read, with {reader}: 'lemmata ingest {reader}' updates it"
-                notes.append(Skip(found.path, 0, cause))
-                self._report.read_before[self._shown(found.path)] = cause
+                notes.append(Skip(found_unit.path, 0, cause))
+                self._report.read_before[self._shown(found_unit.path)] = cause
                 continue
-            unit = self._named(found)
+            unit = self._named(found_unit)
             same = old is not None and not self._again and old.fingerprint == fingerprint(unit, self._options)
             if old is not None and same and is_unchanged(self._source.base, old.files, hashes):
                 self._report.unchanged += 1
@@ -222,20 +223,20 @@ class SourceUpdate:
 
     def _renamed(self, unit: Unit, clash: IdTaken) -> Unit:
         """The unit with other ids. Those of logs first get the name of their table in front."""
-        found = self._found[unit.path]
+        found_unit = self._found[unit.path]
         wanted, identity = clash.wanted, ""
         if unit.reader == "logs" and clash.what == "passage" and not unit.prefix:
             unit = replace(unit, prefix=f"{unit.document}/")
         else:
-            names = alternative_names(self._source.base, found, keep_suffix=clash.root == self._root)
+            names = alternative_names(self._source.base, found_unit, keep_suffix=clash.root == self._root)
             names = self._other_names.setdefault(unit.path, names)
-            name = next(name for name in names if found.ids_from_content or self._owner(name) is None)
-            if found.ids_from_content:
+            name = next(name for name in names if found_unit.ids_from_content or self._owner(name) is None)
+            if found_unit.ids_from_content:
                 unit = replace(unit, prefix=f"{name}/")
             else:
                 self._given[name] = unit.path
                 unit = replace(unit, document=name, prefix=f"{name}/" if unit.prefix else "")
-                wanted, identity = found.document, name
+                wanted, identity = found_unit.document, name
         what = "document" if identity else "ids"
         owner = shown_path(self._workspace, clash.root, clash.unit)
         rename = Rename(self._shown(unit.path), what, wanted, identity or unit.prefix, owner)

@@ -85,8 +85,8 @@ def _curves(views: Sequence[EncoderView], points: Callable[[EncoderView], list[t
 
 
 def _overlaps(comparison: Comparison, colour: int) -> str:
-    kept = np.rint(comparison.overlaps * comparison.k).astype(np.int64)
-    shares = np.bincount(kept, minlength=comparison.k + 1) / len(kept)
+    kept_neighbours = np.rint(comparison.overlaps * comparison.k).astype(np.int64)
+    shares = np.bincount(kept_neighbours, minlength=comparison.k + 1) / len(kept_neighbours)
     points = [(float(number), share) for number, share in enumerate(shares.tolist())]
     chart = LineChart(
         f"Neighbours kept from {comparison.before} to {comparison.after}",
@@ -95,7 +95,7 @@ def _overlaps(comparison: Comparison, colour: int) -> str:
         [Curve(points, colour=colour % COLOURS)],
         (0, comparison.k),
         (0, max(shares.tolist()) * 1.08),
-        (float(kept.mean()), f"mean {kept.mean():.1f}"),
+        (float(kept_neighbours.mean()), f"mean {kept_neighbours.mean():.1f}"),
     )
     return line_chart(chart)
 

@@ -101,7 +101,7 @@ class _Flattener:
         self.flags: dict[str, bool] = {}
         self.macros: dict[str, Macro] = {}  # those that include files, and those that may be parts of paths
         self.including: dict[str, Macro] = {}  # the former
-        self.origin: tuple[int, int] | None = None  # of the call that made the text being read, as in `Flat.sources`
+        self.origin: tuple[int, int] | None = None  # of the call that made the text being read, as in `Flat.origins`
         self.pattern = _DEFAULT_PATTERN
         self.failures_left = 200  # arguments that never close
         self.conditionals: tuple[str, _Branches] = "", {}  # of the file that was used last
@@ -414,4 +414,4 @@ def flatten(read: Callable[[str], str | None], main: str, format_file: str = "")
     walker.walk(main, text)
     joined, files, missing = walker.joined, tuple(walker.files), tuple(walker.missing)
     text = "".join(joined.pieces)
-    return Flat(text, max(walker.body, 0), files, missing, joined.starts, joined.sources, walker.texts)
+    return Flat(text, max(walker.body, 0), files, missing, joined.starts, joined.origins, walker.texts)

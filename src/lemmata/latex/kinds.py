@@ -158,9 +158,9 @@ def kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
     inner_names = [*begun, *([word[1]] if word and word[1] != name else [])]
     kinds_inside = (kinds[inner].kind for inner in inner_names if inner in kinds and inner not in _AMBIGUOUS)
     wrapped = next(filter(None, kinds_inside), "")
-    own = kind_of_environment(name)
+    kind_by_name = kind_of_environment(name)
     if wrapped:
-        return own if own == fold(name) or (own and wrapped == "theorem") else wrapped
+        return kind_by_name if kind_by_name == fold(name) or (kind_by_name and wrapped == "theorem") else wrapped
     if name in kinds:
         return kinds[name].kind
     heading = re.search(r"title\s*=|\\(?:refstepcounter|textbf|bfseries|bf|textsc|scshape)(?![a-zA-Z])", opening)
@@ -170,7 +170,7 @@ def kind_of_wrapper(name: str, opening: str, kinds: Mapping[str, Kind]) -> str:
     printed = next((word for word in words if _KIND_OF_NAME.get(word) == word), "")
     counter = re.search(r"\\refstepcounter\s*\{\s*([a-zA-Z]+)", opening)
     ending = next((kind for kind in _USUAL if counter and fold(name).endswith(kind)), "")  # nexample
-    return own or printed or ending or (kind_of(name) if counter and counter[1] == name else "")
+    return kind_by_name or printed or ending or (kind_of(name) if counter and counter[1] == name else "")
 
 
 PRINTED_COUNTER = re.compile(r"\\(?:the[a-zA-Z]+|(?:[aA]rabic|[aA]lph|[rR]oman)\s*\{[^{}]*\})")

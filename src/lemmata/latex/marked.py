@@ -28,7 +28,7 @@ _RUN_IN_HEADING = re.compile(
 )
 _WITHOUT_TEXT = re.compile(r"(?:\s|\\(?:noindent|item|par|\w+skip)(?![a-zA-Z]))*+")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-_LONGEST = 400  # characters of the source of a term
+_LONGEST = 400  # characters of the LaTeX of a term
 _LONGEST_TERM = 80  # characters
 _MOST_WORDS = 6  # a longer term is a sentence
 
@@ -58,36 +58,36 @@ def wrap_term_macros(macros: Definitions, text: str, definitions: Iterable[tuple
                 state[name] = state[name]._replace(body=f"\\markedterm{{{body}}}")
 
 
-def read_marks(source: str, text: str) -> dict[str, list[Any]]:
-    r"""What a passage stores of the marks in its expanded source, where there are any.
+def read_marks(latex: str, text: str) -> dict[str, list[Any]]:
+    r"""What a passage stores of the marks in its expanded LaTeX, where there are any.
 
     `terms` are emphasised terms, in order; `index` has the terms of `\index` and of macros for new terms, each with the
     names from which its entry sends readers to it.
     """
-    terms, new_terms = marked_terms(source)
+    terms, new_terms = marked_terms(latex)
     index = [[term] for term in dict.fromkeys(new_terms)]
-    index += (names for names in index_entries(source, text) if names not in index)
+    index += (names for names in index_entries(latex, text) if names not in index)
     return {key: marks for key, marks in (("terms", terms), ("index", index)) if marks}
 
 
-def marked_terms(source: str) -> tuple[list[str], list[str]]:
-    """The emphasised terms of an expanded source, cleaned, in order; and those that a macro for new terms marks.
+def marked_terms(latex: str) -> tuple[list[str], list[str]]:
+    """The emphasised terms of expanded LaTeX, cleaned, in order; and those that a macro for new terms marks.
 
     No sentences, run-in headings or formulas.
     """
     terms: list[str] = []
     new_terms: list[str] = []
     dollars = at = 0
-    for mark, argument, end in read_calls(_MARK, source, _LONGEST):
+    for mark, argument, end in read_calls(_MARK, latex, _LONGEST):
         begin = mark.start()
-        dollars += source.count("$", at, begin)
+        dollars += latex.count("$", at, begin)
         in_formula = dollars % 2
-        dollars += source.count("$", begin, end)
+        dollars += latex.count("$", begin, end)
         at = end
         if in_formula:
             continue
         term = plain(argument)
-        heading = term.endswith((".", ":")) and begin < 60 and _WITHOUT_TEXT.fullmatch(source, 0, begin)
+        heading = term.endswith((".", ":")) and begin < 60 and _WITHOUT_TEXT.fullmatch(latex, 0, begin)
         term = term.rstrip(" .,;:")
         sentence = len(term) > _LONGEST_TERM or term.count(" ") >= _MOST_WORDS
         if not heading and not sentence and not _RUN_IN_HEADING.match(term) and _LETTERS.search(term):
@@ -97,16 +97,16 @@ def marked_terms(source: str) -> tuple[list[str], list[str]]:
     return terms, new_terms
 
 
-def index_entries(source: str, text: str) -> list[list[str]]:
-    r"""The names in the `\index` entries of a source; after a name, the one that its entry sends readers from.
+def index_entries(latex: str, text: str) -> list[list[str]]:
+    r"""The names in the `\index` entries of LaTeX; after a name, the one that its entry sends readers from.
 
     Of an entry with a subentry, the order of both that the clean text has: `group!abelian` is `abelian group`.
     """
-    if "\\index" not in source:
+    if "\\index" not in latex:
         return []
     entries: dict[str, list[str]] = {}
     lower = f" {' '.join(text.lower().split())}"
-    for _, argument, _ in read_calls(_INDEX, source, _LONGEST):
+    for _, argument, _ in read_calls(_INDEX, latex, _LONGEST):
         entry, _, form = argument.partition("|")
         name = _entry_name(entry, lower)
         see = _SEE.match(form)

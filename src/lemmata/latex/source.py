@@ -170,25 +170,25 @@ def runs_into(before: str, after: str) -> bool:
 
 @dataclass(slots=True)
 class Joined:
-    """Pieces of files, with the offset of each in the joined text and its origin as in `Flat.sources`."""
+    """Pieces of files, with the offset of each in the joined text and its origin as in `Flat.origins`."""
 
     pieces: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
-    sources: list[tuple[int, int]] = field(default_factory=list)
+    origins: list[tuple[int, int]] = field(default_factory=list)
     length: int = 0
 
-    def add(self, text: str, source: tuple[int, int]) -> None:
+    def add(self, text: str, origin: tuple[int, int]) -> None:
         if text:
             if self.pieces and runs_into(self.pieces[-1], text):
-                number, offset = source
+                number, offset = origin
                 self.append(" ", (min(number, ~number), offset))
-            self.append(text, source)
+            self.append(text, origin)
 
-    def append(self, text: str, source: tuple[int, int]) -> None:
+    def append(self, text: str, origin: tuple[int, int]) -> None:
         if text:
             self.pieces.append(text)
             self.starts.append(self.length)
-            self.sources.append(source)
+            self.origins.append(origin)
             self.length += len(text)
 
 
@@ -201,7 +201,7 @@ class Flat:
     files: tuple[str, ...]  # in the order of first use
     missing: tuple[tuple[str, int, str], ...]  # file, line, which inclusion failed and why
     starts: Sequence[int]  # ascending offsets in `text` where the segments begin
-    sources: Sequence[tuple[int, int]]  # of each segment: number of its file (complemented: an edit), offset in it
+    origins: Sequence[tuple[int, int]]  # of each segment: number of its file (complemented: an edit), offset in it
     texts: Sequence[str]  # of each file, decoded
     lines: dict[int, list[int]] = field(default_factory=dict)  # offsets of newlines by file, computed when needed
 
@@ -209,17 +209,17 @@ class Flat:
         """File and line (from 1) of the character at `offset`."""
         if not self.text:
             return "", 0
-        number, source = self._origin(min(offset, len(self.text) - 1))
+        number, place = self._origin(min(offset, len(self.text) - 1))
         number = max(number, ~number)
         if number not in self.lines:
             self.lines[number] = [newline.start() for newline in re.finditer("\n", self.texts[number])]
-        return self.files[number], bisect_left(self.lines[number], source) + 1
+        return self.files[number], bisect_left(self.lines[number], place) + 1
 
     def _origin(self, offset: int) -> tuple[int, int]:
-        """File and offset of a character, as in `sources`; the same for all characters of an edit."""
+        """File and offset of a character, as in `origins`; the same for all characters of an edit."""
         segment = bisect_right(self.starts, offset) - 1
-        number, source = self.sources[segment]
-        return (number, source) if number < 0 else (number, source + offset - self.starts[segment])
+        number, place = self.origins[segment]
+        return (number, place) if number < 0 else (number, place + offset - self.starts[segment])
 
     def edit(self, edits: Iterable[tuple[int, int, str]]) -> tuple[Flat, Callable[[int], int]]:
         """A copy with replaced spans (ascending, disjoint), and the map from old offsets to new ones.
@@ -240,8 +240,8 @@ class Flat:
                 if runs_into(replacement or joined.pieces[-1], self.text[end : end + 1]):
                     replacement += " "
             if replacement:
-                number, source = self._origin(begin)
-                joined.add(replacement, (min(number, ~number), source))
+                number, place = self._origin(begin)
+                joined.add(replacement, (min(number, ~number), place))
             position = end
             ends.append(end)
             shifts.append(joined.length - end)
@@ -250,7 +250,7 @@ class Flat:
             return max(0, offset + shifts[bisect_right(ends, offset) - 1])
 
         text = "".join(joined.pieces)
-        return replace(self, text=text, body=moved(self.body), starts=joined.starts, sources=joined.sources), moved
+        return replace(self, text=text, body=moved(self.body), starts=joined.starts, origins=joined.origins), moved
 
 
 # ---------------------------------------------------------------- shorthands of babel

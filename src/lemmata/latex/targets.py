@@ -37,7 +37,7 @@ def read_targets(
 
     A label with a number of its own in a statement or section is an item, however the author counts them.
     """
-    own = {statement.label: statement for statement in structure.statements if statement.label}
+    labelled = {statement.label: statement for statement in structure.statements if statement.label}
     around = innermost((statement.begin, statement.end, statement) for statement in structure.statements)
     sections = [section.offset for section in structure.sections]
     last = ""
@@ -63,7 +63,7 @@ def read_targets(
             inner = next(
                 (_KINDS[environment] for environment in reversed(open_environments) if environment in _KINDS), ""
             )
-            statement = own.get(name) or (None if inner else around(at))
+            statement = labelled.get(name) or (None if inner else around(at))
             section = bisect_right(sections, at) - 1
             number = numbers.get(name, "")
             unmoved = printed[section] if section >= 0 else ""  # where nothing steps a counter after the heading
@@ -76,7 +76,7 @@ def read_targets(
                 heading = structure.sections[section]
                 kind = HEADINGS[min(heading.level, 2)]
                 targets[name] = Target(kind, title(heading.path[-1], heading.offset), heading.number)
-    for name, statement in own.items():  # also labels given as an option, without \label
+    for name, statement in labelled.items():  # also labels given as an option, without \label
         note = title(statement.note, statement.begin)
         targets.setdefault(name, Target(statement.kind, note, statement.number))
     return targets
@@ -89,27 +89,27 @@ _MOST_CALLS = 20_000
 
 def referring_macros(text: str, start: int, macros: Definitions, labels: Collection[str]) -> dict[str, str]:
     """For each of the labels, the name of the command or macro that refers to it, as the author wrote it."""
-    found: dict[str, str] = {}
+    commands: dict[str, str] = {}
     missing = set(labels)
     for command, option, argument in _DIRECT.findall(text, start):
         for label in f"{option},{argument}".split(","):
             if (name := " ".join(label.split())) in missing:
-                found[name] = command
+                commands[name] = command
                 missing.discard(name)
-    known = macros.everything()
-    chosen = {name for name, macro in known.items() if _REFERS.search(macro.body)}
-    for _ in range(3 if chosen else 0):  # also the macros that call them
-        chosen |= {name for name, macro in known.items() if not chosen.isdisjoint(WORD.findall(macro.body))}
-    if not missing or not chosen:
-        return found
-    calls = re.compile(r"\\(" + "|".join(map(re.escape, sorted(chosen, reverse=True))) + r")(?![a-zA-Z@])")
+    all_macros = macros.everything()
+    referring = {name for name, macro in all_macros.items() if _REFERS.search(macro.body)}
+    for _ in range(3 if referring else 0):  # also the macros that call them
+        referring |= {name for name, macro in all_macros.items() if not referring.isdisjoint(WORD.findall(macro.body))}
+    if not missing or not referring:
+        return commands
+    calls = re.compile(r"\\(" + "|".join(map(re.escape, sorted(referring, reverse=True))) + r")(?![a-zA-Z@])")
     for number, call in enumerate(calls.finditer(text, start)):
-        arguments = read_call(known[call[1]], text, call.end())
+        arguments = read_call(all_macros[call[1]], text, call.end())
         if arguments is not None:
             expanded = macros.expand(text, call.start(), arguments[1])
             for name in missing & {" ".join(label.split()) for label in referred_labels(expanded)}:
-                found[name] = call[1]
+                commands[name] = call[1]
                 missing.discard(name)
         if not missing or number == _MOST_CALLS:
             break
-    return found
+    return commands

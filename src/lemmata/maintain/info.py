@@ -236,12 +236,12 @@ def _check_milvus(workspace: Workspace) -> list[Check]:
             continue
         stored, name = manifest["milvus"], f"{item.name} in Milvus"
         try:
-            there = count_vectors(workspace.milvus_uri(stored["uri"]), stored["alias"])
+            stored_vectors = count_vectors(workspace.milvus_uri(stored["uri"]), stored["alias"])
         except LemmataError as error:
             checks.append(Check(name, False, str(error)))
             continue
-        fine = there == stored["slots"]
-        finding = f"{there:,} of {stored['slots']:,} vectors at {stored['uri']}"
+        fine = stored_vectors == stored["slots"]
+        finding = f"{stored_vectors:,} of {stored['slots']:,} vectors at {stored['uri']}"
         checks.append(Check(name, fine, finding if fine else f"{finding}: {item.cure}"))
     return checks
 

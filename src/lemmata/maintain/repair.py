@@ -80,7 +80,7 @@ def repair(workspace: Workspace, say: Callable[[str], None] = lambda _sentence: 
         damaged = sorted(_remove(workspace), key=lambda damage: turns.get(damage[0].kind, len(turns)))
     causes = {item.folder: "no verb makes it from the workspace alone" for item, _ in damaged}
     for item, _ in damaged:
-        say(f"{'removed' if item.sources else 'kept'} the damaged {item.name} ({item.folder})")
+        say(f"{'removed' if item.inputs else 'kept'} the damaged {item.name} ({item.folder})")
     made = True
     while made:  # what fails may read something that is made after it
         attempts = [damage for damage in damaged if causes[damage[0].folder] and damage[0].kind in _VERBS]
@@ -90,7 +90,7 @@ def repair(workspace: Workspace, say: Callable[[str], None] = lambda _sentence: 
         if cause := causes[item.folder]:
             say(f"{cause}: run '{item.command}' yourself")
     return [
-        Repair(item.name, str(path), item.command, bool(item.sources), not cause, cause)
+        Repair(item.name, str(path), item.command, bool(item.inputs), not cause, cause)
         for (item, _), (path, cause) in zip(damaged, causes.items(), strict=True)
     ]
 
@@ -111,7 +111,7 @@ def _remove(workspace: Workspace) -> Iterator[tuple[Artefact, Manifest]]:
             with writing(item.folder) as folder:  # in one step: a repair that is killed finds it again
                 folder.mkdir()
                 (folder / item.manifest.name).write_bytes(content)
-        elif item.sources and (item.kind not in _VERBS or not item.replaceable):
+        elif item.inputs and (item.kind not in _VERBS or not item.replaceable):
             retire(item.folder)
     for problem in note_problems(workspace):
         problem.path.unlink()

@@ -72,15 +72,16 @@ def train_domain_classifier(
         raise InputError(f"a classifier needs {_FEWEST} passages of each corpus: {fewer}")
     spread = np.concatenate((corpus, general)).std(axis=0)
     scale = np.where(spread > 0, 1 / np.maximum(spread, 1e-6), 0).astype(np.float32)
-    own, other = _scaled(corpus, scale), _scaled(general, scale)
-    nearness = _mean_cosine(other, own) - _GENERAL_WEIGHT * _mean_cosine(other, other, itself=True)
-    near = nearness >= np.quantile(nearness, 1 - share)
-    held_out = np.zeros(len(other), bool)
-    held_out[generator.permutation(len(other))[: max(1, round(_HELD_OUT * len(other)))]] = True
-    weights, bias = _logistic_regression(other[~held_out], near[~held_out])
-    scores = _sigmoid(other[held_out] @ weights + np.float32(bias))
+    corpus_vectors, general_vectors = _scaled(corpus, scale), _scaled(general, scale)
+    to_each_other = _mean_cosine(general_vectors, general_vectors, itself=True)
+    nearness = _mean_cosine(general_vectors, corpus_vectors) - _GENERAL_WEIGHT * to_each_other
+    is_near = nearness >= np.quantile(nearness, 1 - share)
+    held_out = np.zeros(len(general_vectors), bool)
+    held_out[generator.permutation(len(general_vectors))[: max(1, round(_HELD_OUT * len(general_vectors)))]] = True
+    weights, bias = _logistic_regression(general_vectors[~held_out], is_near[~held_out])
+    scores = _sigmoid(general_vectors[held_out] @ weights + np.float32(bias))
     threshold = float(np.quantile(scores, 1 - share))
-    return DomainClassifier(scale, weights, bias, threshold, _area(scores, near[held_out]))
+    return DomainClassifier(scale, weights, bias, threshold, _area(scores, is_near[held_out]))
 
 
 def _scaled(vectors: Floats, scale: Floats) -> Floats:
@@ -165,11 +166,11 @@ def select_domain(
         rows = np.sort(generator.permutation(part.view.rows)[:SAMPLE])
         sample, skipped = _sample(general, generator, workspace.progress)
         if encoder:
-            own = _encode(chosen, part.view.texts(rows.tolist()), workspace.progress, "encoding the corpus")
+            corpus_vectors = _encode(chosen, part.view.texts(rows.tolist()), workspace.progress, "encoding the corpus")
         else:
-            own = np.asarray(retriever.vectors.matrix[rows], np.float32)
-        other = _encode(chosen, sample, workspace.progress, "encoding a sample")
-        classifier = train_domain_classifier(own, other, share, generator)
+            corpus_vectors = np.asarray(retriever.vectors.matrix[rows], np.float32)
+        general_vectors = _encode(chosen, sample, workspace.progress, "encoding a sample")
+        classifier = train_domain_classifier(corpus_vectors, general_vectors, share, generator)
         texts = enumerate(part.corpus.contents())
         held_out = sketch(text for row, text in texts if not part.view.allowed[row])
     read = selected = repeats = 0
@@ -194,7 +195,7 @@ def select_domain(
         "skipped": skipped,
         "nearly_held_out": repeats,
         "encoder": chosen.name,
-        "sample": {"corpus": len(own), "general": len(other)},
+        "sample": {"corpus": len(corpus_vectors), "general": len(general_vectors)},
         "threshold": round(classifier.threshold, 4),
         "agreement": round(classifier.agreement, 4),
         "seed": seed,

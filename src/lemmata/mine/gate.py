@@ -119,19 +119,19 @@ def _passed(record: Record, positive: float, negatives: Sequence[float], report:
     if positive <= threshold.least:
         report.dropped["positive like an unrelated pair"] += 1
         return None
-    kept: list[Negative] = []
+    good_negatives: list[Negative] = []
     for negative, value in zip(others, negatives, strict=True):
         if positive - value > threshold.margin:
-            kept.append(negative)
+            good_negatives.append(negative)
         else:
             report.dropped["negative like the positive"] += 1
-    if others and not kept:
+    if others and not good_negatives:
         report.dropped["no negative left"] += 1
         return None
     report.kept += 1
-    report.kept_negatives += len(kept)
+    report.kept_negatives += len(good_negatives)
     counts["kept"] += 1
-    return Triplet(pair, tuple(kept)) if others else pair
+    return Triplet(pair, tuple(good_negatives)) if others else pair
 
 
 def _calibrate(

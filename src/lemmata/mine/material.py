@@ -275,15 +275,15 @@ def _confirmed_edges(
     """
     node_of = {name: number for number, name in enumerate(graph.nodes)}
     document_node = np.fromiter((node_of.get(name, -1) for name in document_ids), np.int64, len(document_ids))
-    own = node_rows >= 0
+    is_own_passage = node_rows >= 0
     is_document, is_divided = np.zeros((2, len(graph.nodes)), bool)
     is_document[document_node[document_node >= 0]] = True
     is_divided[document_node[divided & (document_node >= 0)]] = True
-    is_divided &= ~own  # a passage that is its own document has no other passages
+    is_divided &= ~is_own_passage  # a passage that is its own document has no other passages
     lifted = np.arange(len(graph.nodes))  # passages of this part as their documents
-    if own.any():
-        home = document_node[numbers[node_rows[own]]]
-        lifted[own] = np.where(home >= 0, home, lifted[own])
+    if is_own_passage.any():
+        home = document_node[numbers[node_rows[is_own_passage]]]
+        lifted[is_own_passage] = np.where(home >= 0, home, lifted[is_own_passage])
     sources, targets = graph.sources(), graph.indices
     size = len(graph.nodes)
 
@@ -292,10 +292,10 @@ def _confirmed_edges(
 
     lifted_keys, keys = key(lifted[sources], lifted[targets]), key(sources, targets)
     # an edge between documents comes from its source; any other edge may come from either end
-    by_source = is_divided[sources] & ~own[targets]
-    by_target = is_divided[targets] & ~own[sources] & ~is_document[sources]
-    foreign = by_source & ~np.isin(keys, lifted_keys[own[sources]])
-    return ~(foreign | (by_target & ~np.isin(keys, lifted_keys[own[targets]])))
+    by_source = is_divided[sources] & ~is_own_passage[targets]
+    by_target = is_divided[targets] & ~is_own_passage[sources] & ~is_document[sources]
+    foreign = by_source & ~np.isin(keys, lifted_keys[is_own_passage[sources]])
+    return ~(foreign | (by_target & ~np.isin(keys, lifted_keys[is_own_passage[targets]])))
 
 
 def _evident_edges(

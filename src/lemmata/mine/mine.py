@@ -186,16 +186,16 @@ def _write_queries(
     write = partial(write_set, command=[*command, *within], mined=mined, gate=gate)
     if not found_within:
         return write(part, name, pairs, options, details=details)
-    tried: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
 
     def with_shares() -> dict[str, Any]:
-        shares = {style: {"kept": kept[style], "asked": number} for style, number in sorted(tried.items())}
+        shares = {style: {"kept": passed[style], "asked": number} for style, number in sorted(asked.items())}
         return {**details(), "round_trip": shares}
 
     with Retriever(part.workspace) as retriever:
         search = partial(interleaved_search, retriever, part.view.allowed)
-        queries = round_trip(pairs, search, found_within, tried, kept)
+        queries = round_trip(pairs, search, found_within, asked, passed)
         return write(part, name, queries, options, details=with_shares)
 
 

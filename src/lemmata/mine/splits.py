@@ -143,14 +143,14 @@ def split_corpus(corpus: Outline, options: SplitOptions, before: Split | None = 
     )
     passages, documents = id_keys(corpus.ids), id_keys(corpus.documents)
     earlier = _lookup(passages, before.passages, before.part) if before else np.full(len(passages), NEW, np.int8)
-    kept = _kept_documents(document, documents, before, len(names))
+    old_part = _kept_documents(document, documents, before, len(names))
     since = before.since if before else ""
     if options.method == "document":
-        part = _by_document(names, group, kept, options, notes)[document]
+        part = _by_document(names, group, old_part, options, notes)[document]
     elif options.method == "time":
         part, since = _by_time(corpus, group, document, options, since, notes)
     elif options.method == "stratified":
-        part = _stratified(corpus, names, document, group, kept, earlier, options, notes)
+        part = _stratified(corpus, names, document, group, old_part, earlier, options, notes)
     else:
         part = _by_concept(corpus, concepts)
     if stays := int((earlier != NEW).sum()):
@@ -216,15 +216,15 @@ def _lookup(keys: Keys, known: Keys, values: Parts) -> Parts:
 
 def _kept_documents(document: Integers, keys: Keys, before: Split | None, count: int) -> Parts:
     """The part of each document in the earlier split, NEW where it had none; training where any passage was trained."""
-    kept = np.full(count, NEW, np.int8)
+    parts = np.full(count, NEW, np.int8)
     if before is None or not len(before.documents):
-        return kept
-    known, position = np.unique(before.documents, return_inverse=True)
-    side = np.full(len(known), NEW, np.int8)
+        return parts
+    earlier_documents, position = np.unique(before.documents, return_inverse=True)
+    side = np.full(len(earlier_documents), NEW, np.int8)
     for number in (VALIDATION, TEST, TRAIN):  # the last one wins
         side[position[before.part == number]] = number
-    kept[document] = _lookup(keys, known, side)
-    return kept
+    parts[document] = _lookup(keys, earlier_documents, side)
+    return parts
 
 
 class _Shares(NamedTuple):
@@ -241,9 +241,9 @@ class _Shares(NamedTuple):
 
 
 def _assign(
-    names: Sequence[str], group: Integers, kept: Parts, shares: _Shares, seed: int, notes: list[str], unit: str
+    names: Sequence[str], group: Integers, old_part: Parts, shares: _Shares, seed: int, notes: list[str], unit: str
 ) -> Parts:
-    """A part for each name; `group` has the least member of each one's group, `kept` the parts that are settled.
+    """A part for each name; `group` has the least member of each one's group, `old_part` the part before, or NEW.
 
     A new name follows its group. A new group goes by the random key of one member, itself chosen at random: when a
     group of n gets one more, the choice changes in one of n + 1 cases only.
@@ -251,12 +251,12 @@ def _assign(
     members: dict[int, list[int]] = defaultdict(list)
     for number, least in enumerate(group.tolist()):
         members[least].append(number)
-    part = kept.copy()
+    part = old_part.copy()
     keys: dict[int, float] = {}  # of new groups
     sides: dict[int, int] = {}  # of all groups in one part
     between = 0
     for least, numbers in members.items():
-        settled = {int(kept[number]) for number in numbers if kept[number] != NEW}
+        settled = {int(old_part[number]) for number in numbers if old_part[number] != NEW}
         if not settled:
             first = min(numbers, key=lambda n: (_random_key(seed, names[n], "order"), n)) if numbers[1:] else least
             keys[least] = _random_key(seed, names[first])
@@ -264,12 +264,12 @@ def _assign(
         elif len(settled) == 1:
             sides[least] = settled.pop()
         else:
-            new = [number for number in numbers if kept[number] == NEW]
+            new = [number for number in numbers if old_part[number] == NEW]
             part[new] = LEFT_OUT
             between += len(new)
     chosen = _fill_empty(sides, keys, shares)
     for least, side in sides.items():
-        part[[number for number in members[least] if kept[number] == NEW]] = side
+        part[[number for number in members[least] if old_part[number] == NEW]] = side
     if chosen:
         listed = ", ".join(names[least] for least in chosen[:5])
         cause = "that fill a part which would be empty, and stay there only as long as this split is stored"
@@ -322,18 +322,18 @@ def _shared_texts(document: Integers, sketches: Sketches) -> Iterator[tuple[Coun
     """For each text with a duplicate: its passages per document, and the documents with it or a near-duplicate."""
     first, text = distinct(sketches)
     texts = select(sketches, first)
-    near: dict[int, list[int]] = defaultdict(list)
+    near_duplicates: dict[int, list[int]] = defaultdict(list)
     for block in near_pairs(texts, texts, most=2 * BOILERPLATE):
         for one, other in block[block[:, 0] != block[:, 1]].tolist():
-            near[one].append(other)
-            near[other].append(one)
+            near_duplicates[one].append(other)
+            near_duplicates[other].append(one)
     repeated = np.bincount(text) > 1
-    repeated[list(near)] = True
+    repeated[list(near_duplicates)] = True
     documents: dict[int, Counter[int]] = defaultdict(Counter)
     for row in np.flatnonzero(repeated[text]).tolist():
         documents[int(text[row])][int(document[row])] += 1
     for number, passages in documents.items():
-        yield passages, set(passages).union(*(documents[other] for other in near.get(number, ())))
+        yield passages, set(passages).union(*(documents[other] for other in near_duplicates.get(number, ())))
 
 
 def _drop_near_duplicates(part: Parts, corpus: Outline, document: Integers, earlier: Parts, notes: list[str]) -> Parts:
@@ -400,15 +400,17 @@ def _overlapping(corpus: Outline, document: Integers) -> Iterator[tuple[Integers
 # ---------------------------------------------------------------- rows by document, time, concept
 
 
-def _by_document(names: Sequence[str], group: Integers, kept: Parts, options: SplitOptions, notes: list[str]) -> Parts:
+def _by_document(
+    names: Sequence[str], group: Integers, old_part: Parts, options: SplitOptions, notes: list[str]
+) -> Parts:
     """The part of each document."""
     parts, units = 1 + (options.validation > 0) + (options.test > 0), len(np.unique(group))
-    if units < parts and len(np.unique(kept[kept >= 0])) < parts:  # a corpus that grew keeps what it has
+    if units < parts and len(np.unique(old_part[old_part >= 0])) < parts:  # a corpus that grew keeps what it has
         raise ConfigError(
             f"a split by document into {parts} parts needs {parts} documents that are no near-duplicates; there are"
             f" {units}: use the method time or stratified"
         )
-    return _assign(names, group, kept, _Shares(options.validation, options.test), options.seed, notes, "documents")
+    return _assign(names, group, old_part, _Shares(options.validation, options.test), options.seed, notes, "documents")
 
 
 def _by_time(
@@ -478,7 +480,7 @@ def _stratified(
     names: Sequence[str],
     document: Integers,
     group: Integers,
-    kept: Parts,
+    old_part: Parts,
     earlier: Parts,
     options: SplitOptions,
     notes: list[str],
@@ -491,12 +493,12 @@ def _stratified(
         raise ConfigError(f"no document has {LEAST_STATEMENTS} statements: use the method document")
     share = _Shares(options.unseen * options.validation, options.unseen * options.test)
     settled = np.zeros(len(names), bool)
-    settled[group[kept != NEW]] = True
+    settled[group[old_part != NEW]] = True
     numbers = np.flatnonzero(large | settled[group])
     least = np.searchsorted(numbers, group[numbers])
     whole = np.full(len(names), TRAIN, np.int8)
     chosen = [names[number] for number in numbers.tolist()]
-    whole[numbers] = _assign(chosen, least, kept[numbers], share, options.seed, notes, "documents")
+    whole[numbers] = _assign(chosen, least, old_part[numbers], share, options.seed, notes, "documents")
     part = np.where(earlier != NEW, earlier, whole[document])
     rest = (1 - options.unseen) / (1 - sum(share))  # of the statements in seen documents
     seen = _Shares(rest * options.validation, rest * options.test)
@@ -584,19 +586,19 @@ def split_concepts(
     replaced = merged or {}
     ids, _ = _numbered([*names, *replaced, *replaced.values()])
     number = {identity: place for place, identity in enumerate(ids)}
-    joined = [(number[gone], number[kept]) for gone, kept in replaced.items()]
+    joined = [(number[gone], number[stays]) for gone, stays in replaced.items()]
     first_with: dict[str, int] = {}  # spelling: the first concept that has it
     for identity, spellings in names.items():
         for key in map(name_key, spellings):
-            near = (key, *_with_one_letter_less(key))
-            joined += ((first_with.setdefault(spelling, number[identity]), number[identity]) for spelling in near)
+            variants = (key, *_with_one_letter_less(key))
+            joined += ((first_with.setdefault(spelling, number[identity]), number[identity]) for spelling in variants)
     group = components(len(ids), *np.array(joined, np.int64).reshape(-1, 2).T)
     settled = before or {}
-    kept = np.array([PARTS.index(settled[name]) if name in settled else NEW for name in ids], np.int8)
+    old_part = np.array([PARTS.index(settled[name]) if name in settled else NEW for name in ids], np.int8)
     notes = notes if notes is not None else []
-    part = _assign(ids, group, kept, _Shares(validation, test), seed, notes, "concepts")
+    part = _assign(ids, group, old_part, _Shares(validation, test), seed, notes, "concepts")
     highest = np.full(len(ids), TRAIN, np.int8)
-    np.maximum.at(highest, group, kept)  # a concept has to be in some part
+    np.maximum.at(highest, group, old_part)  # a concept has to be in some part
     part = np.where(part == LEFT_OUT, highest[group], part)
     return {name: PARTS[number] for name, number in zip(ids, part.tolist(), strict=True)}
 

@@ -113,21 +113,21 @@ class _Anchor(NamedTuple):
 
 
 def _neighbour_triplets(
-    options: GraphTripletOptions, anchor: _Anchor, near: Integers, cosines: Floats, rows: Integers
+    options: GraphTripletOptions, anchor: _Anchor, ranked: Integers, cosines: Floats, rows: Integers
 ) -> Iterator[Triplet]:
-    """The triplets of one anchor; `near` are the places of its neighbours in `rows`, nearest first."""
+    """The triplets of one anchor; `ranked` are the places of its neighbours in `rows`, nearest first."""
     positives = [
-        Pair(anchor.name, int(rows[near[n]]), "graph_triplets", "neighbour", f"rank {n + 1}, cosine {cosines[n]:.2f}")
+        Pair(anchor.name, int(rows[ranked[n]]), "graph_triplets", "neighbour", f"rank {n + 1}, cosine {cosines[n]:.2f}")
         for n in range(options.positive_rank - options.positives, options.positive_rank)
     ]
     hard = [
-        Negative(int(rows[near[n]]), "graph", f"rank {n + 1}", float(cosines[n]))
+        Negative(int(rows[ranked[n]]), "graph", f"rank {n + 1}", float(cosines[n]))
         for n in range(options.hard_rank - options.hard, options.hard_rank)
-        if near[n] not in anchor.linked
+        if ranked[n] not in anchor.linked
     ]
-    taken = np.union1d(near if anchor.place < 0 else np.append(near, anchor.place), anchor.linked)
+    taken = np.union1d(ranked if anchor.place < 0 else np.append(ranked, anchor.place), anchor.linked)
     drawn = _draw(np.random.default_rng((0, anchor.key)), len(rows), taken, options.easy)
-    easy = [Negative(int(rows[other]), "random", f"beyond rank {len(near)}") for other in drawn]
+    easy = [Negative(int(rows[other]), "random", f"beyond rank {len(ranked)}") for other in drawn]
     yield from _combined(positives, hard + easy)
 
 
@@ -237,8 +237,8 @@ def citation_triplets(view: TrainingView, options: CitationTripletOptions | None
         # a generator for each anchor, so that what it draws does not depend on the others
         generator = np.random.default_rng((0, int(table.names[rows[anchor]])))
         cited = cites.of(np.array([anchor]))
-        near = np.union1d(np.append(cited, anchor), cited_by.of(np.array([anchor])))
-        second = np.setdiff1d(cites.of(cited), near)
+        linked_places = np.union1d(np.append(cited, anchor), cited_by.of(np.array([anchor])))
+        second = np.setdiff1d(cites.of(cited), linked_places)
         reason = "cited by the anchor"
         pairs = [
             Pair(int(rows[anchor]), int(rows[cited[drawn]]), "citation_triplets", options.relations, reason)
@@ -250,7 +250,7 @@ def citation_triplets(view: TrainingView, options: CitationTripletOptions | None
         ]
         easy = [
             Negative(int(rows[drawn]), "random", "neither cited nor cited by what the anchor cites")
-            for drawn in _draw(generator, len(rows), np.union1d(near, second), CITED - CITED_HARD)
+            for drawn in _draw(generator, len(rows), np.union1d(linked_places, second), CITED - CITED_HARD)
         ]
         yield from _combined(pairs, hard + easy)
 

@@ -220,17 +220,17 @@ def find_mentions(names: Names, text: str, tokens: Sequence[Token], anchors: Seq
     text, else ignored.
     """
     exact = _exact(names, text, tokens)
-    near = list(dict.fromkeys([*anchors, *(rows[0] for _, _, rows in exact if len(rows) == 1)]))
+    nearby_rows = list(dict.fromkeys([*anchors, *(rows[0] for _, _, rows in exact if len(rows) == 1)]))
     mentions: list[Mention] = []
     for first, last, rows in exact:
         start, end = tokens[first].start, tokens[last].end
-        if options := _limited(names.tree, rows, near, MOST_OPTIONS):
+        if options := _limited(names.tree, rows, nearby_rows, MOST_OPTIONS):
             kind = "code" if any(token.word.isdigit() for token in tokens[first : last + 1]) else "title"
             mentions.append(Mention(kind, "", {row: Option(1.0, start, end) for row in options}))
     taken = {position for first, last, _ in exact for position in range(first, last + 1)}
-    mentions += _numbered(names, text, tokens, taken, near)
-    mentions += _initialled(names, text, tokens, taken, near)
-    mentions += _worded(names, tokens, near)
+    mentions += _numbered(names, text, tokens, taken, nearby_rows)
+    mentions += _initialled(names, text, tokens, taken, nearby_rows)
+    mentions += _worded(names, tokens, nearby_rows)
     return mentions
 
 

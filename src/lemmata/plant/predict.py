@@ -54,16 +54,16 @@ def predict_links(
     follow_ups = list(link_records(replace(records, linked=frozenset(records.known)) if asked else records))
     linked = {records.ids[number] for number in records.linked}
     new = [edge for edge in follow_ups if edge.source not in linked]
-    found = list(link_entities(entities, logs))
+    entity_links = list(link_entities(entities, logs))
     known = known_edges(logs, locations)
-    about = [link.edge for link in found]
+    location_edges = [link.edge for link in entity_links]
     return Prediction(
-        entities=found,
+        entities=entity_links,
         records=new,
         restored={
-            "reports_about": restored(about, known),
+            "reports_about": restored(location_edges, known),
             "related_to": restored(new, known),
-            "both": restored([*about, *new], known),
+            "both": restored([*location_edges, *new], known),
         },
         flaws=tree.flaws,
         held_out=_measured([*(link.edge for link in link_entities(entities, asked)), *follow_ups], known, held_out)

@@ -261,13 +261,13 @@ def _features(
         for other in linker.places[earlier]
     ]
     at, first, second = np.array(pairs, np.int64).reshape(-1, 3).T
-    near, above = np.zeros(len(candidates)), np.zeros(len(candidates), bool)
-    np.maximum.at(near, at, closeness(linker.tree, first, second))
+    closest, above = np.zeros(len(candidates)), np.zeros(len(candidates), bool)
+    np.maximum.at(closest, at, closeness(linker.tree, first, second))
     np.logical_or.at(above, at, contains(linker.tree, first, second) | contains(linker.tree, second, first))
     features = np.zeros((len(candidates), len(FEATURES)))
     for position, earlier in enumerate(candidates):
         gap = linker.hours[later] - linker.hours[earlier]
-        same = near[position] == 1.0
+        same = closest[position] == 1.0
         shared = words & linker.words[earlier]
         weights = sorted(linker.rarity[word] for word in shared)
         steps = steps_back.get(earlier)
@@ -276,7 +276,7 @@ def _features(
             gap <= linker.window,
             same,
             above[position] and not same,
-            near[position],
+            closest[position],
             not places,
             not linker.places[earlier],
             same * 24 / (24 + gap),

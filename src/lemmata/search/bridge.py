@@ -224,7 +224,7 @@ def _from_text(end: End, node: int) -> float:
 def _step(nodes: tuple[int, int], opened: _Opened) -> BridgeStep:
     """The shortest edge between two nodes; of several that are equally short the first one that has evidence."""
     graph, measured = opened.stored.graph, opened.measured
-    here, there = (graph.nodes[node] for node in nodes)
+    first_node, second_node = (graph.nodes[node] for node in nodes)
     begin, end = measured.indptr[nodes[0]], measured.indptr[nodes[0] + 1]
     entries = begin + np.flatnonzero(measured.targets[begin:end] == nodes[1])
     length = float(measured.lengths[entries[0]])
@@ -232,10 +232,10 @@ def _step(nodes: tuple[int, int], opened: _Opened) -> BridgeStep:
     for edge in measured.edges[entries[measured.lengths[entries] <= length]].tolist():
         relation = graph.relations[graph.relation[edge if edge >= 0 else -1 - edge]]
         if edge >= 0:
-            evidence = _evidence(opened, here, relation, there)
+            evidence = _evidence(opened, first_node, relation, second_node)
         else:
-            evidence, relation = _evidence(opened, there, relation, here), f"^{relation}"
-        steps.append(BridgeStep(here, there, relation, length, evidence))
+            evidence, relation = _evidence(opened, second_node, relation, first_node), f"^{relation}"
+        steps.append(BridgeStep(first_node, second_node, relation, length, evidence))
     return next((step for step in steps if step.evidence), steps[0])
 
 

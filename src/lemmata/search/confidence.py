@@ -58,16 +58,16 @@ def unrelated_texts() -> list[str]:
 
 def own_sentences(passages: Iterable[tuple[int, Passage]]) -> list[tuple[str, int]]:
     """A sentence from the middle of each passage with its row; of one with a single sentence, half of its words."""
-    found = []
+    chosen = []
     for row, passage in passages:
         spans = [passage.content[begin:end] for begin, end in sentences(passage.content)]
         usable = [text for text in spans if _WORDS[0] <= len(text.split()) <= _WORDS[1]]
         words = passage.content.split()
         if len(usable) > 1:
-            found.append((usable[len(usable) // 2], row))
+            chosen.append((usable[len(usable) // 2], row))
         elif len(words) >= 2 * _WORDS[0]:
-            found.append((" ".join(words[len(words) // 4 :][: min(len(words) // 2, _WORDS[1])]), row))
-    return found
+            chosen.append((" ".join(words[len(words) // 4 :][: min(len(words) // 2, _WORDS[1])]), row))
+    return chosen
 
 
 def measure_scale(related: Sequence[Floats], unrelated: Sequence[Floats], *, dense: bool) -> Scale | None:

@@ -121,13 +121,15 @@ def candidates(
     count. With `citations` and `diffuse`, what the nearest passages refer to is added, where `allowed` (passages,);
     with `learned`, the rows of that ranking.
     """
-    own = np.full(len(dense[0]), -1) if itself is None else itself
-    dense, lexical = _without(own, *dense), _without(own, *lexical)
+    own_rows = np.full(len(dense[0]), -1) if itself is None else itself
+    dense, lexical = _without(own_rows, *dense), _without(own_rows, *lexical)
     reached: list[tuple[Integers, Floats64]] = []
     if diffuse and citations is not None:
-        reached = [_reached(near, cosines, citations, int(row)) for near, cosines, row in zip(*dense, own, strict=True)]
+        reached = [
+            _reached(near, cosines, citations, int(row)) for near, cosines, row in zip(*dense, own_rows, strict=True)
+        ]
     rows = np.concatenate([dense[0], lexical[0], _only_reached(reached, dense[0], lexical[0], allowed)], axis=1)
-    further = _without(own, *learned(rows)) if learned is not None else None
+    further = _without(own_rows, *learned(rows)) if learned is not None else None
     rows = np.sort(rows if further is None else np.concatenate([rows, further[0]], axis=1), axis=1)
     rows[:, 1:][rows[:, 1:] == rows[:, :-1]] = -1
     by_vectors, by_words = _look_up(rows, dense[0], _scaled(*dense)), _look_up(rows, lexical[0], _scaled(*lexical))
@@ -144,7 +146,7 @@ def candidates(
     if citations is not None:
         for query in range(len(rows)):
             scores = by_vectors[query], by_words[query]
-            of_graph[:, query] = _citation_features(rows[query], *scores, citations, int(own[query]))
+            of_graph[:, query] = _citation_features(rows[query], *scores, citations, int(own_rows[query]))
     diffusion = np.zeros(rows.shape, np.float32)
     for query, (targets, received) in enumerate(reached):
         diffusion[query] = _values_at(rows[query], targets, received)
@@ -253,32 +255,32 @@ def _citation_features(rows: Integers, dense: Floats, lexical: Floats, citations
 # ---------------------------------------------------------------- ranking
 
 
-def combine(found: Candidates, k: int, fusion: Fusion) -> Ranking:
+def combine(pool: Candidates, k: int, fusion: Fusion) -> Ranking:
     """Rank candidates: rows and scores (n, k), best first; ties go to the lower row.
 
     What only a ranking of weight 0 holds is no hit, nor is the last neighbour where it shares no word with the query.
     """
     weight = fusion.weight
-    is_dense, is_lexical = (found.dense > 0) & (weight > 0), found.in_lexical & (weight < 1)
-    is_hit = (found.rows >= 0) & (is_dense | is_lexical)
-    of_dense = weight * found.reach if fusion.calibrated else np.float32(weight)
-    of_lexical = (1 - weight) * found.held if fusion.calibrated else np.float32(1 - weight)
-    scores = of_dense * found.dense + of_lexical * found.lexical
+    is_dense, is_lexical = (pool.dense > 0) & (weight > 0), pool.in_lexical & (weight < 1)
+    is_hit = (pool.rows >= 0) & (is_dense | is_lexical)
+    of_dense = weight * pool.reach if fusion.calibrated else np.float32(weight)
+    of_lexical = (1 - weight) * pool.held if fusion.calibrated else np.float32(1 - weight)
+    scores = of_dense * pool.dense + of_lexical * pool.lexical
     if fusion.calibrated and fusion.crowding:
-        scores = scores - weight * fusion.crowding * found.crowding
+        scores = scores - weight * fusion.crowding * pool.crowding
     if fusion.diffusion:
-        is_hit |= found.diffusion > 0
-        scores = scores + fusion.diffusion * found.diffusion
+        is_hit |= pool.diffusion > 0
+        scores = scores + fusion.diffusion * pool.diffusion
     if fusion.learned:
-        is_hit |= found.learned > 0
-        scores = scores + fusion.learned * found.learned
+        is_hit |= pool.learned > 0
+        scores = scores + fusion.learned * pool.learned
     if fusion.citing:
-        scores = scores + fusion.citing * (of_dense * found.citing_dense + of_lexical * found.citing_lexical)
+        scores = scores + fusion.citing * (of_dense * pool.citing_dense + of_lexical * pool.citing_lexical)
     if fusion.citations:
-        scores = scores + fusion.citations * found.citations
+        scores = scores + fusion.citations * pool.citations
     scores = np.where(is_hit, scores, -np.inf)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    rows, scores = np.take_along_axis(found.rows, best, 1), np.take_along_axis(scores, best, 1)
+    rows, scores = np.take_along_axis(pool.rows, best, 1), np.take_along_axis(scores, best, 1)
     rows[np.isneginf(scores)] = -1
     if rows.shape[1] < k:
         padding = ((0, 0), (0, k - rows.shape[1]))
@@ -304,19 +306,19 @@ def fuse(
     The first `fusion.depth` of each are candidates, and set the scale. What is ranked below them follows in turn, so
     that more hits never change the order of the first ones.
     """
-    known = citations if fusion.uses_graph else None
-    found = candidates(
+    counted_citations = citations if fusion.uses_graph else None
+    chosen = candidates(
         _first(dense, fusion.depth),
         _first(lexical, fusion.depth),
         crowding if fusion.calibrated else None,
-        known,
+        counted_citations,
         itself,
         allowed,
         diffuse=fusion.diffusion > 0,
         learned=learned if fusion.learned else None,
         bounds=bounds if fusion.calibrated else None,
     )
-    ranking = combine(found, k, fusion)
+    ranking = combine(chosen, k, fusion)
     others = [dense[0]] * (fusion.weight > 0) + [lexical[0]] * (fusion.weight < 1)
     return _continued(ranking, others, fusion.depth, itself)
 

@@ -503,8 +503,8 @@ def index_lexical(
         old_hashes = np.array(read_array(item.folder / "hashes.npy", "run 'lemmata index --rebuild'"))
         order = LexicalIndex.open(item.folder).order
         places = np.argsort(order, kind="stable")[np.count_nonzero(order < 0) :]  # of the passages, row by row
-    about = read() if summaries else []
-    texts = Summarised(texts, about) if about else texts
+    short_texts = read() if summaries else []
+    texts = Summarised(texts, short_texts) if short_texts else texts
     hashes = texts.hashes(with_headings=True)
     rows = match_rows(old_hashes[places], hashes)
     matches = np.where(rows < 0, -1, places[rows] if len(places) else -1)
@@ -530,9 +530,9 @@ def index_lexical(
         (folder / "hashes.npy").unlink(missing_ok=True)  # it may be the file of the index before
         np.save(folder / "hashes.npy", hashes)
         shutil.rmtree(folder / "summaries", ignore_errors=True)
-        if about:
+        if short_texts:
             (folder / "summaries").mkdir()
-            write_texts(folder / "summaries", about)
+            write_texts(folder / "summaries", short_texts)
         write_hashed_manifest(folder, {**recipe, "learnt_from": learnt_from}, before=item)
     return len(new_rows)
 

@@ -111,11 +111,11 @@ class PathSearch:
         neither it nor its document is on any path. `queries` (n, dim) are the vectors, for coherence by a metric.
         """
         rows, similarities = near[-1]
-        own = np.full(len(rows), -1) if itself is None else itself
-        beginnings = [self._starts(near, query, int(row)) for query, row in enumerate(own)]
+        own_rows = np.full(len(rows), -1) if itself is None else itself
+        beginnings = [self._starts(near, query, int(row)) for query, row in enumerate(own_rows)]
         nodes = [self._nodes[starts] for starts, _ in beginnings]
         lengths = [self.query_weight * distances for _, distances in beginnings]
-        blocked = [self._of_itself(int(row)) for row in own]
+        blocked = [self._of_itself(int(row)) for row in own_rows]
         depth = 2 * k if self._options.coherence or self._options.diversity else k
         if self._levels:
             for query, closed in enumerate(blocked):
@@ -123,7 +123,7 @@ class PathSearch:
                 closed += np.flatnonzero(~is_open).tolist()
         counted = self._is_passage if allowed is None else self._is_passage & allowed[self._rows]
         trees = search_trees(self._measured, nodes, lengths, depth, counted=counted, blocked=blocked)
-        found, scores = no_hits(len(rows), k)
+        hit_rows, scores = no_hits(len(rows), k)
         for number, tree in enumerate(trees):
             reached = self._rows[tree.nodes]
             counts = reached >= 0 if allowed is None else (reached >= 0) & allowed[reached]
@@ -132,12 +132,14 @@ class PathSearch:
             if depth > k:
                 places = self._selected(tree, places, None if queries is None else queries[number])
             hits, distances = reached[places][:k], distances[: min(k, len(places))]
-            unreached = (rows[number] >= 0) & ~np.isin(rows[number], reached[counts]) & (rows[number] != own[number])
+            unreached = (
+                (rows[number] >= 0) & ~np.isin(rows[number], reached[counts]) & (rows[number] != own_rows[number])
+            )
             behind = self.query_weight * distance(similarities[number][unreached]) + distances.max(initial=0)
             hits = np.concatenate([hits, rows[number][unreached]])[:k]
-            found[number, : len(hits)] = hits
+            hit_rows[number, : len(hits)] = hits
             scores[number, : len(hits)] = 1 / (1 + np.concatenate([distances, behind])[:k])
-        return found, scores
+        return hit_rows, scores
 
     def _selected(self, tree: Tree, places: Integers, query: Floats | None) -> Integers:
         """Places of a tree in the order of maximal marginal relevance, without those of incoherent paths."""
@@ -158,10 +160,10 @@ class PathSearch:
         is_start = tree.parents < 0
         if self.metric is not None and query is not None:
             h = np.asarray(self.metric.h[self._rows[tree.nodes]], np.float32)
-            own = np.asarray(self.metric.head(np.asarray(query[None], np.float32))[0][0])
+            embedding = np.asarray(self.metric.head(np.asarray(query[None], np.float32))[0][0])
             h /= np.maximum(np.linalg.norm(h, axis=1, keepdims=True), 1e-12)
             cosines = np.einsum("ij,ij->i", h, h[tree.parents])
-            cosines[is_start] = h[is_start] @ own / max(float(np.linalg.norm(own)), 1e-12)
+            cosines[is_start] = h[is_start] @ embedding / max(float(np.linalg.norm(embedding)), 1e-12)
         else:
             lengths = tree.distances / self.query_weight
             lengths[~is_start] = self._measured.lengths[tree.entries[~is_start]]

@@ -157,8 +157,8 @@ def attract(places: Any, heads: Any, tails: Any, weights: Any, epochs: int, seed
             due[edge] -= 1
             for side in range(2):
                 here = heads[edge] if side == 0 else tails[edge]
-                there = tails[edge] if side == 0 else heads[edge]
-                across, down = places[here, 0] - places[there, 0], places[here, 1] - places[there, 1]
+                far_end = tails[edge] if side == 0 else heads[edge]
+                across, down = places[here, 0] - places[far_end, 0], places[here, 1] - places[far_end, 1]
                 square = across * across + down * down
                 if square > 0:
                     power = square**_B
@@ -167,8 +167,8 @@ def attract(places: Any, heads: Any, tails: Any, weights: Any, epochs: int, seed
                     moved_y = min(4.0, max(-4.0, pull * down)) * rate
                     places[here, 0] += moved_x
                     places[here, 1] += moved_y
-                    places[there, 0] -= moved_x
-                    places[there, 1] -= moved_y
+                    places[far_end, 0] -= moved_x
+                    places[far_end, 1] -= moved_y
                 for _ in range(_REPELLING):
                     state ^= state << np.uint64(13)
                     state ^= state >> np.uint64(7)

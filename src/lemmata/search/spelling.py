@@ -75,11 +75,11 @@ def _count_bits(masks: npt.NDArray[np.uint64]) -> Integers:
 
 def _distances(word: str, letters: npt.NDArray[np.uint32], lengths: Integers) -> Integers:
     """How many letters are missing, extra, wrong or swapped with their neighbour (Damerau 1964)."""
-    own = _letters([word])[0][: len(word)]
+    word_letters = _letters([word])[0][: len(word)]
     width = int(lengths.max(initial=0))
     before = np.zeros((len(letters), width + 1), np.int64)
     row = np.tile(np.arange(width + 1), (len(letters), 1))
-    for i, letter in enumerate(own, 1):
+    for i, letter in enumerate(word_letters, 1):
         before, above = row, before
         row = np.empty_like(before)
         row[:, 0] = i
@@ -87,7 +87,7 @@ def _distances(word: str, letters: npt.NDArray[np.uint32], lengths: Integers) ->
             wrong = before[:, j - 1] + (letters[:, j - 1] != letter)
             row[:, j] = np.minimum(np.minimum(row[:, j - 1], before[:, j]) + 1, wrong)
             if i > 1 and j > 1:
-                swapped = (letters[:, j - 1] == own[i - 2]) & (letters[:, j - 2] == letter)
+                swapped = (letters[:, j - 1] == word_letters[i - 2]) & (letters[:, j - 2] == letter)
                 row[:, j] = np.where(swapped, np.minimum(row[:, j], above[:, j - 2] + 1), row[:, j])
     return np.asarray(row[np.arange(len(letters)), lengths])
 

@@ -223,27 +223,27 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
     progress("choosing starts", 0, None)
     tuning, judging = read_half(0), read_half(1)
     settings = [*product(STARTS, QUERY_WEIGHTS)]
-    found, chosen = {}, {}
+    recall_of, setting_of = {}, {}
     for name, search, choices in (
         ("by_dense", dense, [()]),
         ("by_diffusion", diffusion, [()]),
         ("by_text", geodesic_by_text, settings),
         ("by_metric", geodesic_by_metric, settings),
     ):
-        chosen[name] = max(choices, key=lambda setting: float(recalls(tuning, search, setting).mean()))
-        found[name] = recalls(judging, search, chosen[name])
-    after = found["by_metric"]
-    rival = max((name for name in found if name != "by_metric"), key=lambda name: float(found[name].mean()))
-    p = randomisation(after, found[rival], generator=np.random.default_rng(0))
+        setting_of[name] = max(choices, key=lambda setting: float(recalls(tuning, search, setting).mean()))
+        recall_of[name] = recalls(judging, search, setting_of[name])
+    after = recall_of["by_metric"]
+    rival = max((name for name in recall_of if name != "by_metric"), key=lambda name: float(recall_of[name].mean()))
+    p = randomisation(after, recall_of[rival], generator=np.random.default_rng(0))
     history = trained.history
     best_epoch = int(np.argmax([record.get("R@20", -1.0) for record in history]))  # 0: before any training
-    helps = bool(best_epoch and after.mean() > found[rival].mean() and p < LEVEL)
+    helps = bool(best_epoch and after.mean() > recall_of[rival].mean() and p < LEVEL)
     report = {
         "kept": helps,
         "helps": helps,
         "measure": f"R@{DEPTH}",
         "queries": len(judging.task.rows),
-        **{name: float(values.mean()) for name, values in found.items()},
+        **{name: float(values.mean()) for name, values in recall_of.items()},
         "rival": rival.removeprefix("by_"),
         "p": float(p),
         "links": int((data.citing & data.seen).sum()),
@@ -251,7 +251,7 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
         "best_epoch": best_epoch,
         "seconds": trained.seconds,
     }
-    starts, weight = chosen["by_metric"]
+    starts, weight = setting_of["by_metric"]
     return report, {"epsilon": epsilon, "seeds": starts, "query_weight": weight}
 
 

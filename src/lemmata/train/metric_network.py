@@ -638,8 +638,8 @@ def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, batch: _Batch) -> Ten
     """
     options = model.options
     shared = torch.cat([batch.positives, batch.random])
-    own, hard = torch.arange(len(batch.anchors), device=shared.device)[own_items()], batch.hard[own_items()]
-    anchors, positives = batch.anchors[own], batch.positives[own]
+    own_anchors, hard = torch.arange(len(batch.anchors), device=shared.device)[own_items()], batch.hard[own_items()]
+    anchors, positives = batch.anchors[own_anchors], batch.positives[own_anchors]
     b = len(batch.anchors) / processes()  # anchors of a process, on average
     origins = nodes.take(anchors)
     to_shared = model.distances(origins, nodes.take(shared))
@@ -649,14 +649,14 @@ def _loss(model: MetricGAT, nodes: _Nodes, linked: _Links, batch: _Batch) -> Ten
     masked |= shared == positives[:, None]
     if not options.negative("batch"):
         masked[:, : len(batch.positives)] = True
-    each = torch.arange(len(own), device=rows.device)
-    masked[each, own] = False
+    each = torch.arange(len(own_anchors), device=rows.device)
+    masked[each, own_anchors] = False
     hard_masked = linked.joined(rows.expand_as(hard), hard) | (hard == positives[:, None])
     temperature = model.parameters["log_temperature"].exp()
     all_distances = torch.cat([to_shared, to_hard], 1)
     logits = (-all_distances / temperature).masked_fill(torch.cat([masked, hard_masked], 1), -torch.inf)
-    to_positive = to_shared[each, own]
-    loss = options.loss("contrast") * torch.nn.functional.cross_entropy(logits, own, reduction="sum") / b
+    to_positive = to_shared[each, own_anchors]
+    loss = options.loss("contrast") * torch.nn.functional.cross_entropy(logits, own_anchors, reduction="sum") / b
     if hard.shape[1]:
         over = (to_positive[:, None] - to_hard + MARGIN).clamp_min(0).masked_fill(hard_masked, 0)
         loss = loss + options.loss("ranking") * over.sum() / (b * hard.shape[1])
@@ -676,13 +676,13 @@ def _by_hops(nodes: _Nodes, batch: _Batch) -> Tensor:
     strangers = batch.positives.roll(1)
     if len(batch.random):
         strangers = batch.random[torch.arange(len(anchors), device=anchors.device) % len(batch.random)]
-    near, exists = (anchors * directions(batch.positives)).sum(1), torch.ones_like(anchors[:, 0])
+    nearer_cosine, exists = (anchors * directions(batch.positives)).sum(1), torch.ones_like(anchors[:, 0])
     over = torch.zeros_like(exists)
     for rows in (*batch.further, strangers):
-        far = (anchors * directions(rows.clamp_min(0))).sum(1)
+        farther_cosine = (anchors * directions(rows.clamp_min(0))).sum(1)
         exists = exists * (rows >= 0)
-        over = over + exists * (far - near + MARGIN / 2).clamp_min(0)
-        near = far
+        over = over + exists * (farther_cosine - nearer_cosine + MARGIN / 2).clamp_min(0)
+        nearer_cosine = farther_cosine
     return over.sum() / exists.sum().clamp_min(1)
 
 

@@ -72,18 +72,18 @@ def prepare(
     times = options.sets or dict.fromkeys(trainable_sets(workspace), 1.0)
     if not times:
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")
-    sources = _sources(workspace, times)
+    set_files = _set_files(workspace, times)
     for name in options.preserved_sets:
         if name not in times:
             raise ConfigError(f"preserved_sets: no set {name!r} is trained on{suggest(name, list(times))}")
     if not new and all(name in options.preserved_sets for name, often in times.items() if often):
         raise ConfigError("preserved_sets: nothing is left to learn from, as every set is to keep its vectors")
-    chosen = _new_and_replayed(sources, new, options.seed, workspace.progress) if new else {}
+    chosen = _new_and_replayed(set_files, new, options.seed, workspace.progress) if new else {}
     with writing(folder) as temporary:
         writer = JobWriter(temporary, base, workspace.progress, prompts=options.prompts)
         texts = 0.0  # shown in training
         trained: list[Trained] = []
-        for name, (other, file) in sources.items():
+        for name, (other, file) in set_files.items():
             workspace.progress(f"preparing {name}", 0, None)
             facts: dict[str, Any] = {"sha256": sha256_of([file]), "split": split_key(other)}
             used: Mask | None = None
@@ -157,20 +157,20 @@ def _split_facts(workspace: Workspace) -> dict[str, Any] | None:
 # ---------------------------------------------------------------- sets
 
 
-def _sources(workspace: Workspace, names: Iterable[str]) -> dict[str, tuple[Workspace, Path]]:
+def _set_files(workspace: Workspace, names: Iterable[str]) -> dict[str, tuple[Workspace, Path]]:
     """The workspace and the file of each training set, after the leakage check."""
-    sources: dict[str, tuple[Workspace, Path]] = {}
+    set_files: dict[str, tuple[Workspace, Path]] = {}
     by_workspace: dict[Path, tuple[Workspace, list[str]]] = {}
     for spec in names:
         other, name = _existing_workspace(workspace, spec.partition(":")[0])
         if read_manifest(other.manifest(other.training(name))) is None:
             available = ", ".join(trainable_sets(other)) or "none yet"
             raise WorkspaceError(f"{other.root} has no training set {name!r} (available: {available})")
-        sources[spec] = other, set_file(other, name)
+        set_files[spec] = other, set_file(other, name)
         by_workspace.setdefault(other.root, (other, []))[1].append(name)
     for other, mined in by_workspace.values():
         check_sets(other, dict.fromkeys(mined))
-    return sources
+    return set_files
 
 
 class _Seen:
@@ -213,7 +213,7 @@ def _existing_workspace(workspace: Workspace, name: str) -> tuple[Workspace, str
 
 
 def _new_and_replayed(
-    sources: Mapping[str, tuple[Workspace, Path]], model: NewToModel, seed: int, progress: Progress
+    set_files: Mapping[str, tuple[Workspace, Path]], model: NewToModel, seed: int, progress: Progress
 ) -> dict[str, tuple[Mask, int]]:
     """For each set which of its records are used, and how many of them are new to the model.
 
@@ -225,7 +225,7 @@ def _new_and_replayed(
         for what in ("passages", "queries")
     )
     is_new: dict[str, Mask] = {}
-    for spec, (_, file) in sources.items():
+    for spec, (_, file) in set_files.items():
         progress(f"comparing {spec}", 0, None)
         parts = [np.zeros(0, bool)]
         columns = ["source", "relation", "anchor", "anchor_id", "positive_id"]

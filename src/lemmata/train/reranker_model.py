@@ -56,10 +56,10 @@ def reranker_model(workspace: Workspace, name: str = "reranker", *, settings: Se
     check_name(name, options.base)
 
     def build(work: Path) -> dict[str, Any]:
-        if source is None:
+        if cross_base is None:
             base = base_folder(workspace, options.base, work)
         else:
-            base = trainable_copy(source, work, "config.json", restore_cross_encoder)
+            base = trainable_copy(cross_base, work, "config.json", restore_cross_encoder)
         job, out = prepare_sets(workspace, base, as_finetuning, work / "job"), work / "out"
         shown = replace(options, sets=chosen)
         result = train_reranker(base, job, out, shown, work=work / "work", progress=workspace.progress)
@@ -68,7 +68,7 @@ def reranker_model(workspace: Workspace, name: str = "reranker", *, settings: Se
         if is_first_process():
             task = _held_out_task(workspace, result)
             _describe_reranker(out, name, base, job, options, result)
-            before = read_trained(source) if source is not None else trained_before(workspace, options.base)
+            before = read_trained(cross_base) if cross_base is not None else trained_before(workspace, options.base)
             write_trained(out, [*before, *read_trained(job.folder)])
             report |= _export_reranker(out, name, task)
             report |= _weigh(workspace, out, task)
@@ -82,8 +82,8 @@ def reranker_model(workspace: Workspace, name: str = "reranker", *, settings: Se
             for part, value in training_inputs(workspace, as_finetuning).items()
             if part in ("sets", "split")
         }
-        source = _cross_source(workspace, options.base)
-        sha256 = weights_sha256(source) if source is not None else base_sha256(workspace, options.base)
+        cross_base = _cross_base(workspace, options.base)
+        sha256 = weights_sha256(cross_base) if cross_base is not None else base_sha256(workspace, options.base)
         notes = notes_of_sets(workspace, chosen)
         inputs = {"verb": "reranker", "options": asdict(options), "base_sha256": sha256, **hashes}
         return {**make_model(workspace.model(name), inputs, build, workspace), "notes": notes}
@@ -96,7 +96,7 @@ def _sets_with_negatives(workspace: Workspace) -> list[str]:
     return with_negatives or names
 
 
-def _cross_source(workspace: Workspace, name: str) -> Path | None:
+def _cross_base(workspace: Workspace, name: str) -> Path | None:
     """The folder of a base that is a cross-encoder already; None for an encoder."""
     folder = cross_folder(name, workspace.models_folder)
     folder = folder.parent if folder.name == "onnx" else folder

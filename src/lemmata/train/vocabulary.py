@@ -56,8 +56,8 @@ def with_commands(tokenizer: Any, commands: Sequence[str]) -> Any:
         tokenizers.normalizers.Replace(tokenizers.Regex(rf"(?<!\\)\\(?=(?:{'|'.join(names)})(?![A-Za-z]))"), sign)
         for sign, names in signs.items()
     ]
-    own = backend.normalizer
-    backend.normalizer = tokenizers.normalizers.Sequence([*steps, *([own] if own else [])])
+    normalizer = backend.normalizer
+    backend.normalizer = tokenizers.normalizers.Sequence([*steps, *([normalizer] if normalizer else [])])
     sign_of = {"\\" + name: sign for sign, names in signs.items() for name in names}
     special = {name: token for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
     result = transformers.PreTrainedTokenizerFast(
@@ -67,7 +67,10 @@ def with_commands(tokenizer: Any, commands: Sequence[str]) -> Any:
         padding_side=tokenizer.padding_side,
         **special,
     )
-    tokens = [sign_of[command] + (own.normalize_str(command[1:]) if own else command[1:]) for command in commands]
+    tokens = [
+        sign_of[command] + (normalizer.normalize_str(command[1:]) if normalizer else command[1:])
+        for command in commands
+    ]
     result.add_tokens([tokenizers.AddedToken(token, normalized=True) for token in tokens])
     for number, command in enumerate(commands):
         if result.encode(command, add_special_tokens=False) != [len(tokenizer) + number]:

@@ -54,29 +54,31 @@ def measure_crowding(
         nothing = np.zeros(count, np.float32)
         return MeasuredCrowding(Crowding(nothing, 1.0), nothing, nothing)
     sampled = np.asarray(vectors[sample], np.float32)
-    near, edges, wanted = np.zeros(count, np.float32), np.zeros(count, np.float32), np.ones(count, bool)
+    nearness, edges, wanted = np.zeros(count, np.float32), np.zeros(count, np.float32), np.ones(count, bool)
     if known is not None and (changed := _changed_sample(vectors, hashes, sample, known)) is not None:
         wanted = known.rows < 0
-        near[~wanted], edges[~wanted] = (each[known.rows[~wanted]] for each in (known.near, known.edges))
+        nearness[~wanted], edges[~wanted] = (each[known.rows[~wanted]] for each in (known.near, known.edges))
         wanted |= _has_near(vectors, edges, changed)
     rows = np.flatnonzero(wanted)
     for start in range(0, len(rows), _BLOCK):
         progress("measuring how crowded it is", start, len(rows))
         block = rows[start : start + _BLOCK]
         similarities = np.asarray(vectors[block], np.float32) @ sampled.T
-        own, places = _own(block, sample)
-        similarities[own, places] = -np.inf
+        sampled_rows, places = _own(block, sample)
+        similarities[sampled_rows, places] = -np.inf
         similarities.partition(len(sample) - nearest, axis=1)
-        near[block] = similarities[:, -nearest:].mean(axis=1)
+        nearness[block] = similarities[:, -nearest:].mean(axis=1)
         edges[block] = similarities[:, -nearest]
     # the sum of all cosines is the product of sums
     total = float(_sum(vectors) @ sampled.sum(axis=0, dtype=np.float64))
     pairs = count * len(sample) - len(sample)
-    mean = near.mean(dtype=np.float64)
+    mean = nearness.mean(dtype=np.float64)
     spread = float(mean) - (total - len(sample)) / pairs
     if spread < 1e-3:  # no passage is nearer to any other: there is nothing to correct
-        return MeasuredCrowding(Crowding(np.zeros(count, np.float32), 1.0), near, edges)
-    return MeasuredCrowding(Crowding((near - mean).astype(np.float32) / np.float32(spread), spread), near, edges)
+        return MeasuredCrowding(Crowding(np.zeros(count, np.float32), 1.0), nearness, edges)
+    return MeasuredCrowding(
+        Crowding((nearness - mean).astype(np.float32) / np.float32(spread), spread), nearness, edges
+    )
 
 
 def _sample(hashes: Hashes) -> Integers:

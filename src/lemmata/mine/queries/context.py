@@ -27,12 +27,12 @@ def surroundings(view: TrainingView, row: int, passage: Passage) -> str:
 def _texts(view: TrainingView, row: int, passage: Passage) -> Iterator[str]:
     """Definitions before the passage, the passages before and after it, and those that it refers to, each once."""
     first = max(0, row - _LOOK_BACK)
-    rows = [near for near in range(first, row + 2) if near != row and _is_near(view, near, row)]
+    rows = [other_row for other_row in range(first, row + 2) if other_row != row and _is_near(view, other_row, row)]
     around = dict(zip(rows, view.passages(rows), strict=True))
     defining = [
-        near
-        for near, other in around.items()
-        if near < row and other.section == passage.section and other.kind in _DEFINING
+        other_row
+        for other_row, other in around.items()
+        if other_row < row and other.section == passage.section and other.kind in _DEFINING
     ]
     targets = [view.row_of.get(link.target or "", row) for link in passage.links]
     used = [target for target in dict.fromkeys(targets) if target != row][:_MOST]
@@ -43,11 +43,11 @@ def _texts(view: TrainingView, row: int, passage: Passage) -> Iterator[str]:
         ("After it", [row + 1]),
         ("It refers to", used),
     ):
-        for near in chosen:
-            if near in shown or not (near in around or near in used):
+        for other_row in chosen:
+            if other_row in shown or not (other_row in around or other_row in used):
                 continue
-            shown.add(near)
-            other = around[near] if near in around else view.passages([near])[0]
+            shown.add(other_row)
+            other = around[other_row] if other_row in around else view.passages([other_row])[0]
             text = other.text if len(other.text) <= _CHARACTERS else other.text[:_CHARACTERS] + " …"
             yield f"{name}: {other.kind}{f' ({other.title})' if other.title else ''}: {' '.join(text.split())}"
 

@@ -61,7 +61,7 @@ class SummaryIndex:
 
     def scores(self, queries: Floats, rows: slice | Integers) -> Floats:
         """Scores (q, r) of some queries with some passages."""
-        own = queries @ self._matrix[rows].astype(np.float32, copy=False).T
+        scores = queries @ self._matrix[rows].astype(np.float32, copy=False).T
         if isinstance(rows, slice):
             starts, stops = self._starts[:-1][rows], self._starts[1:][rows]
             places: slice | Integers = slice(int(starts[0]), int(stops[-1])) if len(starts) else slice(0, 0)
@@ -70,15 +70,15 @@ class SummaryIndex:
             places = np.repeat(starts - (np.cumsum(stops - starts) - (stops - starts)), stops - starts)
             places += np.arange(len(places))
         counts = stops - starts
-        told = np.flatnonzero(counts)  # passages with a summary
-        if not len(told):
-            return np.asarray(own, np.float32)
+        summarised = np.flatnonzero(counts)  # passages with a summary
+        if not len(summarised):
+            return np.asarray(scores, np.float32)
         products = queries @ self._summary_matrix[places].astype(np.float32, copy=False).T
         if self._hidden is not None:
             products[:, self._hidden[places]] = -np.inf
-        best = np.maximum.reduceat(products, (np.cumsum(counts) - counts)[told], axis=1)
-        own[:, told] = np.maximum(own[:, told], (own[:, told] + best) / 2)
-        return np.asarray(own, np.float32)
+        best = np.maximum.reduceat(products, (np.cumsum(counts) - counts)[summarised], axis=1)
+        scores[:, summarised] = np.maximum(scores[:, summarised], (scores[:, summarised] + best) / 2)
+        return np.asarray(scores, np.float32)
 
     def _search_candidates(self, query: Floats, k: int, allowed: Mask | None) -> Ranking:
         """The best of the candidates of both indexes for one query (1, dim), padded to k."""

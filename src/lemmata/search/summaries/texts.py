@@ -142,7 +142,7 @@ def _collect(
     """The distinct texts about passages of the corpus, by row, why others were left out, and what they are about."""
     row_of = {identity: row for row, identity in enumerate(corpus.ids())}
     left_out: Counter[str] = Counter()
-    found: list[Summary] = []
+    read_texts: list[Summary] = []
     keys: list[str] = []
     for number, source in enumerate(sources):
         for identity, text in _read(workspace, corpus, source["name"]):
@@ -150,15 +150,15 @@ def _collect(
             if not words:
                 left_out["empty"] += 1
                 continue
-            found.append(Summary(row_of.get(identity, _NO_PASSAGE), words, number))
+            read_texts.append(Summary(row_of.get(identity, _NO_PASSAGE), words, number))
             keys.append("\0".join((source["sha256"], identity, words)))
     hashes = corpus.hashes().tolist()
     rows, bindings = _follow_texts(
-        [summary.row for summary in found], hash_texts(keys, len(keys)), read_bindings(workspace), hashes
+        [summary.row for summary in read_texts], hash_texts(keys, len(keys)), read_bindings(workspace), hashes
     )
     seen: set[tuple[int, str]] = set()
     summaries: list[Summary] = []
-    for summary, row in zip(found, rows, strict=True):
+    for summary, row in zip(read_texts, rows, strict=True):
         if row < 0:
             left_out["of no passage" if row == _NO_PASSAGE else "of a passage that another took the id of"] += 1
         elif (row, summary.text.casefold()) in seen:
