@@ -182,14 +182,14 @@ def _with_shared(command: Callable[..., None]) -> Callable[..., None]:
         invocation.folder, invocation.is_json = workspace, as_json
         command(**arguments)
 
-    own = signature(command, eval_str=True)
+    own_signature = signature(command, eval_str=True)
     defaults = {"workspace": Path(), "as_json": False}
     shared = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=option)
         for name, option in SHARED.items()
         if command not in _WITHOUT[name]
     ]
-    call.__signature__ = own.replace(parameters=[*own.parameters.values(), *shared])  # type: ignore[attr-defined]
+    call.__signature__ = own_signature.replace(parameters=[*own_signature.parameters.values(), *shared])  # type: ignore[attr-defined]
     return call
 
 

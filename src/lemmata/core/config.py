@@ -158,9 +158,11 @@ def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options
     return records.build(kind, _present_names(kind, values), where, ConfigError)
 
 
-def _present_names(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A table whose keys may have the names that they had before, by `RENAMED` of its record."""
+def _present_names(kind: Any, values: Any) -> Any:
+    """A table whose keys may have the names that they had before, by `RENAMED` of its record; else as it is."""
     names = getattr(kind, "RENAMED", {})
+    if not names or not isinstance(values, Mapping):
+        return values
     return {names.get(key, key): value for key, value in values.items()}
 
 

@@ -101,15 +101,15 @@ def _own_comments(record: Any) -> dict[str, str]:
         module = inspect.getsource(sys.modules[record.__module__])
     except (OSError, TypeError):
         return {}
-    found = re.search(rf"^class {record.__name__}\b.*\n(?:(?:[ \t].*)?\n)*", f"{module}\n", re.MULTILINE)
-    if found is None:
+    class_text = re.search(rf"^class {record.__name__}\b.*\n(?:(?:[ \t].*)?\n)*", f"{module}\n", re.MULTILINE)
+    if class_text is None:
         return {}
     comments = {
         token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(found[0]).readline)
+        for token in tokenize.generate_tokens(io.StringIO(class_text[0]).readline)
         if token.type == tokenize.COMMENT
     }
-    (definition,) = ast.parse(found[0]).body
+    (definition,) = ast.parse(class_text[0]).body
     assert isinstance(definition, ast.ClassDef)
     return {
         node.target.id: comments[node.end_lineno]

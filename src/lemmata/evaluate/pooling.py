@@ -44,20 +44,20 @@ def pool(rankings: Mapping[str, Integers], origins: Sequence[Sequence[int]]) -> 
     """The union of the rankings (queries, depth), padded with -1, and of the origins of each query."""
     keys: list[Integers] = []
     makers: list[Integers] = []
-    highest = [int(ranked.max(initial=0)) for ranked in rankings.values()] + [max(own, default=0) for own in origins]
-    size = 1 + max(highest, default=0)
+    highest = [int(ranked.max(initial=0)) for ranked in rankings.values()]
+    size = 1 + max([*highest, *(row for rows in origins for row in rows)], default=0)
     for number, ranked in enumerate(rankings.values()):
         query, place = np.nonzero(ranked >= 0)
         keys.append(query * size + ranked[query, place])
         makers.append(np.full(len(query), number))
-    own = [query * size + row for query, rows in enumerate(origins) for row in rows]
-    keys.append(np.array(own, np.int64))
-    makers.append(np.full(len(own), -1))
+    origin_keys = [query * size + row for query, rows in enumerate(origins) for row in rows]
+    keys.append(np.array(origin_keys, np.int64))
+    makers.append(np.full(len(origin_keys), -1))
     distinct, place = np.unique(np.concatenate(keys), return_inverse=True)
-    found = np.zeros((len(distinct), len(rankings) + 1), bool)
-    found[place, np.concatenate(makers)] = True  # origins set the last column
+    found_by = np.zeros((len(distinct), len(rankings) + 1), bool)
+    found_by[place, np.concatenate(makers)] = True  # origins set the last column
     queries, rows = np.divmod(distinct, size)
-    return Pool(queries, rows, found[:, :-1], tuple(rankings))
+    return Pool(queries, rows, found_by[:, :-1], tuple(rankings))
 
 
 def score_pairs(

@@ -246,13 +246,13 @@ def beir_task(workspace: Workspace, folder: Path, *, name: str) -> Task:
 
 def _queries_that_are_passages(corpus: Corpus, queries: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
     """The passage that each query is, by its id and its words; equal ids alone may both be numbers."""
-    found = {}
+    passage_of = {}
     for query, text in queries.items():
         with contextlib.suppress(KeyError):
             passage = corpus[corpus.row(stored.get(query, query))]
             if normalise(passage.content) == normalise(text):
-                found[query] = passage.id
-    return found
+                passage_of[query] = passage.id
+    return passage_of
 
 
 class Missing(NamedTuple):

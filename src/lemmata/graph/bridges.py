@@ -108,7 +108,7 @@ def _shortest(graph: MeasuredGraph, first: End, last: End, blocked: Sequence[set
         return None
     counted = np.zeros(len(graph.indptr) - 1, bool)
     counted[list(ends)] = True
-    own = {first.node} - {-1}
+    own_node = {first.node} - {-1}
     count = len(blocked)
     trees = search_trees(
         graph,
@@ -116,7 +116,7 @@ def _shortest(graph: MeasuredGraph, first: End, last: End, blocked: Sequence[set
         [list(starts.values())] * count,
         len(ends),
         counted=counted,
-        blocked=[sorted(nodes | own) for nodes in blocked],
+        blocked=[sorted(nodes | own_node) for nodes in blocked],
     )
     routes = []
     for tree in trees:

@@ -477,12 +477,12 @@ def _by_property(value: Mapping[str, Any], properties: Mapping[str, Any]) -> dic
     written: dict[str, list[Any]] = {}
     for key, member in value.items():
         written.setdefault(_folded(key), []).append(member)
-    found = {name: value[name] for name in properties if name in value}
+    by_name = {name: value[name] for name in properties if name in value}
     for name in properties:
         members = written.get(_folded(name), [])
         if name not in value and len(members) == 1:
-            found[name] = members[0]
-    return found
+            by_name[name] = members[0]
+    return by_name
 
 
 def _folded(text: str) -> str:

@@ -247,15 +247,15 @@ def _concepts(
 ) -> dict[str, Concept]:
     """The candidates that a passage of the part mentions or defines, without what other parts say of them."""
     sources = graph.sources()
-    passage, own = any_rows[sources] >= 0, node_rows[sources] >= 0
+    is_passage, is_own = any_rows[sources] >= 0, node_rows[sources] >= 0
 
     def count(edges: Mask) -> Integers:
         return np.bincount(graph.indices[edges], minlength=len(graph.nodes))
 
     mentions, defines = edges_of(graph, ("mentions",)), edges_of(graph, ("defines",))
-    in_part = count(own & (mentions | defines)) > 0
-    defined, mentioned = count(passage & defines), count(passage & mentions)
-    described = np.where(defined > 0, count(own & defines) == defined, count(own & mentions) == mentioned)
+    in_part = count(is_own & (mentions | defines)) > 0
+    defined, mentioned = count(is_passage & defines), count(is_passage & mentions)
+    described = np.where(defined > 0, count(is_own & defines) == defined, count(is_own & mentions) == mentioned)
     own_concepts: dict[str, Concept] = {}
     for number in np.flatnonzero((any_rows < 0) & in_part).tolist():
         if (concept := candidates.get(graph.nodes[number])) is not None:

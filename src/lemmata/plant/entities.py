@@ -380,13 +380,13 @@ def _features(linker: EntityLinker, drafts: Sequence[Draft]) -> Doubles:
 
     def compare(others: Iterable[Sequence[int]], *, itself: bool = True) -> tuple[Doubles, Mask]:
         """For each row the closeness to the nearest of the log's `others`, and whether one of them contains it."""
-        near, inside = np.zeros(len(rows)), np.zeros(len(rows), bool)
+        closest, inside = np.zeros(len(rows)), np.zeros(len(rows), bool)
         for one_per_log in zip_longest(*others, fillvalue=-1):
             other = np.array(one_per_log, np.int64)[log]
             at = np.flatnonzero((other >= 0) & (itself | (other != rows)))
-            near[at] = np.maximum(near[at], closeness(tree, rows[at], other[at]))
+            closest[at] = np.maximum(closest[at], closeness(tree, rows[at], other[at]))
             inside[at] |= contains(tree, other[at], rows[at])
-        return near, inside
+        return closest, inside
 
     options = [option for draft in drafts for option in draft.options]
     strength, start, end = np.array(options, np.float64).reshape(-1, 3).T

@@ -231,12 +231,12 @@ def _new_and_replayed(
         columns = ["source", "relation", "anchor", "anchor_id", "positive_id"]
         for batch in read_batches(file, BATCH, columns):
             used = [record for record in batch if is_of(record, spec.partition(":")[2])]
-            own = [record["anchor_id"] for record in used]
+            anchor_ids = [record["anchor_id"] for record in used]
             texts = [normalise(record["anchor"]) if record["anchor_id"] is None else "" for record in used]
             anchors = np.where(
-                [identity is None for identity in own],
+                [identity is None for identity in anchor_ids],
                 np.isin(id_keys(texts), queries),
-                np.isin(id_keys([identity or "" for identity in own]), passages),
+                np.isin(id_keys([identity or "" for identity in anchor_ids]), passages),
             )
             parts.append(~(anchors & np.isin(id_keys([record["positive_id"] for record in used]), passages)))
         is_new[spec] = np.concatenate(parts)

@@ -87,13 +87,15 @@ class SummaryIndex:
             usable = ~self._hidden if usable is None else usable & ~self._hidden
         depth = 2 * k
         for last in (False,) * (_ROUNDS - 1) + (True,):
-            near, own = (part[0] for part in self._passages.search(query, min(depth, len(self._matrix)), allowed))
+            near_rows, own_scores = (
+                part[0] for part in self._passages.search(query, min(depth, len(self._matrix)), allowed)
+            )
             told, by_summary = (part[0] for part in self._summaries.search(query, min(depth, len(self._rows)), usable))
-            candidates = np.union1d(near[near >= 0], self._rows[told[told >= 0]])
+            candidates = np.union1d(near_rows[near_rows >= 0], self._rows[told[told >= 0]])
             values = self.scores(query, candidates)[0]
             order = np.argsort(-values, kind="stable")[:k]
             # no passage outside the two lists has more than the last of each
-            most_own = own[-1] if len(own) and len(own) < len(self._matrix) else -np.inf
+            most_own = own_scores[-1] if len(own_scores) and len(own_scores) < len(self._matrix) else -np.inf
             most_told = by_summary[-1] if len(told) and len(told) < len(self._rows) else -np.inf
             most = max(most_own, (most_own + most_told) / 2)
             if last or (len(order) == k and values[order[-1]] > most) or most == -np.inf:
