@@ -146,7 +146,7 @@ def test_a_kept_set_keeps_its_vectors_while_another_is_learned(base: Path, job: 
         vectors = [loaded(model).encode(texts, normalize_embeddings=True) for model in (base, tmp_path / name / "out")]
         return float((vectors[0] * vectors[1]).sum(axis=1).mean())
 
-    assert likeness("kept", keep=["others"]) > likeness("trained") + 0.2
+    assert likeness("kept", preserved_sets=["others"]) > likeness("trained") + 0.2
 
 
 def test_a_model_keeps_the_prompts_it_was_trained_with(base: Path, job: Job, tmp_path: Path) -> None:
