@@ -22,7 +22,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "contrastive": {"dimensions": [1, 0.5]},
     "popular": {"loss": "popular"},
     "triplet": {"loss": "triplet"},
-    "kept": {"keep": ["pairs"]},
+    "kept": {"preserved_sets": ["pairs"]},
     "taught": {"teacher": "base", "guide": "base"},
 }
 METRIC = MetricOptions(dimension=8, rank=2, batch=33, negatives={"random": 16, "hard": 2}, epochs=2)

@@ -27,7 +27,7 @@ method = "stratified"
 validation = 0.2
 test = 0.2
 
-[finetune.tuned]{quick}forget = 0.1
+[finetune.tuned]{quick}guard_tolerance = 0.1
 
 [evaluate]
 measures = "MRR@10"
