@@ -8,14 +8,29 @@ import * as search from "./search.js";
 
 const VIEWS = {
   search: async () => search,
-  passage: () => import("./passage.js"),
-  document: () => import("./document.js"),
-  concept: () => import("./concept.js"),
-  bridge: () => import("./bridge.js"),
-  map: () => import("./map.js"),
-  ask: () => import("./ask.js"),
-  health: () => import("./health.js"),
+  passage: () => styled(import("./passage.js")),
+  document: () => styled(import("./document.js")),
+  concept: () => styled(import("./concept.js")),
+  bridge: () => styled(import("./bridge.js")),
+  map: () => styled(import("./map.js")),
+  ask: () => styled(import("./ask.js")),
+  health: () => styled(import("./health.js")),
 };
+
+let styles = null;
+
+// A view with the styles that the first one does not need, loaded once.
+async function styled(module) {
+  styles ??= new Promise((resolve, reject) => {
+    const sheet = h("link", { rel: "stylesheet", href: "/page/views.css", onload: resolve, onerror: () => reject(new Error(t("the server does not answer"))) });
+    document.head.append(sheet);
+  });
+  await styles.catch((error) => {
+    styles = null;
+    throw error;
+  });
+  return module;
+}
 
 const main = document.getElementById("main");
 let leave = null; // what the present view does when it is left
