@@ -498,19 +498,22 @@ def index_lexical(
     learnt_from = before.get("learnt_from", len(texts))
     is_usable = all(before.get(name) == recipe[name] for name in ("lexical", "language"))
     is_usable = is_usable and (language == "en" or len(texts) <= _MAX_GROWN * learnt_from)
-    old_hashes, places = np.empty(0, np.uint64), np.empty(0, np.int64)
+    old_hashes, old_order = np.empty(0, np.uint64), np.empty(0, np.int64)
     if is_usable:  # copied: the file is replaced below
         old_hashes = np.array(read_array(item.folder / "hashes.npy", "run 'lemmata index --rebuild'"))
-        order = LexicalIndex.open(item.folder).order
-        places = np.argsort(order, kind="stable")[np.count_nonzero(order < 0) :]  # of the passages, row by row
+        old_order = LexicalIndex.open(item.folder).order
     short_texts = read() if summaries else []
     texts = Summarised(texts, short_texts) if short_texts else texts
     hashes = texts.hashes(with_headings=True)
-    rows = match_rows(old_hashes[places], hashes)
-    matches = np.where(rows < 0, -1, places[rows] if len(places) else -1)
-    deleted = len(old_hashes) - int((matches >= 0).sum())
+    deleted, places = np.split(np.argsort(old_order, kind="stable"), [np.count_nonzero(old_order < 0)])  # row by row
+    matches = np.full(len(hashes), -1)
+    for known in (places, deleted):  # what was deleted may come back
+        missing = np.flatnonzero(matches < 0)
+        rows = match_rows(old_hashes[known], hashes[missing])
+        matches[missing[rows >= 0]] = known[rows[rows >= 0]]
+    unused = len(old_hashes) - int((matches >= 0).sum())
     with writing(item.folder) as folder:
-        if not is_usable or deleted > _MAX_DELETED * len(hashes):
+        if not is_usable or unused > _MAX_DELETED * len(hashes):
             learnt_from = len(texts)
             words = _with_progress(texts.contents(), len(texts), progress, "parts of words") if language != "en" else ()
             tokenizer = Tokenizer(language, learn_parts(words, language))
