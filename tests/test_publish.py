@@ -211,8 +211,8 @@ def test_a_push_whose_server_goes_away_ends_with_one_sentence(workspace: Path) -
     environment = {**os.environ, **dying.environment, "AWS_MAX_ATTEMPTS": "1"}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
-        while "objects/" not in urllib.request.urlopen(f"{dying.address}/bucket?list-type=2").read().decode():
-            assert process.poll() is None
+        listing = f"{dying.address}/bucket?list-type=2"
+        wait_until(lambda: b"objects/" in urllib.request.urlopen(listing).read())
     finally:
         dying.stop()
     _, errors = process.communicate()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.llm_server import Server
-from tests.make import plant, wait_until
+from tests.make import killed_at, plant
 from tests.small_bert import small_bert
 from tests.training import change, run_all
 
@@ -180,12 +176,8 @@ def test_a_killed_run_resumes_and_asks_the_model_nothing_twice(
     first: tuple[Path, list[Report], dict[str, bool]], tmp_path: Path, server: Server
 ) -> None:
     folder = write_plant(tmp_path, first[0].parent / "tiny", server.url)
-    command = [sys.executable, "-m", "lemmata", "run", "-w", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    stages = folder / "run" / "stages.json"
-    wait_until(lambda: stages.is_file() and '"mine pairs"' in stages.read_text("utf-8"))
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    announced = "mine triplets"  # the stage after "mine pairs"
+    killed_at(announced, 0, lambda kill: run(Project(folder), announce=lambda stage, _: kill(stage, 0, None)))
     server.script(answer=json.dumps(ANSWER))
     (_, questions), done = run_all(folder)
     assert all(done[name] for name in STAGES[1 : STAGES.index("mine pairs") + 1])

@@ -145,8 +145,8 @@ def test_stop_words_and_possessives_leave_nothing() -> None:
 @pytest.mark.parametrize(
     "piece", ["a", "a-", "\\", "x_", "x_{", "}", "x'''", "ä", "\\mathbb ", "x_{aaaaaaaaaaaa", "^", "x}}'''"]
 )
-def test_a_megabyte_of_anything_takes_linear_time(piece: str) -> None:
-    assert is_linear(lambda size: tokenize(piece * (size // len(piece))), 1_000_000)
+def test_anything_takes_linear_time(piece: str) -> None:
+    assert is_linear(lambda size: tokenize(piece * (size // len(piece))), 400_000)
 
 
 @given(st.text(alphabet=st.sampled_from("aXé ß1-_^{}$\\'.,*!\u2013"), max_size=60) | st.text(max_size=60))
@@ -240,10 +240,10 @@ def test_parts_stand_in_their_compound_in_order(word: str) -> None:
         assert found
 
 
-def test_a_megabyte_of_german_takes_linear_time() -> None:
+def test_german_takes_linear_time() -> None:
     german = Tokenizer("de+en", {"aaaaa", "aaaaaa", "aa", "aaa"})
-    assert is_linear(lambda size: german("".join(f"{'a' * (8 + n % 56)} " for n in range(size))), 30_000)
-    assert is_linear(lambda size: german("ä" * size), 1_000_000)
+    assert is_linear(lambda size: german("".join(f"{'a' * (8 + n % 56)} " for n in range(size))), 10_000)
+    assert is_linear(lambda size: german("ä" * size), 400_000)
 
 
 @given(st.text(alphabet=st.sampled_from("aXéü ß1-_^{}$\\'.,*!\u2013"), max_size=60) | st.text(max_size=60))

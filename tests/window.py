@@ -5,22 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.make import make_workspace, wait_until
+from tests import served
+from tests.make import make_workspace
 
 from lemmata.core.types import Edge
 from lemmata.graph.store import GraphRecordStore
 from lemmata.plant.link import PREDICTED
 from lemmata.project import Project
-from lemmata.server.app import Limits
-from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access
-from lemmata.server.service import Service
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
 if not CHROMIUM:
@@ -35,16 +32,8 @@ OPTIONS = (
 
 @contextlib.contextmanager
 def serving(folder: Path, token: str = "") -> Iterator[str]:
-    server = make_server(Service(folder), Access("127.0.0.1", token=token), Limits(), watch=0.0)
-    listening = listen("127.0.0.1", 0)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        wait_until(lambda: server.started)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with served.serving(folder, access=Access("127.0.0.1", token=token)) as client:
+        yield str(client.base_url)
 
 
 def made(folder: Path, sources: Mapping[str, str | bytes] | Path) -> Project:
