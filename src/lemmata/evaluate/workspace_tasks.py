@@ -19,15 +19,7 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import PARTS, Split, open_split
 from lemmata.corpus.training_files import QUESTIONS, evaluation_sets, read_questions, sets
-from lemmata.evaluate.tasks import (
-    Task,
-    concepts_task,
-    documents_task,
-    held_out,
-    references_task,
-    sampled,
-    task_from,
-)
+from lemmata.evaluate.tasks import Task, concepts_task, documents_task, held_out, references_task, sampled, task_from
 from lemmata.graph.store import concept_passages, imported_links, open_graph
 from lemmata.ingest.beir import check_judgments, read_judged, read_table
 from lemmata.ingest.queries import read_imported

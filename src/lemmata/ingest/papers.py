@@ -14,19 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lemmata.core.errors import InputError, MissingExtra
-from lemmata.core.types import (
-    HEADING,
-    NUMBER,
-    PART,
-    PRINTED,
-    REFERRING,
-    SOLVED,
-    Label,
-    Passage,
-    Reading,
-    Skip,
-    part_id,
-)
+from lemmata.core.types import HEADING, NUMBER, PART, PRINTED, REFERRING, SOLVED, Label, Passage, Reading, Skip, part_id
 from lemmata.ingest.front_matter import read_front_matter
 from lemmata.ingest.ids import unique_id
 from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_labels

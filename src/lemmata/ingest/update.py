@@ -24,15 +24,7 @@ from lemmata.corpus.writer import CorpusWriter, IdTaken, Rename
 from lemmata.ingest.ingest import IngestReport, shown_path
 from lemmata.ingest.logs import derive_hierarchy
 from lemmata.ingest.outside import name_references_outside
-from lemmata.ingest.readers import (
-    STREAMED,
-    IngestOptions,
-    Unit,
-    fingerprint,
-    is_unchanged,
-    read_unit,
-    read_whole_unit,
-)
+from lemmata.ingest.readers import STREAMED, IngestOptions, Unit, fingerprint, is_unchanged, read_unit, read_whole_unit
 from lemmata.ingest.relink import IN_FILES, concerns_little, relink, store_keys
 from lemmata.ingest.resolve import match_entry, resolve_links
 from lemmata.ingest.sources import Source, alternative_names, find_units, place_of

@@ -30,14 +30,7 @@ from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspect
 from lemmata.inspect.layers import open_layers, pool_static, read_text, summarise_readings
 from lemmata.inspect.modules import Weights, describe_modules, moved, part_weights
 from lemmata.inspect.report import as_html
-from lemmata.inspect.space import (
-    compare_neighbours,
-    measure_space,
-    nearest,
-    neighbour_purity,
-    random_pairs,
-    tsne_maps,
-)
+from lemmata.inspect.space import compare_neighbours, measure_space, nearest, neighbour_purity, random_pairs, tsne_maps
 from lemmata.inspect.tokens import common_commands, read_tokenizer, token_norms, tokenise, vocabulary_overlap
 from lemmata.latex.readable import readable
 from lemmata.train.bases import base_folder

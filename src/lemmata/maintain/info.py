@@ -14,23 +14,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from lemmata.core.artefacts import (
-    all_problems,
-    artefact,
-    artefacts,
-    dense_index,
-    is_usable,
-    size_on_disk,
-    stale,
-)
+from lemmata.core.artefacts import all_problems, artefact, artefacts, dense_index, is_usable, size_on_disk, stale
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
-from lemmata.core.workspace import (
-    VectorSet,
-    Workspace,
-    read_manifest,
-    read_manifests,
-    vector_sets,
-)
+from lemmata.core.workspace import VectorSet, Workspace, read_manifest, read_manifests, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import is_static_encoder
 from lemmata.graph.store import GraphRecordStore

@@ -24,14 +24,7 @@ from lemmata.core.artefacts import (
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.files import is_leftover, remove, sync
 from lemmata.core.workers import available_cores
-from lemmata.core.workspace import (
-    FOLDERS,
-    Workspace,
-    default_encoder,
-    read_corpus_manifest,
-    read_manifest,
-    vector_sets,
-)
+from lemmata.core.workspace import FOLDERS, Workspace, default_encoder, read_corpus_manifest, read_manifest, vector_sets
 from lemmata.encode.load import encoder_kind
 from lemmata.graph.store import GraphRecordStore
 from lemmata.graph.stored_metric import metric_checkpoint

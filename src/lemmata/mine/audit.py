@@ -9,16 +9,7 @@ import numpy as np
 
 from lemmata.core.errors import LeakageError
 from lemmata.core.types import Concept, Graph, Integers, Mask, Pair, Triplet
-from lemmata.corpus.leakage import (
-    Audit,
-    Example,
-    Offence,
-    distinct,
-    near_duplicate_of,
-    normalise,
-    select,
-    sketch,
-)
+from lemmata.corpus.leakage import Audit, Example, Offence, distinct, near_duplicate_of, normalise, select, sketch
 from lemmata.corpus.split import LEFT_OUT, PARTS, Split
 from lemmata.mine.material import LONGEST_NAME, PassageSource, in_batches
 from lemmata.mine.splits import name_key, query_keys

@@ -11,10 +11,7 @@ from lemmata.core.files import sha256_of
 from lemmata.core.workspace import Workspace, read_manifests
 from lemmata.encode.load import BASELINE, PACKAGED, baseline_folder
 from lemmata.encode.restore import restore
-from lemmata.encode.static import (
-    is_static,
-    static_sha256,
-)
+from lemmata.encode.static import is_static, static_sha256
 from lemmata.train.ranks import make_once
 
 

@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.encode.bert import read_architecture
-from lemmata.encode.static import (
-    is_static,
-    static_settings,
-)
+from lemmata.encode.static import is_static, static_settings
 from lemmata.train.bases import weights_sha256
 from lemmata.train.card import (
     STATIC_POOLING,

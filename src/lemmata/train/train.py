@@ -26,12 +26,7 @@ from lemmata.corpus.training_files import split_key
 from lemmata.encode.bert import is_bert
 from lemmata.encode.export import export_encoder
 from lemmata.encode.load import AUTO, BASELINE, PACKAGED, load_encoder
-from lemmata.encode.static import (
-    is_static,
-    plain_tokenizer,
-    rename_static,
-    write_static,
-)
+from lemmata.encode.static import is_static, plain_tokenizer, rename_static, write_static
 from lemmata.evaluate.workspace_tasks import TASKS
 from lemmata.mine.material import training_view
 from lemmata.mine.training_sets import audit_again, older_sources, trainable_sets
