@@ -254,11 +254,7 @@ def train(
 
 
 def _make_sets(
-    workspace: Workspace,
-    logged: Sequence[LoggedQuery],
-    learned: Task | None,
-    limits: Limits | None,
-    notes: list[str],
+    workspace: Workspace, logged: Sequence[LoggedQuery], learned: Task | None, limits: Limits | None, notes: list[str]
 ) -> dict[str, float]:
     """Mine and import what is trained on; returns how often each set is shown."""
     answers = zip(learned.queries.values(), learned.relevant(), strict=True) if learned else ()

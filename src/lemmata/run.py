@@ -240,11 +240,7 @@ class _Run:
     """The stages of one run; knows which are done, and a key of the inputs of all stages so far."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        options: RunOptions,
-        asked: EvaluateOptions,
-        announce: Callable[[str, bool], None],
+        self, workspace: Workspace, options: RunOptions, asked: EvaluateOptions, announce: Callable[[str, bool], None]
     ) -> None:
         self.workspace, self.options, self.announce = workspace, options, announce
         self.asked, self.names = asked, list(asked.names())

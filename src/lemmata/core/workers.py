@@ -187,10 +187,7 @@ def computing_on(where: str, progress: Progress | None = None) -> Iterator[None]
 
 
 def ray_map(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    *,
-    waiting: Callable[[int], None] | None = None,
+    function: Callable[[Item], Result], items: Iterable[Item], *, waiting: Callable[[int], None] | None = None
 ) -> Iterator[tuple[Item, Result | WorkerDied]]:
     """`parallel_map` on the cluster of `computing_on`: the same results in the same order.
 

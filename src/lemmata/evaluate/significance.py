@@ -80,10 +80,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    results: Mapping[str, Mapping[str, Floats64]],
-    measure: str,
-    baseline: str,
-    generator: np.random.Generator,
+    results: Mapping[str, Mapping[str, Floats64]], measure: str, baseline: str, generator: np.random.Generator
 ) -> list[Comparison]:
     """Compare every other retriever with the baseline, in the order of `results`, with Bonferroni correction.
 

@@ -139,11 +139,7 @@ class TaskSearch:
 
 @contextlib.contextmanager
 def asking(
-    workspace: Workspace,
-    task: Task,
-    *,
-    allow_missing: bool = False,
-    allowance: Allowance | None = None,
+    workspace: Workspace, task: Task, *, allow_missing: bool = False, allowance: Allowance | None = None
 ) -> Iterator[TaskSearch]:
     """A task to be asked of a workspace; `allowance` caps what remote encoders use."""
     with (

@@ -97,11 +97,7 @@ def references_task(
 
 
 def documents_task(
-    passages: Sequence[Passage],
-    documents: Sequence[Document],
-    *,
-    limit: int = 0,
-    generator: np.random.Generator,
+    passages: Sequence[Passage], documents: Sequence[Document], *, limit: int = 0, generator: np.random.Generator
 ) -> Task:
     """Retrieve the passages of a document by its abstract, or by its title if it has no abstract.
 

@@ -37,11 +37,7 @@ class _Bibliography(NamedTuple):
 
 
 def _bibliographies(
-    text: str,
-    main: str,
-    read: Callable[[str], str | None],
-    beside: Sequence[str],
-    macros: Mapping[str, Macro],
+    text: str, main: str, read: Callable[[str], str | None], beside: Sequence[str], macros: Mapping[str, Macro]
 ) -> Iterator[_Bibliography]:
     """The `.bib` files that the paper names, its own list, its `.bbl` file; if it has none, the files `beside`."""
     names = [name for argument in arguments_of(text, "bibliography") for name in argument.split(",")]

@@ -355,11 +355,7 @@ def finish(writer: CorpusWriter, options: Mapping[str, Any]) -> None:
         writer.number_rows()
         writer.hash_passages()
         writer.settle()
-    versions = {
-        "lemmata": version("lemmata"),
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-    }
+    versions = {"lemmata": version("lemmata"), "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     writer.publish({"verb": "ingest", "options": options, "inputs": writer.digest(), "versions": versions})
 
 

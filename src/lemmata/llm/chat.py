@@ -125,13 +125,7 @@ class Chat:
     """
 
     def __init__(
-        self,
-        options: EndpointOptions,
-        cache: Path,
-        key: ApiKey = NO_KEY,
-        *,
-        retries: int = 5,
-        back_off: float = 1.0,
+        self, options: EndpointOptions, cache: Path, key: ApiKey = NO_KEY, *, retries: int = 5, back_off: float = 1.0
     ) -> None:
         if not options.model:
             raise LemmataError("which model? name it with --model, or as 'model' in [llm] of lemmata.toml")

@@ -133,13 +133,7 @@ def _area(scores: Floats, labels: Mask) -> float:
 
 
 def select_domain(
-    workspace: Workspace,
-    general: str | Path,
-    out: str | Path,
-    *,
-    share: float = 0.1,
-    encoder: str = "",
-    seed: int = 0,
+    workspace: Workspace, general: str | Path, out: str | Path, *, share: float = 0.1, encoder: str = "", seed: int = 0
 ) -> dict[str, Any]:
     """Write about `share` of the general corpus, the passages nearest in subject, to the JSON lines `out`.
 
@@ -156,10 +150,7 @@ def select_domain(
         cause = "has no line with a title, a text or an abstract: a general corpus is one file of JSON lines"
         raise InputError(cause, file=str(general))
     generator = np.random.default_rng(seed)
-    with (
-        open_training_part(workspace, hold=False) as part,
-        contextlib.closing(Retriever(workspace)) as retriever,
-    ):
+    with open_training_part(workspace, hold=False) as part, contextlib.closing(Retriever(workspace)) as retriever:
         chosen = (
             load_encoder(encoder, key=workspace.key, models=workspace.models_folder) if encoder else retriever.encoder
         )

@@ -110,10 +110,7 @@ def open_training_part(workspace: Workspace, *, hold: bool = True, part: str = "
     """
     if part not in ("train", *NOT_AUDITED):
         raise LemmataError(f"queries are about the part train, all or test, not {part!r}")
-    with (
-        workspace.hold() if hold else contextlib.nullcontext(),
-        contextlib.closing(Corpus(workspace)) as corpus,
-    ):
+    with workspace.hold() if hold else contextlib.nullcontext(), contextlib.closing(Corpus(workspace)) as corpus:
         if part == "all":
             split = Split(np.zeros(len(corpus), np.int8), np.zeros(len(corpus), bool))
         else:

@@ -63,11 +63,7 @@ def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[i
 
 
 def titled_rows(
-    corpus: Corpus,
-    text: str,
-    rows: Sequence[int],
-    tokenize: Callable[[str], list[str]],
-    is_word: Callable[[str], bool],
+    corpus: Corpus, text: str, rows: Sequence[int], tokenize: Callable[[str], list[str]], is_word: Callable[[str], bool]
 ) -> list[int]:
     """Those of some rows whose title a query is, or that begin a document of this title or author.
 

@@ -88,10 +88,7 @@ def _long_form(words: str, short: str) -> str:
 
 
 def also_meant(
-    text: str,
-    glossary: Glossary,
-    texts_with: Callable[[str], Sequence[str]],
-    first_texts: Callable[[], Sequence[str]],
+    text: str, glossary: Glossary, texts_with: Callable[[str], Sequence[str]], first_texts: Callable[[], Sequence[str]]
 ) -> list[str]:
     """Terms to search for besides a query: of the glossary, and the long or short forms of its abbreviations.
 

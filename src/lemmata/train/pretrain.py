@@ -59,13 +59,7 @@ class PretrainOptions:
 
 
 def pretrain(
-    base: Path,
-    texts: Iterable[tuple[str, str]],
-    out: Path,
-    options: PretrainOptions,
-    *,
-    work: Path,
-    progress: Progress,
+    base: Path, texts: Iterable[tuple[str, str]], out: Path, options: PretrainOptions, *, work: Path, progress: Progress
 ) -> dict[str, Any]:
     """Train `base`, a sentence-transformers folder, on (document, text) pairs, and write such a folder to `out`.
 

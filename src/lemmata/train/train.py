@@ -82,10 +82,7 @@ def check_name(name: str, base: str) -> None:
 
 
 def make_model(
-    place: Path,
-    inputs: Mapping[str, Any],
-    build: Callable[[Path], dict[str, Any]],
-    workspace: Workspace | None = None,
+    place: Path, inputs: Mapping[str, Any], build: Callable[[Path], dict[str, Any]], workspace: Workspace | None = None
 ) -> dict[str, Any]:
     """Make the model at `place`, unless it was made from the same inputs before; returns its report in either case.
 
@@ -268,13 +265,7 @@ def _encoder_model(workspace: Workspace, name: str, options: FinetuneOptions, ve
 
 
 def update_model(
-    workspace: Workspace,
-    name: str,
-    new: Keys,
-    start: str,
-    *,
-    static: bool = False,
-    settings: Settings | None = None,
+    workspace: Workspace, name: str, new: Keys, start: str, *, static: bool = False, settings: Settings | None = None
 ) -> dict[str, Any]:
     """Train a model of the workspace further after passages came in, by its table; replaces it where it gains.
 
