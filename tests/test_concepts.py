@@ -475,6 +475,14 @@ def test_declared_metadata_is_used_and_can_be_switched_off() -> None:
     assert names(build_concepts(passages, PLANETMATH, metadata=False, titles=False)) == set()
 
 
+def test_an_article_that_declares_what_it_defines_defines_nothing_else() -> None:
+    text = "A torsion element is an element of finite order. A slender group is a group without long chains."
+    passages = [Passage("a@1", "a", "chunk", text, metadata={"terms": ["torsion element", "slender group"]})]
+    concepts = {concept.name: concept for concept in build_concepts(passages, PLANETMATH[:1]).concepts}
+    assert concepts["torsion element"].description == text
+    assert not concepts["slender group"].description
+
+
 def test_frequent_phrases_need_words_that_definitions_use() -> None:
     fruit = " and ".join("apples pears plums cherries figs quinces lemons limes dates grapes".split() * 3)
     text = f"The local ring is here. A following step is there. Now {fruit} grow."
@@ -779,6 +787,11 @@ def test_footnotes_around_a_definition_are_left_out() -> None:
         ("flag speed", "Likewise, the flag speed is the limit of the quotient of both."),
         ("positive flag", "One can show that a flag is a positive flag if all its steps are long."),
         ("flag pair", "A flag pair is a pair of elements of $S + T$ that have $U(x) = V(x)$."),
+        ("flag line", "The real line under the topology $S$ is called a flag line."),
+        ("flag ring", "The flag ring of a field is the set of all chains of its subfields."),
+        ("flag chain", "A sequence of primes that grow is called a flag chain of the first kind."),
+        ("flag form", "Similarly, a map of two chains is called a flag form if it keeps their steps."),
+        ("flag type", "A flag type is a special kind of chain that old books have."),
     ],
 )
 def test_a_sentence_that_defines_something_else_or_nothing_gives_no_definition(term: str, text: str) -> None:
@@ -809,6 +822,7 @@ def test_a_named_result_is_shown_if_it_can_be_understood_by_itself(text: str, sh
         ("infinite cycles", "Let $C$ be the component of a pair $(Z,s)$. Elements of $C$ are called infinite cycles."),
         ("flag bundle", "Let $f$ be a map. $f$ is said to be a flag bundle if its fibres are flags."),
         ("weak chain", "A chain is a weak chain if: (1) it is long. (2) it has no end."),
+        ("meagre", "Let $H$ be a group. Many are known. We say that $H$ is meagre if it has no parts."),
         ("weak ring", "A weak ring is a set with a sum and a product. Moreover, the product is associative."),
         (
             "core",
@@ -824,20 +838,30 @@ SYMBOLS = "Let $G$ be a group with a subgroup $H$."
 
 
 @pytest.mark.parametrize(
-    ("term", "text", "shown"),
+    ("term", "text"),
     [
-        ("core", f"{SYMBOLS} The core of $H$ in $G$ is the largest normal part in it.", ""),
-        ("core", f"{SYMBOLS} It may be finite. The core of $H$ in $G$ is the largest part in it.", "It may be finite."),
-        ("core", f"{SYMBOLS} Many are known. Few are not. Some are easy. The core of $H$ is the largest part in it.",
-         "Many are known. Few are not. Some are easy."),
-        ("meagre", f"{SYMBOLS} Many are known. We say that $H$ is meagre if it has no parts.", "Many are known."),
-        ("thin series", "A series is a chain. If in addition it is small, the series is called a thin series.", ""),
-        ("data stream", "A data stream is an ordered pair $(s,t)$\n\nwhere $s$ is a list.", ""),
+        ("core", f"{SYMBOLS} The core of $H$ in $G$ is the largest normal part in it."),
+        ("core", f"{SYMBOLS} It may be finite. The core of $H$ in $G$ is the largest part in it."),
+        ("core", f"{SYMBOLS} Many are known. Few are not. Some are easy. The core of $H$ is the largest part in it."),
+        ("thin series", "A series is a chain. If in addition it is small, the series is called a thin series."),
+        ("data stream", "A data stream is an ordered pair $(s,t)$\n\nwhere $s$ is a list."),
     ],
-)  # fmt: skip
-def test_a_definition_comes_with_the_sentences_that_introduce_its_symbols(term: str, text: str, shown: str) -> None:
-    expected = text.replace(f" {shown}", " …") if shown else text
-    assert definition_of(term, text) == " ".join(expected.split())
+)
+def test_a_definition_comes_with_the_text_that_introduces_its_symbols(term: str, text: str) -> None:
+    assert definition_of(term, f"Much is known. {text}") == " ".join(text.split())
+
+
+def test_an_article_shows_the_paragraph_of_its_definition_and_what_is_short_above_it() -> None:
+    above = "The flags below are finite.\n\nIf $x<y$, they are near."
+    rest = "Its length is the number of steps. The sum is defined by\n\n$a+b=c.$"
+    text = f"{above} If $x<y$, then $x$ is called a low flag. {rest} For example, lines are flags.\n\nFlags are old."
+    passage = Passage("a@1", "a", "chunk", text, metadata={"terms": ["low flag"]})
+    shown = {find.sentence for find in find_defined_terms(passage, mask(text), opening=True) if find.sentence}
+    assert shown == {" ".join(text[: text.index(" For example")].split())}
+    text = "Chains are old. A flag is a chain of subspaces. It is finite."  # of any flag: needs nothing above
+    passage = Passage("a@1", "a", "chunk", text, metadata={"terms": ["flag"]})
+    shown = {find.sentence for find in find_defined_terms(passage, mask(text), opening=True) if find.sentence}
+    assert shown == {"A flag is a chain of subspaces. It is finite."}
 
 
 def test_a_footnote_that_defines_is_shown_alone() -> None:

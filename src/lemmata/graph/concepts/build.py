@@ -201,6 +201,7 @@ class _Collector:
         self.small: Counter[str] = Counter()  # word in lower case: uses without one
         self.sections: dict[str, str] = {}  # section title: the first passage below it
         self.credited: set[str] = set()  # keys of results that the text credits to people
+        self.declared: dict[str, frozenset[str]] = {}  # document: keys of the terms that its author says it defines
         self.opened: set[str] = set()  # documents of which a passage was read
         self.defined_here: dict[str, _Entry] = {}  # by key, those that the document read last defines
         self.texts: set[str] = set()  # hashes of the masked texts read so far
@@ -239,6 +240,9 @@ class _Collector:
             if name:
                 self.add(Candidate(name, "object", "keywords"), "")
         declared: Mapping[str, Any] = document.metadata.get("planetmath", {})
+        if declared:
+            terms = (document.title, *declared.get("synonyms", ()), *declared.get("defines", ()))
+            self.declared[document.id] = frozenset(key_of(mask(term)) for term in terms)
         kind = _PLANETMATH_KINDS.get(str(declared.get("type", "")))
         if kind is None:
             return
@@ -264,12 +268,13 @@ class _Collector:
         document = self.documents.get(passage.document)
         title = (document.title if document else "") if opening else None
         evidence = self.read_evidence(passage, title)
-        about = {
-            key_of(mask(heading))
-            for heading in (document.title if document else "", passage.title, passage.section.rpartition(" / ")[2])
-        }
+        headings = (document.title if document else "", passage.title, passage.section.rpartition(" / ")[2])
+        declared = self.declared.get(passage.document, frozenset())
+        about = declared.union(key_of(mask(heading)) for heading in headings)
         for candidate in evidence.defined:
             is_about = key_of(candidate.name) in about
+            if declared and not is_about:  # an article that declares what it defines only mentions other terms
+                candidate = candidate._replace(sentence="")
             candidate = candidate._replace(weight=candidate.weight + _ABOUT * is_about)
             # a book that defines in prose only; prose is read after all statements, so that uses before it are unknown
             in_prose = passage.kind in _PROSE_KINDS and len(self.documents) < 2 and not self.definitions

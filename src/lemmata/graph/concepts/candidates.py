@@ -169,7 +169,8 @@ def find_defined_terms(passage: Passage, masked: str, opening: bool, german: boo
     german = language_of(masked) == "de" if german is None else german
     kind_of = _german_kind if german else _kind
     is_definition = passage.kind == "definition"
-    source = Source(passage, masked, spans, german)
+    is_article = opening or is_definition or passage.id.endswith("@1")  # the first prose of a document
+    source = Source(passage, masked, spans, german, is_article)
     for candidate in _marked_terms(source):
         yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
     for number, (start, end) in enumerate(spans):
@@ -223,7 +224,7 @@ def _marked_terms(source: Source) -> list[Candidate]:
 
     An index entry that has the words of an emphasised term is defined with it: `proper` with `proper subgroup`.
     """
-    passage, masked, spans, german = source
+    passage, masked, spans, german, _ = source
     is_definition = passage.kind == "definition"
     entries = {names[0] for names in passage.metadata.get("index", ())}
     definitions: dict[str, tuple[str, int]] = {}  # key of an emphasised term: its definition, and its weight
@@ -279,7 +280,7 @@ def _marked_terms(source: Source) -> list[Candidate]:
 
 def _index_definition(name: str, source: Source, definitions: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
     """The definition of an index entry, with its weight: that of the emphasised property or term in it, or its own."""
-    passage, masked, spans, _ = source
+    passage, masked, spans, *_ = source
     words = set(key_of(name).split())
     for term, (text, weight) in definitions.items():
         is_last = len(words) > 1 and key_of(name).endswith(f" {term}")  # `monomorphism proper`: an entry turned round

@@ -34,8 +34,23 @@ _OWN_SETTING = re.compile(
     r"\W*(?:Definition\W+)?(?:(?:In|For|On|Over) (?:an?|any|each|every|two)|Let|Suppose|Given|If)\b"
 )
 _CONTINUES = re.compile(r"\W*(?:Moreover|Furthermore|In addition|Additionally|The defining)\b")
-# Sentences before a definition that may introduce its symbols: in any words, and by `Let` only.
-_NEAR, _FAR = 3, 30
+_FAR = 30  # sentences above a definition that may introduce its symbols
+_LEAD = 700  # characters of a passage above a definition that are shown
+_ABOUT_ANY = re.compile(
+    r"\W*(?:Definition\W+)?(?:(?:In|For|On|Over|Given|If|When|By|Let|Suppose|We (?:call|say that|say|define)|Call) )?"
+    r"(?:(?:[Aa]n?|[Aa]ny|[Ee]very|[Ee]ach|[Tt]wo|all)\b|(?!The|This|It|Its|They|Then|These|Here|There)"
+    r"[A-Z][\w'’-]+(?: [\w'’-]+){0,3} (?:is|are|was|consists?|refers?|means)\b|"
+    r"[Tt]he [\w '’-]{1,60}(?: \$+)? (?:of|on|in|for|over|between) (?:an?|any|two|each|every)\b)"
+)
+_ABOUT_SYMBOL = re.compile(r"\W*(?:(?:We|One) (?:call|says?(?: that)?) |(?:If|When|Given) )?\$")
+_REST = 500  # characters of a paragraph that are shown after a definition
+_WHOLE = re.compile(r"[.!?$)”]\s*$")
+_ASIDE = re.compile(
+    r"\W*(?:For (?:example|instance)|Examples?|Notes?|Notice|Remarks?|Observe|Theorem|Lemma|Proposition|Proof|"
+    r"Corollary|Exercise|See|As an example|However|We (?:will|now|shall)|Let us|"
+    r"In this (?:article|entry|section|chapter)|Clearly|Similarly|Likewise|One can|It can be|"
+    r"It is (?:easy|clear|not|known|\w+ to))\b"
+)
 _FOOTNOTE = r"\s*+\(\s*+[A-Z$][^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+"
 _FOOTNOTE_BEFORE, _FOOTNOTE_AFTER = re.compile(rf"{_FOOTNOTE}(?=[A-Z$])"), re.compile(rf"(?<=[.!?]){_FOOTNOTE}$")
 _FOOTNOTES = re.compile(r"\s*\(\s*[A-Z“](?:[^()]|\((?:[^()]|\([^()]*\))*\))*[.”!?:]\s*\)\s*")
@@ -95,6 +110,12 @@ _ANAPHOR = re.compile(
     r"\b(?:th(?:is|ese)|(?<=[,;] )the(?= \w+ (?:is|are|will|may|can)\b[^.;:]{0,20}\b(?:called|said to)\b)|"
     r"(?<=\bthen )the(?= \w+ (?:is|are|will|may|can)\b[^.;:]{0,20}\b(?:called|said to)\b)) ([a-z]{3,})\b"
 )
+_DANGLING = re.compile(  # a text that begins with what belongs to one before it
+    r"\W*(?:Similarly|Likewise|Also|Again|Generally|More generally|Consequently|Then|This|These|So|Thus|Hence|If the|"
+    r"Therefore|In this case|Moreover|Furthermore|By contrast|Otherwise|Just as|Remarks?|Proof|Such|"
+    r"Now|Here(?!')|In words|In other words|In particular|"
+    r"It(?! is \w+ (?:to|that)\b))\b"
+)
 _NO_NOUN = STOP_WORDS | frozenset("means implies case kind way type types two three properties conditions".split())
 _MID_LIST, _LIST_START = re.compile(r"\((?:[2-9]|[b-h]|i[iv]+)\)"), re.compile(r"\((?:1|a|i)\)")
 _NO_CONTEXT = re.compile(  # a sentence before that is of no help
@@ -129,7 +150,8 @@ _BRACKETS = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
 _VAGUE = re.compile(
     r"\b(?:certain|[Rr]oughly|[Ii]nformally|[Ll]oosely|[Gg]enerally speaking|similar to|special case|"
     r"nothing more than|sort of|(?:is|are) (?:essentially|basically|almost)|probably the|somehow|"
-    r"not defined|interesting|specific|variation (?:of|on)|the reverse of|"
+    r"not defined|interesting|specific|variation (?:of|on)|the reverse of|resembling|as described by|"
+    r"special (?:type|kind)|can be defined only|one of the systems|"
     r"(?:laws|rules|properties) that are called|in some sense)\b"
 )
 # After the subject: what it is good for or related to, not what it is.
@@ -144,6 +166,14 @@ _ONLY_A_KIND = re.compile(
     r"setup|techni|method|tool|approach|step|hierarch|process|notation)\w*"
     r"(?: (?:of|in|on|for)(?: [\w()-]+){1,5})?\s*\.)"
 )
+# A structure of which only the elements are told: `The polynomial ring is the set of all sequences`.
+_ONLY_A_SET = re.compile(
+    r"(?:.*\b)?(?:ring|group|algebra|product|space|module|field|monoid|category|completion)\b[^.;:]{0,60}?"
+    r" (?:is|are)(?: defined (?:as|to be))? the set\b"
+)
+_STRUCTURE = re.compile(
+    r"\b(?:operation|addition|multiplication|topology|metric|structure|with|together|under|endowed)\b"
+)
 # `A frame is a pair of a set, whose elements are called worlds`: defines a frame.
 _PART_OF_ANOTHER = re.compile(
     r"\W*(?:\w+, )?(?:An?|The)\b(?:(?!\b(?:which|that|whose|where|with)\b)[^.;:]){1,80}?"
@@ -156,6 +186,7 @@ _INSTANCE = re.compile(r"\W*(?:Every|Each|All|The)\b")
 _AT_ONCE = re.compile(r"[^.;:]{0,60}?\b(?:if|iff|when|whenever|provided|exactly|precisely)\b")
 _STATED = re.compile(r"\b(?:stat|say|assert|postulat|claim|mean|conjectur)\w*\b|\b(?:that|if|then|every|for all)\b|\$")
 _JOINED = re.compile(r"\s*(?:\$|\w)?[-–][\w$]")
+_OF_A_KIND = re.compile(r"\s+of (?:the \w+ (?:kind|type)|(?:one|two|several|\w+) (?:real |complex )?variables?)\b")
 _WORD_AFTER = re.compile(r"^\s+([a-z]+)\b")
 _MEASURES = frozenset("base cardinality degree dimension length level order period rank size weight".split())
 _VERBS = frozenset(
@@ -179,6 +210,7 @@ class Source(NamedTuple):
     masked: str
     spans: list[tuple[int, int]]
     german: bool
+    is_article: bool  # begins a document, or is a definition: all of it is about what it defines
 
 
 def definition_of(name: str, source: Source, number: int, place: tuple[int, int]) -> str:
@@ -187,7 +219,7 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
     `place` is the span of the term in the masked text. The sentence comes with the one before it where it begins with
     `these` or with a variable, and with the list or condition that it announces. A footnote is a text of its own.
     """
-    passage, masked, spans, german = source
+    passage, masked, spans, german, is_article = source
     start, end = spans[number]
     if place[0] - start > LONGEST_DEFINITION:  # cut before its term
         return ""
@@ -236,17 +268,20 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
     if not german and end - first > 3 * LONGEST_DEFINITION:  # too long even without its footnotes
         return ""
     context = "" if first == start else before
-    settings = [] if german else _settings(name, source, first, end)
-    most = len(passage.text) if passage.kind == "definition" else 1  # a definition has the notation of its section
-    if not german and _has_unknown(" ".join((*settings, passage.text[first:end])), name, most):
-        return ""
-    heading = _HEADING.match(passage.text, first)
-    own = passage.text[heading.end() if heading else first : end]
-    text = _without_footnotes(" ".join(" ".join((*settings, own)).split()))
+    text = passage.text
+    first = first if german else _first_needed(name, source, first, end)
+    heading = _HEADING.match(text, first)
+    shown = _without_footnotes(" ".join(text[heading.end() if heading else first : end].split()))
+    if german:
+        return shown
+    most = 2 if passage.kind == "definition" else 1  # a definition has the notation of its section
     after = _short(masked[place[1] : min(end, place[1] + LONGEST_DEFINITION)])
-    if german or _defines(name, _short(masked[start : place[0]]), after, context, text):
-        return text
-    return ""
+    if _has_unknown(shown, name, most):
+        return ""
+    if not _defines(name, _short(masked[start : place[0]]), after, context, shown):
+        return ""
+    rest = text[end : _paragraph_end(source, first, number)] if is_article else ""
+    return _without_footnotes(" ".join(f"{shown} {rest}".split()))
 
 
 def statement_of(name: str, text: str) -> str:
@@ -258,8 +293,14 @@ def statement_of(name: str, text: str) -> str:
 def _has_unknown(text: str, name: str, most: int) -> bool:
     """Whether a text speaks of a set or a space of which nothing is known, or uses more than `most` unknown letters."""
     symbols = symbols_of(text, name)
-    missing = symbols.letters & symbols.missing
+    missing = _unknown(text, name)
     return len(missing) > most or any(not letter.islower() or len(letter) > 1 for letter in symbols.alone & missing)
+
+
+def _unknown(text: str, name: str) -> frozenset[str]:
+    """The letters of which a text does not say what they are."""
+    symbols = symbols_of(text, name)
+    return symbols.letters & symbols.missing
 
 
 def _without_footnotes(text: str) -> str:
@@ -270,34 +311,59 @@ def _without_footnotes(text: str) -> str:
     return _LOST_REFERENCE.sub("", text).strip()
 
 
-def _settings(name: str, source: Source, first: int, end: int) -> list[str]:
-    """The sentences above a definition that say what its symbols are, the nearest for each symbol."""
+def _first_needed(name: str, source: Source, first: int, end: int) -> int:
+    """Where the text begins that a definition needs to be understood.
+
+    A sentence about any thing of a kind stands by itself, after the `Let` right above it. One that uses a symbol of
+    the text above comes with that text. In an article a sentence about one thing (`the series`, `if $x < y$`) comes
+    with its paragraph, and with all that stands above it if that is short.
+    """
     text, masked = source.passage.text, source.masked
-    settings: list[str] = []
-    definition = text[first:end]
-    shown = first  # where the text of the settings begins
-    symbols = symbols_of(definition, name)
     place = bisect.bisect_right(source.spans, first, key=lambda span: span[1])
-    own_setting = _OWN_SETTING.match(masked, first)
-    for back, (start, stop) in enumerate(reversed(source.spans[max(0, place - _FAR) : place]), 1):
-        heading = _HEADING.match(text, start)
-        sentence = text[heading.end() if heading else start : stop].strip()
-        is_near, is_setting = back <= _NEAR, _SETTING.match(masked, start)
-        if not (is_near or is_setting) or stop - start > LONGEST_DEFINITION:
-            continue
-        found = symbols_of(sentence)
-        if is_near and is_setting and not own_setting:
-            is_wanted = symbols.used & (found.used if back == 1 else found.bound)
-        else:
-            is_wanted = found.bound & symbols.missing & (symbols.used if is_near else symbols.letters)
-        size = sum(map(len, settings)) + len(definition) + len(sentence)
-        is_whole = sentence.endswith((".", ":", "$")) and not _NO_SETTING.match(masked, start)
-        if not is_wanted or size > LONGEST_DEFINITION or not is_whole or _ELSEWHERE.search(sentence):
-            continue
-        settings.insert(0, f"{sentence} …" if text[stop:shown].strip() else sentence)
-        shown = start
-        symbols = symbols_of(" ".join((*settings, definition)), name)
-    return settings
+    above = [span for span in source.spans[max(0, place - _FAR) : place] if _fits(text[span[0] : end])]
+    symbols = symbols_of(text[first:end], name)
+    missing = {symbol for symbol in symbols.missing if len(symbol) == 1 or symbol in symbols.letters}
+    is_near = not _OWN_SETTING.match(masked, first)
+    begin = first
+    needs_more = bool(missing) or not _ABOUT_ANY.match(masked, first)
+    if above and (needs_more if source.is_article else _ABOUT_SYMBOL.match(masked, first)):
+        if above[0][0] == source.spans[0][0] and first - above[0][0] <= _LEAD:
+            return above[0][0]
+        paragraph = text.rfind("\n\n", 0, first) + 1
+        begin = next((start for start, _ in above if start >= paragraph), first)
+    wanted = symbols.used if begin == first else symbols.letters
+    missing = wanted & symbols_of(text[begin:end], name).missing
+    for start, stop in reversed(above):
+        is_near = is_near and bool(_SETTING.match(masked, start) and symbols.used & symbols_of(text[start:stop]).used)
+        fewer = wanted & symbols_of(text[start:end], name).missing if missing else missing
+        if start < begin and (is_near or fewer < missing or (begin < first and _NO_SETTING.match(masked, begin))):
+            begin, missing = start, fewer
+    return begin
+
+
+def _fits(text: str) -> bool:
+    """Whether a text is short enough to be shown, without its footnotes."""
+    if not LONGEST_DEFINITION < len(text) < 3 * LONGEST_DEFINITION:
+        return len(text) <= LONGEST_DEFINITION
+    return len(_without_footnotes(" ".join(text.split()))) <= LONGEST_DEFINITION
+
+
+def _paragraph_end(source: Source, first: int, number: int) -> int:
+    """Where the rest of the paragraph ends that tells more about what a sentence has defined."""
+    text, masked, spans = source.passage.text, source.masked, source.spans
+    begin = end = last = spans[number][1]
+    for start, stop in spans[number + 1 :]:
+        if "\n\n" in text[last - 2 : start + 2] and _WHOLE.search(text[last - 9 : last]):
+            break
+        sentence = _short(masked[start:stop])
+        if stop - first > LONGEST_DEFINITION or stop - begin > _REST or _ASIDE.match(sentence):
+            break
+        if _UNFINISHED.search(sentence.strip()):
+            break
+        last = stop
+        if _WHOLE.search(text[start:stop]) and not _ANNOUNCES.search(sentence):
+            end = stop
+    return end
 
 
 def _footnote_around(masked: str, start: int, place: int) -> tuple[int, int] | None:
@@ -352,7 +418,7 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
         or (re.search(r"(?:^|[•)])\s*$", before) and after.lstrip().startswith(":"))
     ):
         return False
-    if len(text) > LONGEST_DEFINITION or _UNFINISHED.search(text) or _is_dangling(name, text):
+    if len(text) > LONGEST_DEFINITION or _UNFINISHED.search(text) or _DANGLING.match(text) or _is_dangling(name, text):
         return False
     if _MID_LIST.search(before) and not _LIST_START.search(before):
         return False
@@ -382,6 +448,8 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
         return False
     if _PREDICATE.search(before) and (_INSTANCE.match(before) or not condition):
         return False
+    if _ONLY_A_SET.match(f"{name}{after}") and not _STRUCTURE.search(after):
+        return False
     if result_kind(name) and not _STATED.search(f"{context} {before} {after}"):
         return False
     return not _is_part(name, after) and not _is_circular(name, before, after) and _says_something(name, text)
@@ -400,7 +468,7 @@ def _is_dangling(name: str, text: str) -> bool:
 def _is_part(name: str, after: str) -> bool:
     """Whether the sentence has the name only as the beginning of a longer one."""
     words = name.split()
-    if _JOINED.match(after) or (len(words) == 1 and name.endswith("ly")):
+    if _JOINED.match(after) or _OF_A_KIND.match(after) or (len(words) == 1 and name.endswith("ly")):
         return True
     is_measured = words[-1] in _MEASURES or words[-2:-1] in (["of"], ["in"])  # free group of rank $|A|$
     if len(words) > 1 and is_measured and re.match(r"\s*\$", after):

@@ -53,6 +53,12 @@ _BINDS_NOT = re.compile(
     re.IGNORECASE,
 )
 _BINDS_BEFORE = re.compile(r"\b(?:denot\w+|writ\w+|symbol|abbreviat\w+)(?: \w+){0,2}\s*$", re.IGNORECASE)
+_KNOWN_BEFORE = re.compile(  # `the topology $S$`: another sentence has told which
+    r"\b[Tt]he (?!set|element|number|form|ring|field|variable|symbol|letter|notation|equation)(?!Ŧ)[\w-]+ $"
+)
+_TOLD_AFTER = re.compile(
+    r"\s*(?:of|such|whose|where|which|that|given|defined|consist\w+|generated|contain\w+|with|by|from|formed)\b"
+)
 _BE_AFTER = re.compile(
     r"\s*(?:\([^()]*\)\s*)?(?:(?:is|are|means)\s+(?:an?|the|any|some|one|defined)\b(?! Ŧ+ (?:if|iff|when|of)\b)|"
     r"are (?:\w+ )?\w+s\b|"
@@ -118,6 +124,8 @@ def _is_introduced(plain: str, start: int, end: int) -> bool:
         return True
     if _BINDS_BEFORE.search(before) or _BINDS_AFTER.match(after):
         return True
+    if _KNOWN_BEFORE.search(before) and not _TOLD_AFTER.match(after) and not _BE_AFTER.match(after):
+        return False
     return not _PREPOSITION.search(before) and bool(not _BINDS_NOT.search(before) or _BE_AFTER.match(after))
 
 
