@@ -481,6 +481,8 @@ def test_an_article_that_declares_what_it_defines_defines_nothing_else() -> None
     concepts = {concept.name: concept for concept in build_concepts(passages, PLANETMATH[:1]).concepts}
     assert concepts["torsion element"].description == text
     assert not concepts["slender group"].description
+    later = [Passage("a@1", "a", "chunk", "Groups are old."), replace(passages[0], id="a@2")]
+    assert not any(concept.description for concept in build_concepts(later, PLANETMATH[:1]).concepts)
 
 
 def test_frequent_phrases_need_words_that_definitions_use() -> None:
@@ -722,7 +724,7 @@ def test_footnotes_around_a_definition_are_left_out() -> None:
     assert definition_of("monomorphism", f"We begin. (This is a note. It is long.) {sentence}") == sentence
     sun = "Sun is what is called a confounder,{} which is a variable that two others share{}."
     assert definition_of("confounder", sun.format(" (Or lurker.)", ", see")) == sun.format("", "")
-    formula = "Let $f(X,!)$ be a map. The flag of $f$ is the chain $(A.)$ of its images."
+    formula = "Let $f(x,!)$ be a map. The flag of $f$ is the chain $(f.)$ of its images."
     assert definition_of("flag", formula) == formula
 
 
@@ -792,6 +794,10 @@ def test_footnotes_around_a_definition_are_left_out() -> None:
         ("flag chain", "A sequence of primes that grow is called a flag chain of the first kind."),
         ("flag form", "Similarly, a map of two chains is called a flag form if it keeps their steps."),
         ("flag type", "A flag type is a special kind of chain that old books have."),
+        ("steady set", "An independent set is sometimes called a steady set or a calm set."),
+        ("flag height", "The flag height of a space is the least number of chains of flag height two in it."),
+        ("flag plane", "A flag plane is a set with these axioms: (1) it has points that are called its ends."),
+        ("flag sum", "The flag sum of a chain of spaces is $1 + R(2)$ times its length."),
     ],
 )
 def test_a_sentence_that_defines_something_else_or_nothing_gives_no_definition(term: str, text: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from lemmata.core.types import Concept, Document, Edge, Passage, Progress
 from lemmata.core.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, language_of, singular, slug
 from lemmata.core.workers import cluster_map
-from lemmata.graph.concepts.candidates import Candidate, mask_references, phrase_key, title_phrases
+from lemmata.graph.concepts.candidates import Candidate, begins_prose, mask_references, phrase_key, title_phrases
 from lemmata.graph.concepts.definitions import LONGEST_DEFINITION, statement_of
 from lemmata.graph.concepts.evidence import Evidence, ReadEvidence, Run, read_evidence
 from lemmata.graph.concepts.german import (
@@ -271,9 +271,10 @@ class _Collector:
         headings = (document.title if document else "", passage.title, passage.section.rpartition(" / ")[2])
         declared = self.declared.get(passage.document, frozenset())
         about = declared.union(key_of(mask(heading)) for heading in headings)
+        is_later = passage.kind in _PROSE_KINDS and not begins_prose(passage)
         for candidate in evidence.defined:
             is_about = key_of(candidate.name) in about
-            if declared and not is_about:  # an article that declares what it defines only mentions other terms
+            if declared and (not is_about or is_later):  # an article defines where it begins, what it declares
                 candidate = candidate._replace(sentence="")
             candidate = candidate._replace(weight=candidate.weight + _ABOUT * is_about)
             # a book that defines in prose only; prose is read after all statements, so that uses before it are unknown

@@ -169,8 +169,7 @@ def find_defined_terms(passage: Passage, masked: str, opening: bool, german: boo
     german = language_of(masked) == "de" if german is None else german
     kind_of = _german_kind if german else _kind
     is_definition = passage.kind == "definition"
-    is_article = opening or is_definition or passage.id.endswith("@1")  # the first prose of a document
-    source = Source(passage, masked, spans, german, is_article)
+    source = Source(passage, masked, spans, german, opening or is_definition or begins_prose(passage))
     for candidate in _marked_terms(source):
         yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
     for number, (start, end) in enumerate(spans):
@@ -198,6 +197,11 @@ def find_defined_terms(passage: Passage, masked: str, opening: bool, german: boo
                 text = _definition(name, source, number, sentence, subject)
                 aliases = _aliases_after(sentence, subject, name)
                 yield Candidate(name, kind_of(name, "object"), rule, text, aliases, weight + 1)
+
+
+def begins_prose(passage: Passage) -> bool:
+    """Whether a passage is the first prose of its document, above or below its statements."""
+    return passage.id.endswith("@1")
 
 
 def _definition(name: str, source: Source, number: int, sentence: str, match: re.Match[str]) -> str:

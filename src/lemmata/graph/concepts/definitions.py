@@ -71,7 +71,8 @@ _NO_DEFINITION = re.compile(
     r"\b(?:should|would|could|might|cannot|not|never|convention)\b[^.;:]{0,60}\bcalled\b|"
     r"^\W*(?:Because|Since|Here|Notice|Note|Observe|Besides|Technically|Again|Perhaps|However|But|Thus|Hence|So|"
     r"Therefore|Indeed|Conversely|Otherwise|Another|First consider|Let us|In our|If you|As an?|As we|In fact|"
-    r"Most often|The same|While|Whereas|Although|In the (?:later|latter|former|parent))\b|"
+    r"Most often|The same|While|Whereas|Although|And|One (?:way|kind|type|example)|"
+    r"In the (?:later|latter|former|parent))\b|"
     r"^\W*In (?:this|the|our) (?:example|section|chapter|proof|notation)\b|"
     r"^\W*In the (?:\w+ )?case \$|^\W*(?:That is|Expressed|Likewise|One can|It can be|"
     r"In some (?:literature|texts|books))\b|"
@@ -144,6 +145,9 @@ _VARIABLE_NAMED = re.compile(  # `The minimal generating set $H$ of $M$ is calle
 _PROPERTY_NAMED = re.compile(r"\bcalls? an?\s*$")  # `call an expression closed`: not the name
 _ARTICLE_LAST = re.compile(r"(?:\s+(?:an?|the|its))?\s*$")
 _CALLED_END = re.compile(rf"\b{_CALLED}(?: an?| the| its)?\s*$")
+_OTHER_NAME = re.compile(  # `An independent set is sometimes called a`
+    rf"\W*(?:An? |The )?(?:[\w-]+ ){{1,2}}(?:of \$ )?(?:is|are) (?:also|often|sometimes) {_CALLED}(?: an?| the)?\s*"
+)
 _ONE_OF_SEVERAL = re.compile(rf"\b{_CALLED} [^.;:,$]*\band (?:an? |the )?$")
 _AND_OTHERS = re.compile(r"\s+and\s+(?:an?\s|the\s)?[a-z-]+(?:\s[a-z-]+)?\s*[.,;]")
 _BRACKETS = re.compile(r"\((?:[^()]|\([^()]*\))*\)")
@@ -162,8 +166,8 @@ _PURPOSE = re.compile(
 )
 # A kind without what sets the term apart: `is a divide-and-conquer sampling strategy`, `is a clique`.
 _ONLY_A_KIND = re.compile(
-    r"\s*(?:\([^()]*\)|of an? \w+)?\s*(?:is|are) (?:an?|the) (?:\w+(?:\.|, and\b)|(?:[\w()-]+ ){0,4}(?:strateg|display|"
-    r"setup|techni|method|tool|approach|step|hierarch|process|notation)\w*"
+    r"\s*(?:\([^()]*\)|of an? \w+)?\s*(?:is|are) (?:an?|the) (?:(?:[\w-]+ )?\w+(?:\.|, and\b)|"
+    r"(?:[\w()-]+ ){0,4}(?:strateg|display|setup|techni|method|tool|approach|step|hierarch|process|notation)\w*"
     r"(?: (?:of|in|on|for)(?: [\w()-]+){1,5})?\s*\.)"
 )
 # A structure of which only the elements are told: `The polynomial ring is the set of all sequences`.
@@ -274,9 +278,11 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
     shown = _without_footnotes(" ".join(text[heading.end() if heading else first : end].split()))
     if german:
         return shown
-    most = 2 if passage.kind == "definition" else 1  # a definition has the notation of its section
     after = _short(masked[place[1] : min(end, place[1] + LONGEST_DEFINITION)])
-    if _has_unknown(shown, name, most):
+    is_inside = first > spans[0][0] and not (_ABOUT_ANY.match(masked, first) or _SETTING.match(masked, first))
+    if is_article and is_inside and passage.kind != "definition":  # an article has begun with what this is about
+        return ""
+    if _has_unknown(shown, name, passage.kind == "definition"):
         return ""
     if not _defines(name, _short(masked[start : place[0]]), after, context, shown):
         return ""
@@ -287,20 +293,19 @@ def definition_of(name: str, source: Source, number: int, place: tuple[int, int]
 def statement_of(name: str, text: str) -> str:
     """The statement of a named result as it is shown; "" where it cannot be understood by itself."""
     shown = _without_footnotes(" ".join(text.split()))
-    return "" if _UNFINISHED.search(shown) or _has_unknown(shown, name, most=1) else shown
+    symbols = symbols_of(shown, name)
+    return "" if _UNFINISHED.search(shown) or symbols.letters & symbols.missing else shown
 
 
-def _has_unknown(text: str, name: str, most: int) -> bool:
-    """Whether a text speaks of a set or a space of which nothing is known, or uses more than `most` unknown letters."""
+def _has_unknown(text: str, name: str, is_definition: bool) -> bool:
+    """Whether a text uses letters of which it says nothing: several, or one for a set or a space.
+
+    A definition has the notation of its section, so that there only a set or space that it speaks of counts.
+    """
     symbols = symbols_of(text, name)
-    missing = _unknown(text, name)
-    return len(missing) > most or any(not letter.islower() or len(letter) > 1 for letter in symbols.alone & missing)
-
-
-def _unknown(text: str, name: str) -> frozenset[str]:
-    """The letters of which a text does not say what they are."""
-    symbols = symbols_of(text, name)
-    return symbols.letters & symbols.missing
+    unknown = symbols.letters & symbols.missing
+    counted = symbols.alone & unknown if is_definition else unknown
+    return len(unknown) > 1 + is_definition or any(not letter.islower() or len(letter) > 1 for letter in counted)
 
 
 def _without_footnotes(text: str) -> str:
@@ -435,6 +440,8 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
             return False
         if _VARIABLE_NAMED.match(before) and not any(map(_RELATION.search, _FORMULA.findall(text))):
             return False
+    if _OTHER_NAME.fullmatch(before) and text.startswith(before[:9].lstrip()):
+        return False
     if not condition and (_ONE_OF_SEVERAL.search(before) or (_CALLED_END.search(before) and _AND_OTHERS.match(after))):
         return False
     if (
@@ -487,12 +494,16 @@ def _is_circular(name: str, before: str, after: str) -> bool:
     as_before = "" if property_or_object(name) == "definition" else ".* as(?: an?| the)?\\s*$"
     if re.search(rf"\b{re.escape(name)}s?\b{as_before}", before):
         return True
+    if re.search(rf"\bof(?: an?| the)? {re.escape(name)}\b", after.split(". ")[0]):
+        return True
     again = rf"\b(?:is|are|mean|as|by)(?: an?| the)? {re.escape(name)}(?=\s*(?:[.,;$]|$)| of\b)(?!, (?:i\.e|that is)\b)"
     return bool(re.search(again, _BRACKETS.sub("", after), re.IGNORECASE))
 
 
 def _says_something(name: str, text: str) -> bool:
     """Whether a text is whole and says more than the term: another word, or a relation."""
+    if re.search(r"\s\((?:1|i)\)\s", text) and not re.search(r"\s\((?:2|ii)\)\s", text):  # a list that is cut
+        return False
     if re.search(r"(?:[\w,:;]|,\s*\$|[^.]\))$", text) or "\\bullet" in text or _EMPTY_NAME.search(name):
         return False
     rest = re.sub(re.escape(name), " ", _FORMULA.sub(" ", text), count=1, flags=re.IGNORECASE)

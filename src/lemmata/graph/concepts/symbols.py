@@ -23,7 +23,7 @@ _LETTER = rf"(?:[A-Za-z](?![A-Za-z])|\\(?:{_GREEK})(?![A-Za-z]))"
 _GROUP = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 _LAYOUT = re.compile(  # says nothing about symbols
     rf"\\(?:begin|end)\s*{_GROUP}(?:\s*{_GROUP})?|\\(?:[hv]space\*?|h?box|mbox|text[a-z]*|label|tag|color)\s*{_GROUP}|"
-    r"\\mkern\s*-?[\d.]+\s*mu|\\[,;!:> ]|\\q?quad\b|\\[Bb]ig+[lrm]?(?![a-z])|"
+    r"\\rm(?![a-z])\s*[A-Za-z]+|\\mkern\s*-?[\d.]+\s*mu|\\[,;!:> ]|\\q?quad\b|\\[Bb]ig+[lrm]?(?![a-z])|"
     r"\\(?:left|right|limits|qedhere|mathrel|ensuremath|displaystyle)(?![a-z])|"
     r"\^\s*\{?\s*(?:\\(?:mathrm|text)\s*\{\s*)?(?:th|rd|nd|st|op|T)\b[\s}]*"
 )
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
     r"(?P<other>\\[A-Za-z]+|\\.|:\s*=|\S)"
 )
 # Numbers, indices and what has one meaning everywhere.
-_CUSTOMARY = frozenset("i j k l m n d e O \\mathcalP".split())
+_CUSTOMARY = frozenset("i j k l m n d e I O \\mathcalP".split())
 _RELATIONS = frozenset(
     """: := = < > | \\in \\ni \\colon \\vcentcolon \\coloneqq \\subset \\subseteq \\supset \\supseteq \\subsetneq \\le
     \\leq \\leqslant \\ge \\geq \\geqslant \\ne \\neq \\mapsto \\equiv \\simeq \\cong \\mid \\sim \\to \\rightarrow
@@ -43,13 +43,14 @@ _RELATIONS = frozenset(
 )
 _DEFINES = frozenset("= := \\coloneqq \\vcentcolon \\equiv \\simeq \\mapsto \\defeq".split())
 _ARROWS = frozenset("\\to \\rightarrow \\longrightarrow \\hookrightarrow \\times".split())
-_OPENS, _CLOSES = frozenset("( { [ \\{ \\langle".split()), frozenset(") } ] \\} \\rangle".split())
+_OPENS, _CLOSES = frozenset("( { [ \\{ \\lbrace \\langle".split()), frozenset(") } ] \\} \\rbrace \\rangle".split())
 _PREPOSITION = re.compile(
     r"\b(?:of|on|in|from|to|by|with|over|at|under|between|into|onto|through|than|along|via|for|as)\W*$", re.IGNORECASE
 )
 _BINDS_NOT = re.compile(
     r"\b(?:is|are|be|not|that|then|the|an?|this|if|iff|when|since|and|or|its|contain\w*|satisf\w+|includ\w+|equals?|"
-    r"divid\w+|generat\w+|preserv\w+|fix\w+|call\w*|have|has|mean\w*|does|do|so|both|we|say)\W*$|[^\w\s]\W*$|^\W*$",
+    r"divid\w+|generat\w+|preserv\w+|fix\w+|call\w*|have|has|mean\w*|does|do|so|both|we|say|of the form)\W*$|"
+    r"[^\w\s]\W*$|^\W*$",
     re.IGNORECASE,
 )
 _BINDS_BEFORE = re.compile(r"\b(?:denot\w+|writ\w+|symbol|abbreviat\w+)(?: \w+){0,2}\s*$", re.IGNORECASE)
@@ -101,11 +102,12 @@ def symbols_of(text: str, name: str = "") -> Symbols:
     end = 0
     for formula in FORMULA.finditer(text):
         tokens = _tokens(formula[0])
+        is_joined = bool(re.match("[-–]", plain[formula.end() : formula.end() + 1]))  # a $\\sigma$-algebra
         for place, token in enumerate(tokens):
             if token.kind != "other" and not _is_index(tokens, place):
                 used |= _forms(tokens, place)
-                letters |= {token.text} if token.kind == "symbol" else set()
-        if tokens and _after_indices(tokens, 0) == len(tokens) and not re.match("[-–]", plain[formula.end() :][:1]):
+                letters |= {token.text} if token.kind == "symbol" and not is_joined else set()
+        if tokens and _after_indices(tokens, 0) == len(tokens) and not is_joined:
             alone.add(tokens[0].text)
         bound |= _bound_inside(tokens)
         is_listed = bool(end) and re.fullmatch(r"[\s,]*(?:(?:and|or)[\s,]*)?", plain[end : formula.start()])
@@ -189,10 +191,11 @@ def _bound_inside(tokens: list[_Token]) -> set[str]:
             continue
         forms, after = _forms(tokens, place), _after_indices(tokens, place)
         follows = tokens[after].text if after < len(tokens) else ""
-        if before in {"\\forall", "\\exists"} or before in _ARROWS or follows in _ARROWS:
+        is_variable = before in {"\\forall", "\\exists"} or (before, follows) == ("[", "]")
+        if is_variable or before in _ARROWS or follows in _ARROWS:
             bound |= forms
         listed = listed | forms if before == "," else forms
-        if follows in _RELATIONS and (before in _OPENS | {",", "\\forall", "\\exists"} or before in _RELATIONS):
+        if follows in _RELATIONS and before in _OPENS | {",", "\\forall", "\\exists"} | (_RELATIONS - {"\\in"}):
             bound |= listed
         if follows == "(":
             end = _after_group(tokens, after)
