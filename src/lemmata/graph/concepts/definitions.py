@@ -114,7 +114,7 @@ _ANAPHOR = re.compile(
 _DANGLING = re.compile(  # a text that begins with what belongs to one before it
     r"\W*(?:Similarly|Likewise|Also|Again|Generally|More generally|Consequently|Then|This|These|So|Thus|Hence|If the|"
     r"Therefore|In this case|Moreover|Furthermore|By contrast|Otherwise|Just as|Remarks?|Proof|Such|"
-    r"Now|Here(?!')|In words|In other words|In particular|"
+    r"For example|For instance|Now|Here(?!')|In words|In other words|In particular|"
     r"It(?! is \w+ (?:to|that)\b))\b"
 )
 _NO_NOUN = STOP_WORDS | frozenset("means implies case kind way type types two three properties conditions".split())
@@ -186,6 +186,7 @@ _PART_OF_ANOTHER = re.compile(
 _ITEM_BEFORE = re.compile(r"(?:•|\s\((?:\d|[a-z]|[ivx]+)\)) ")
 _CALLED_AFTER = re.compile(rf"\s+in which\b|(?:\s*\$)?(?: (?:in|of|on) \S+)? {_BE} {_CALLED}\b")
 _PREDICATE = re.compile(r"\b(?:is|are)(?: an?| the)?\s*$")
+_SET_OF = re.compile(r"\b[Tt]he (?:\S+-)?(?:set|type|collection) of(?: all)?\s*$")  # names the set, not its elements
 _INSTANCE = re.compile(r"\W*(?:Every|Each|All|The)\b")
 _AT_ONCE = re.compile(r"[^.;:]{0,60}?\b(?:if|iff|when|whenever|provided|exactly|precisely)\b")
 _STATED = re.compile(r"\b(?:stat|say|assert|postulat|claim|mean|conjectur)\w*\b|\b(?:that|if|then|every|for all)\b|\$")
@@ -327,10 +328,10 @@ def _first_needed(name: str, source: Source, first: int, end: int) -> int:
     place = bisect.bisect_right(source.spans, first, key=lambda span: span[1])
     above = [span for span in source.spans[max(0, place - _FAR) : place] if _fits(text[span[0] : end])]
     symbols = symbols_of(text[first:end], name)
-    missing = {symbol for symbol in symbols.missing if len(symbol) == 1 or symbol in symbols.letters}
     is_near = not _OWN_SETTING.match(masked, first)
     begin = first
-    needs_more = bool(missing) or not _ABOUT_ANY.match(masked, first)
+    uses_letters = any(len(symbol) == 1 or symbol in symbols.letters for symbol in symbols.missing)
+    needs_more = uses_letters or not _ABOUT_ANY.match(masked, first)
     if above and (needs_more if source.is_article else _ABOUT_SYMBOL.match(masked, first)):
         if above[0][0] == source.spans[0][0] and first - above[0][0] <= _LEAD:
             return above[0][0]
@@ -452,6 +453,8 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
     ):
         return False
     if _PROPERTY_NAMED.search(before) and property_or_object(name) == "definition":
+        return False
+    if _SET_OF.search(before):
         return False
     if _PREDICATE.search(before) and (_INSTANCE.match(before) or not condition):
         return False
