@@ -87,13 +87,14 @@ _NO_DEFINITION = re.compile(
 _ELSEWHERE = re.compile(
     r"\b(?:[Ff]or (?:example|instance)|e\.g|[Ii]n the same way|"
     r"[Tt]his|[Tt]hese|[Tt]hose|above|below|such(?! that)|[Tt]hus|latter|former|previous\w*|preceding|as in|"
-    r"(?:so|just) \w+ed|aforementioned|in Figure|in Table|"
+    r"(?:so|just) \w+ed|the (?:obtained|resulting)|aforementioned|in Figure|in Table|"
     r"the (?:\w+ ){1,2}(?:is|are|will|may) also (?:be )?(?:called|known))\b|"
     r"^\W*(?:\w+\W+){0,8}calls? (?:it|them)\b|^\W*\w+ \w+ of (?:it|them)\b|"
     r"^\W*(?!If|When|Given|Let|For)\w.*\b(?:it|they) (?:is|are) (?:\w+ ){0,2}(?:called|known)\b"
 )
 _ELSEWHERE_AFTER = re.compile(
-    r"\bsuch an? [\w-]+\s*[.;]|\bthey are both\b|\bevery such\b|\babove\b(?! or\b| the\b)|\bthese (?:conditions|two)\b"
+    r"\bsuch an? [\w-]+\s*[.;]|\bthey are both\b|\bevery such\b|\babove\b(?! or\b| the\b)|"
+    r"\bthese (?:conditions|two|three|four)\b"
 )
 # The text refers to what is not shown, or the author has not finished it.
 _UNFINISHED = re.compile(
@@ -143,10 +144,11 @@ _VARIABLE_NAMED = re.compile(  # `The minimal generating set $H$ of $M$ is calle
     rf"\W*(?:\w+, )?[Tt]he {_PLAIN}\$(?:(?!\b(?:all|each|every|any|an?|those)\b).)* {_BE} {_CALLED}\b"
 )
 _PROPERTY_NAMED = re.compile(r"\bcalls? an?\s*$")  # `call an expression closed`: not the name
+_ARTICLE_BEFORE = re.compile(r"\b(?:an?|the)\s*$")  # `called an alternating or symplectic plane`: nor this
 _ARTICLE_LAST = re.compile(r"(?:\s+(?:an?|the|its))?\s*$")
 _CALLED_END = re.compile(rf"\b{_CALLED}(?: an?| the| its)?\s*$")
 _OTHER_NAME = re.compile(  # `An independent set is sometimes called a`
-    rf"\W*(?:An? |The )?(?:[\w-]+ ){{1,2}}(?:of \$ )?(?:is|are) (?:also|often|sometimes) {_CALLED}(?: an?| the)?\s*"
+    rf"\W*(?:An? |The )?(?:[\w-]+ ){{1,3}}(?:of \$ )?(?:is|are) (?:also|often|sometimes) {_CALLED}(?: an?| the)?\s*"
 )
 _ONE_OF_SEVERAL = re.compile(rf"\b{_CALLED} [^.;:,$]*\band (?:an? |the )?$")
 _AND_OTHERS = re.compile(r"\s+and\s+(?:an?\s|the\s)?[a-z-]+(?:\s[a-z-]+)?\s*[.,;]")
@@ -155,7 +157,7 @@ _VAGUE = re.compile(
     r"\b(?:certain|[Rr]oughly|[Ii]nformally|[Ll]oosely|[Gg]enerally speaking|similar to|special case|"
     r"nothing more than|sort of|(?:is|are) (?:essentially|basically|almost)|probably the|somehow|"
     r"not defined|interesting|specific|variation (?:of|on)|the reverse of|resembling|as described by|"
-    r"special (?:type|kind)|can be defined only|one of the systems|"
+    r"special (?:type|kind)|variant of|set-up|style|emphasi[sz]es|signifying|can be defined only|one of the systems|"
     r"(?:laws|rules|properties) that are called|in some sense)\b"
 )
 # After the subject: what it is good for or related to, not what it is.
@@ -452,7 +454,9 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
         or _CALLED_AFTER.match(after)
     ):
         return False
-    if _PROPERTY_NAMED.search(before) and property_or_object(name) == "definition":
+    if property_or_object(name) == "definition" and (
+        _PROPERTY_NAMED.search(before) or (_ARTICLE_BEFORE.search(before) and re.match(r"\s+or\b", after))
+    ):
         return False
     if _SET_OF.search(before):
         return False
