@@ -32,7 +32,6 @@ from lemmata.core.workspace import Workspace, default_encoder
 from lemmata.evaluate.judgments import JudgmentLog, judgments
 from lemmata.evaluate.tasks import Task
 from lemmata.evaluate.workspace_tasks import beir_task, read_asked, table_task
-from lemmata.mine.splits import split
 from lemmata.search.index import packaged_encoder
 
 TESTED = 200  # queries about statements of the Stacks project
@@ -76,8 +75,6 @@ def stacks(data: Path, out: Path, chapters: list[str]) -> tuple[Workspace, Asked
 
 def adapted(workspace: Workspace, asked: Asked, test: Task, finetune: float) -> dict[str, Any]:
     """MRR@10 on the test with everything that can be adopted, and what is."""
-    if not workspace.manifest(workspace.split_folder).exists():
-        split(workspace)
     with JudgmentLog(workspace) as log:
         for text, answers in asked:
             for passage in answers:

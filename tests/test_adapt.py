@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import NAMES, lemmata, wait_until, write_papers
+from tests.make import NAMES, lemmata, wait_until, write, write_papers
 
 from lemmata.adapt import Candidate, _marked, adapt, choose, divide, undo_adapt
 from lemmata.core.errors import LemmataError, WorkspaceError
@@ -79,6 +79,23 @@ def test_a_marked_query_keeps_its_side_when_more_are_marked(project: Project) ->
     assert many.deciding is not None
     assert not set(many.learned.queries) & set(many.deciding.queries)
     assert list(tasks) == ["marks", "self-made"]
+
+
+def test_a_single_document_is_divided_too_and_so_is_what_was_added_since(tmp_path: Path) -> None:
+    texts = [" ".join(f"{name}{number}" for name in NAMES) for number in range(40)]
+    statements = "\n".join(f"\\begin{{lemma}}{text}.\\end{{lemma}}" for text in texts)
+    head = "\\documentclass{article}\\newtheorem{lemma}{Lemma}"
+    book = f"{head}\\begin{{document}}\n{statements}\n\\end{{document}}"
+    project = Project.init(tmp_path / "w")
+    sources = write(tmp_path / "papers", {"book.tex": book})
+    for _ in range(2):
+        project.ingest([sources], workers=1)
+        project.index(settings={"encoder": "hashing"})
+        mark(project, 20)
+        marks, tasks = divide(project)
+        assert marks.deciding is not None
+        assert "marks" in tasks
+        write_papers(sources, *NAMES[:2])
 
 
 def test_without_vectors_there_is_nothing_to_adapt(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.errors import InputError, LemmataError, MissingExtra, WorkspaceError, require
+from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, require
 from lemmata.core.files import fingerprint, is_leftover, remove, write_atomically
 from lemmata.core.workspace import (
     PRIVATE_SETS,
@@ -91,8 +91,6 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
         return _adopt(workspace, state)
     if (state.get("key"), state.get("encoder")) == (key, before):
         return {**_adopt(workspace, state), "done_before": True}
-    if not workspace.manifest(workspace.split_folder).exists():
-        split(workspace)
     marks, tasks = divide(workspace)
     if not tasks:
         raise LemmataError("there is nothing to measure with: no held-out mark, and no passage makes a query by rules")
@@ -169,7 +167,16 @@ class Marks(NamedTuple):
 
 
 def divide(workspace: Workspace) -> tuple[Marks, dict[str, Task]]:
-    """The marks, and the tasks that decide by name: held-out marks first, then self-made queries."""
+    """The marks, and the tasks that decide by name: held-out marks first, then self-made queries.
+
+    Brings the split up to date: what was added since is in none of its parts yet.
+    """
+    try:
+        split(workspace)
+    except ConfigError:
+        if "split" in workspace.config:
+            raise
+        split(workspace, settings={"method": "stratified", "unseen": 0.0})  # a book or two: parts of documents
     marked, marks = marked_task(workspace), Marks()
     if marked is not None:
         keys = id_keys([normalise(text) for text in marked.queries.values()]) % 5
