@@ -244,9 +244,32 @@ def test_commands_of_the_authors_are_shown_by_their_names() -> None:
 
 
 def test_a_colon_is_an_operator_and_an_operator_has_no_empty_one_before_it() -> None:
-    assert "<mo>:</mo>" in formula_html(r"f : X \to Y")
+    assert '<mo lspace="0.278em" rspace="0.278em">:</mo>' in formula_html(r"f : X \to Y")
     assert "<mo></mo>" not in formula_html(r"\operatorname{\mathrm{tot}}(f)")
     assert "tot" in formula_html(r"\operatorname{\mathrm{tot}}(f)").partition(">")[2]
+
+
+@pytest.mark.parametrize(
+    ("formula", "inside"),
+    [
+        (r"(-1)^n", '<mo lspace="0em" rspace="0em">−</mo><mn>1</mn>'),
+        (r"a - 1", "<mo>−</mo>"),
+        (r"x_{i \in I}", '<mo lspace="0em" rspace="0em">∈</mo>'),
+        (r"x_{(i)}", '<mo stretchy="false" lspace="0em" rspace="0em">(</mo>'),
+        (r"\Gamma \mathrm{S}", '<mi mathvariant="normal">Γ</mi><mi mathvariant="normal">S</mi>'),
+        (r"a \sim \pm \infty", '<mo lspace="0.278em" rspace="0.278em">∼</mo>'),
+        (r"a \sim \pm \infty", "<mi>∞</mi>"),
+        (r"a \mathrel{\overset{=}{\to}} b", "<mrow><mspace"),
+        (r"a \not= b", "≠"),
+        (r"A \setminus B := C", '<mo lspace="0.222em" rspace="0.222em">∖</mo>'),
+        (r"\raisebox{0.5ex}{$\cdot$} x", "·"),
+        (r"\text{from \texttt{180} to \underline{\color{red}a$^+$}}", "<mtext>from\xa0180\xa0to\xa0a</mtext>"),
+        (r"\overline{ab}", '<mo accent="true" stretchy="true">‾</mo>'),
+        (r"n \equiv 0 \pmod{p^{2}}", '<mo stretchy="false">(</mo>'),
+    ],
+)
+def test_signs_stand_as_tex_sets_them(formula: str, inside: str) -> None:
+    assert inside in formula_html(formula)
 
 
 def test_rows_may_begin_with_a_bracket() -> None:

@@ -57,10 +57,30 @@ _ALPHABETS = {
 }
 _COMMAND = re.compile(r"\\[a-zA-Z]+")
 _NAMED = {
-    "vcentcolon": ":", "coloneqq": ":=", "eqqcolon": "=:", "textbullet": r"\bullet ", "textdegree": r"^\circ ",
+    "vcentcolon": ":", "coloneqq": "≔", "eqqcolon": "≕", "textbullet": r"\bullet ", "textdegree": r"^\circ ",
 }  # fmt: skip
 _SAME = re.compile(rf"\\({'|'.join(_NAMED)})(?![a-zA-Z])")
 _OPERATOR = re.compile(r"(\\operatorname\*?)\s*\{\s*\\(?:mathrm|text|mathsf|rm)\s*\{([^{}\\]*)\}\s*\}")
+_WRITTEN_OUT = (  # what the converter does not know, or does not set as TeX does
+    (re.compile(r"\\not\s*="), r"\\neq "),
+    (re.compile(r":\s*="), "≔"),
+    (re.compile(r"\\m(?:kern|skip)\s*-?[\d.]+\s*mu"), ""),
+    (re.compile(r"\\pmod\s*\{((?:[^{}]|\{[^{}]*\})*)\}"), r"\\;\\;(\\mathrm{mod}\\;\1)"),
+    (re.compile(r"\\raisebox\s*\{[^{}]*\}(?:\s*\[[^\]]*\]){0,2}\s*\{\s*\$?([^{}$]*)\$?\s*\}"), r"{\1}"),
+)
+_RELATION, _BINARY, _LETTER = (' lspace="0.278em" rspace="0.278em"', ' lspace="0.222em" rspace="0.222em"', "")
+# What the converter takes for another kind of sign.
+_SIGNS = {
+    ":": (":", _RELATION), "&#x0003A;": (":", ' lspace="0em" rspace="0.167em"'), "&#x0007E;": ("∼", _RELATION),
+    "≔": ("≔", _RELATION), "≕": ("≕", _RELATION), "&#x029F5;": ("∖", _BINARY), "&#x000B1;": ("±", _BINARY),
+    "&#x02213;": ("∓", _BINARY), "&#x02205;": ("∅", _LETTER), "&#x0221E;": ("∞", _LETTER),
+    "&#x02015;": ("‾", ' accent="true" stretchy="true"'),
+}  # fmt: skip
+_UPRIGHT = re.compile(r"&#x000[4-7][0-9A-F];|&#x003[9A][0-9A-F];|[Α-Ω]")  # \mathrm{S}; capital Greek letters
+_SIGNED = frozenset(("&#x02212;", "&#x0002B;", "&#x000B1;", "&#x02213;"))
+_CLOSING = frozenset(("&#x00029;", "&#x0005D;", "&#x0007D;", "&#x0007C;", "&#x02016;", "&#x00021;", "!", ")", "]"))
+_SPACING = re.compile(r' [lr]space="[^"]*"')
+_SCRIPTED = frozenset("msub msup msubsup munder mover munderover".split())
 _PRIMES = frozenset(f"&#x{code};" for code in ("02032", "02033", "02034", "02057"))
 _TIGHT = frozenset(("/", "|", "&#x0002F;", "&#x0007C;"))  # between these TeX sets no space
 _SPACES = {
@@ -83,6 +103,9 @@ _ALIGNED = {
 }
 _TRANSPARENT = frozenset(("equation", "equation*", "displaymath", "math", "subequations"))
 _TEXT = re.compile(r"\\(?:text(?:rm|it|bf|sf|tt|up|normal)?|mbox|hbox)\s*(?=\{)")
+_STYLED = re.compile(
+    r"\\(?:text(?:rm|it|bf|sf|tt|sl|sc|up|normal)?|emph|underline)\s*\{([^{}]*)\}|\\color\s*\{[^{}]*\}"
+)
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _GENFRAC = re.compile(r"\\genfrac\s*(?=\{)")
 _LEVEL = re.compile(r"\\begin\s*\{[a-zA-Z]+\*?\}|\\end\s*\{[a-zA-Z]+\*?\}|\\\\|\\.|[{}&]", re.DOTALL)
@@ -91,7 +114,7 @@ _SIZED_RIGHT = re.compile(r"\\[bB]igg?r(?![a-zA-Z])")
 _CELLS = re.compile(r"&|\\\\")
 _ROW_SPACE = re.compile(r"(\\\\)\*?\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]")
 _DROPPED = re.compile(
-    r"\\(?:label\s*\{[^{}]*\}|nonumber|notag|null|displaylimits|nolimits|allowbreak|nobreak|ensuremath|xspace|qedhere|strut|mathstrut)(?![a-zA-Z])"
+    r"\\(?:label\s*\{[^{}]*\}|nonumber|notag|null|linebreak|hfill|footnotesize|small|MakeLowercase|displaylimits|nolimits|allowbreak|nobreak|ensuremath|xspace|qedhere|strut|mathstrut)(?![a-zA-Z])"
 )
 _TALL = re.compile(
     r"\\(?:sum|prod|int|oint|frac|dfrac|binom|begin|bigoplus|bigcup|bigcap|coprod|substack|cfrac)(?![a-zA-Z])"
@@ -306,6 +329,8 @@ def _depth(formula: str) -> int:
 def _prepared(formula: str) -> str:
     """The formula as latex2mathml understands it."""
     formula = _ROW_SPACE.sub(r"\1", _DROPPED.sub("", formula))
+    for pattern, written in _WRITTEN_OUT:
+        formula = pattern.sub(written, formula)
     formula = _OPERATOR.sub(r"\1{\2}", _SAME.sub(lambda match: _NAMED[match[1]], formula))
     formula = _ENVIRONMENT.sub(_environment, formula)
     formula = _without_genfrac(_with_formulas_in_text(formula))
@@ -334,14 +359,23 @@ def _with_formulas_in_text(formula: str) -> str:
         end = match_brace(formula, match.end())
         if end < 0:
             break
-        words = _DOLLAR.split(formula[match.end() + 1 : end - 1])
+        words = _DOLLAR.split(_without_styles(formula[match.end() + 1 : end - 1]))
         if len(words) % 2 and len(words) > 1:
             parts = (word if place % 2 else f"{match[0]}{{{word}}}" for place, word in enumerate(words) if word)
             pieces += formula[at : match.start()], "{", *parts, "}"
         else:
-            pieces.append(formula[at:end])
+            pieces += (
+                formula[at : match.start()],
+                f"{match[0]}{{{words[0]}}}" if len(words) == 1 else formula[match.start() : end],
+            )
         at = end
     return "".join((*pieces, formula[at:]))
+
+
+def _without_styles(words: str) -> str:
+    for _ in range(3 if "\\" in words else 0):  # one inside another
+        words = _STYLED.sub(r"\1", words)
+    return words
 
 
 def _without_genfrac(formula: str) -> str:
@@ -369,23 +403,41 @@ def _without_genfrac(formula: str) -> str:
     return formula
 
 
-def _serialised(element: Element, depth: int) -> str:
-    """An element with its attributes and content, as far as they are known and safe."""
+def _serialised(element: Element, depth: int, *, script: bool = False, signed: bool = False) -> str:
+    """An element with its attributes and content, as far as they are known and safe.
+
+    In a script operators have no space around them; a signed operator belongs to the number after it.
+    """
     if depth > 200:
         return ""
-    name = "mo" if element.text in _PRIMES or (element.tag == "mi" and element.text == ":") else element.tag
+    sign, spaces = _SIGNS.get(element.text or "", ("", ""))
+    name = "mo" if element.text in _PRIMES else element.tag
+    if sign:
+        name = "mo" if spaces else "mi"
     if name == "mo" and not element.text and not len(element):
         return ""  # as before the argument of \operatorname
-    children = [_serialised(child, depth + 1) for child in element]
-    text = _text(element)
+    inner: list[str] = []
+    before = None
+    for place, child in enumerate(element):
+        is_sign = child.text in _SIGNED and before is not None and before.tag == "mo" and before.text not in _CLOSING
+        is_script = script or (element.tag in _SCRIPTED and place > 0)
+        inner.append(_serialised(child, depth + 1, script=is_script, signed=is_sign))
+        before = child
+    text = sign or _text(element)
     if name not in _ELEMENTS:
-        return text + "".join(children)
+        return text + "".join(inner)
+    if name == "mo" and len(element):  # \mathrel{…}: an operator may hold no other
+        space = "" if script or not any(child.text for child in element.iter()) else '<mspace width="0.25em"></mspace>'
+        return f"<mrow>{space}{''.join(inner)}{space}</mrow>"
     wanted = _CHILDREN.get(name, 0)
-    if wanted and len(children) > wanted:  # a binomial with a subscript, for example
-        first = len(children) - wanted + 1
-        children[:first] = [f"<mrow>{''.join(children[:first])}</mrow>"]
-    children += ["<mrow></mrow>"] * (wanted - len(children))
-    return f"<{name}{_attributes(element)}>{text}{''.join(children)}</{name}>"
+    if wanted and len(inner) > wanted:  # a binomial with a subscript, for example
+        first = len(inner) - wanted + 1
+        inner[:first] = [f"<mrow>{''.join(inner[:first])}</mrow>"]
+    inner += ["<mrow></mrow>"] * (wanted - len(inner))
+    attributes = spaces or _attributes(element)
+    if name == "mo" and (script or signed) and "accent" not in attributes:
+        attributes = _SPACING.sub("", attributes) + ' lspace="0em" rspace="0em"'
+    return f"<{name}{attributes}>{text}{''.join(inner)}</{name}>"
 
 
 def _text(element: Element) -> str:
@@ -401,7 +453,7 @@ def _text(element: Element) -> str:
 def _attributes(element: Element) -> str:
     written: list[str] = []
     attributes: Mapping[str, Any] = element.attrib
-    if element.tag == "mi" and attributes.get("mathvariant") == "normal":
+    if element.tag == "mi" and (attributes.get("mathvariant") == "normal" or _UPRIGHT.fullmatch(element.text or "")):
         written.append(' mathvariant="normal"')
     if element.tag == "mo" and len(element.text or "") > 1 and (element.text or "").isalpha():  # as in `log x`
         written.append(' lspace="0em" rspace="0.1em"')
