@@ -74,6 +74,7 @@ _SIGNS = {
     ":": (":", _RELATION), "&#x0003A;": (":", ' lspace="0em" rspace="0.167em"'), "&#x0007E;": ("∼", _RELATION),
     "≔": ("≔", _RELATION), "≕": ("≕", _RELATION), "&#x029F5;": ("∖", _BINARY), "&#x000B1;": ("±", _BINARY),
     "&#x02213;": ("∓", _BINARY), "&#x02205;": ("∅", _LETTER), "&#x0221E;": ("∞", _LETTER),
+    "&#x02026;": ("…", _LETTER), "&#x0002E;": (".", ' lspace="0em" rspace="0em"'),
     "&#x02015;": ("‾", ' accent="true" stretchy="true"'),
 }  # fmt: skip
 _UPRIGHT = re.compile(r"&#x000[4-7][0-9A-F];|&#x003[9A][0-9A-F];|[Α-Ω]")  # \mathrm{S}; capital Greek letters
@@ -403,14 +404,19 @@ def _without_genfrac(formula: str) -> str:
     return formula
 
 
-def _serialised(element: Element, depth: int, *, script: bool = False, signed: bool = False) -> str:
+def _serialised(element: Element, depth: int, *, script: bool = False, signed: bool = False, base: bool = False) -> str:
     """An element with its attributes and content, as far as they are known and safe.
 
-    In a script operators have no space around them; a signed operator belongs to the number after it.
+    In a script operators have no space around them; a signed operator belongs to the number after it; an arrow that
+    is the base of something above it is not stretched, which would push that far away.
     """
     if depth > 200:
         return ""
-    sign, spaces = _SIGNS.get(element.text or "", ("", ""))
+    if element.tag == "msup" and len(element) == 2 and element[1].text in _PRIMES:  # as high as it is
+        prime = f'<mo lspace="0em" rspace="0em">{_text(element[1])}</mo>'
+        return f"<mrow>{_serialised(element[0], depth + 1, script=script)}{prime}</mrow>"
+    is_accent = element.tag == "mo" and element.text == "&#x0007E;"  # elsewhere that is \sim
+    sign, spaces = _SIGNS.get("" if is_accent else element.text or "", ("", ""))
     name = "mo" if element.text in _PRIMES else element.tag
     if sign:
         name = "mo" if spaces else "mi"
@@ -421,13 +427,18 @@ def _serialised(element: Element, depth: int, *, script: bool = False, signed: b
     for place, child in enumerate(element):
         is_sign = child.text in _SIGNED and before is not None and before.tag == "mo" and before.text not in _CLOSING
         is_script = script or (element.tag in _SCRIPTED and place > 0)
-        inner.append(_serialised(child, depth + 1, script=is_script, signed=is_sign))
+        is_base = place == 0 and (element.tag in _SCRIPTED or (base and element.tag in ("mrow", "mstyle")))
+        inner.append(_serialised(child, depth + 1, script=is_script, signed=is_sign, base=is_base))
         before = child
     text = sign or _text(element)
     if name not in _ELEMENTS:
         return text + "".join(inner)
     if name == "mo" and len(element):  # \mathrel{…}: an operator may hold no other
-        space = "" if script or not any(child.text for child in element.iter()) else '<mspace width="0.25em"></mspace>'
+        space = (
+            ""
+            if script or base or not any(child.text for child in element.iter())
+            else '<mspace width="0.25em"></mspace>'
+        )
         return f"<mrow>{space}{''.join(inner)}{space}</mrow>"
     wanted = _CHILDREN.get(name, 0)
     if wanted and len(inner) > wanted:  # a binomial with a subscript, for example
@@ -435,6 +446,8 @@ def _serialised(element: Element, depth: int, *, script: bool = False, signed: b
         inner[:first] = [f"<mrow>{''.join(inner[:first])}</mrow>"]
     inner += ["<mrow></mrow>"] * (wanted - len(inner))
     attributes = spaces or _attributes(element)
+    if name == "mo" and base and "stretchy" not in attributes:
+        attributes += ' stretchy="false"'
     if name == "mo" and (script or signed) and "accent" not in attributes:
         attributes = _SPACING.sub("", attributes) + ' lspace="0em" rspace="0em"'
     return f"<{name}{attributes}>{text}{''.join(inner)}</{name}>"
@@ -460,6 +473,8 @@ def _attributes(element: Element) -> str:
     if element.tag == "mo" and element.text in _TIGHT and "form" not in attributes:
         written.append(' lspace="0em" rspace="0em"')
     for name, value in attributes.items():
+        if name == "accent" and element.tag != "mo":  # on the whole it lets the accent touch its letter
+            continue
         value = _SPACES.get(str(value), str(value))
         if name in _ATTRIBUTES and _VALUE.fullmatch(value):
             written.append(f' {name}="{value}"')
