@@ -67,7 +67,7 @@ def edit(
     new = folder / f"{draw.choice(FOLDERS)}{draw.choice(NAMES)}{_tag(draw, names)}.tex"
     new.parent.mkdir(parents=True, exist_ok=True)
     what = draw.choice(("add", "change", "rename", "delete", "split", "merge")) if len(files) >= least else "add"
-    if new in files and what in ("add", "rename", "split"):
+    if new.exists() and what in ("add", "rename", "split"):
         what = "change"
     one, other = draw.sample(files, 2) if len(files) > 1 else (new, new)
     if what == "add":

@@ -52,7 +52,7 @@ def test_self_made_queries_alone_decide_nothing() -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    project = Project.init(tmp_path / "w")
+    project = Project.init(write(tmp_path / "w", {"lemmata.toml": '[static.other]\nbase = "lemmata-nano"\n'}))
     project.ingest([write_papers(tmp_path / "papers", *NAMES)], workers=1)
     project.index(settings={"encoder": "hashing"})
     return project

@@ -297,6 +297,8 @@ class Bench:
         self.operations: dict[str, int] = {}
         self.stages = stages
         needed = list(STAGES)[: 1 + max(map(list(STAGES).index, stages))]
+        if [*stages] == ["adapt"]:  # which splits and mines by itself
+            needed = ["ingest", "index", "adapt"]
         for number, stage in enumerate(needed):
             damage(self.workspace, stage)
             self.before[stage] = folder / f"before-{number}"

@@ -72,6 +72,7 @@ class Soak:
         self.marks: set[tuple[str, str]] = set()
         self.memory: list[tuple[float, float]] = []  # the share of the time that had passed, and megabytes
         self.address = ""
+        self.is_calm = False  # while an adaptation runs that is not to be killed
         self.stopping, self.up = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self.start_server()
@@ -154,6 +155,8 @@ class Soak:
 
     def edit(self, generator: random.Random) -> None:
         """Add, change or remove a paper."""
+        if self.is_calm:
+            return
         path = self.papers[generator.choice(list(self.papers))]
         here = self.folder / path.name
         if not here.exists():
@@ -166,11 +169,18 @@ class Soak:
         self.counts["edits"] += 1
 
     def adapt(self, generator: random.Random) -> None:
-        """Learn from the marks; half of the time it is killed."""
+        """Learn from the marks; half of the time it is killed, half of the time nothing is edited meanwhile.
+
+        It needs a graph that is up to date.
+        """
+        is_killed = generator.random() < 0.5
+        self.is_calm = not is_killed
+        while self.is_calm and not self.stopping.wait(0.5) and self.is_working():
+            pass
         command = [*LEMMATA, "adapt", "-w", str(self.workspace)]
         output = self.home / "adapt.log"
         with output.open("w") as stream, subprocess.Popen(command, stdout=stream, stderr=stream) as process:
-            patience = generator.uniform(0.5, 20) if generator.random() < 0.5 else self.seconds
+            patience = generator.uniform(0.5, 20) if is_killed else self.seconds
             end = time.monotonic() + patience
             while process.poll() is None and time.monotonic() < end and not self.stopping.wait(0.1):
                 pass
@@ -181,6 +191,7 @@ class Soak:
                 self.counts["adaptations" if process.returncode == 0 else "refused adaptations"] += 1
                 if process.returncode:
                     sys.stderr.write(f"adapt: {output.read_text()[-1000:]}\n")
+        self.is_calm = False
 
     def kill(self, generator: random.Random) -> None:
         """Kill what the server runs in the background, or all of it."""
@@ -227,7 +238,7 @@ class Soak:
 
     def run(self) -> None:
         """Everything at the same time, once there is something to search."""
-        while self.ask("/v1/progress")[1]["state"] == "working":
+        while self.is_working():
             time.sleep(0.5)
         pace = max(1.0, (time.monotonic() - self.begin) / _QUICK)
         sys.stderr.write(f"ready after {time.monotonic() - self.begin:.0f} s\n")
@@ -264,10 +275,17 @@ class Soak:
     def is_up_to_date(self) -> bool:
         try:
             hits = self.ask("/search", {"query": "note that ends it"})[1].get("hits") or [{"id": ""}]
-            is_read = hits[0]["id"].partition("@")[0] == "last"
-            return bool(is_read and self.ask("/v1/progress")[1]["state"] != "working")
+            is_read = bool(hits[0]["id"].partition("@")[0] == "last")
+            return is_read and not self.is_working()
         except OSError:  # a machine that stalls
             return False
+
+    def is_working(self) -> bool:
+        """Whether the server brings its folder up to date, or is itself being started."""
+        try:
+            return bool(self.ask("/v1/progress")[1]["state"] == "working")
+        except OSError:
+            return True
 
     def lost(self) -> int:
         """Passages and marks that are not there, or not as they should be."""

@@ -141,9 +141,12 @@ class Workspace:
     def named_options(
         self, kind: type[Options], group: str, name: str, settings: Settings | None = None, *, required: bool = False
     ) -> Options:
-        """The options of the table [group.name]; without any such table, the defaults unless `required`."""
+        """The options of the table [group.name]; without any such table, the defaults unless `required`.
+
+        A model whose sets are among the `settings` needs none: its name is no slip of the pen.
+        """
         tables = self.config.get(group, {})
-        if name not in tables and (tables or required):
+        if name not in tables and (required or (tables and "sets" not in (settings or {}))):
             names = ", ".join(tables) or "none yet"
             raise ConfigError(f"{self.config_file} has no table [{group}.{name}] (there are: {names})")
         return build(kind, merged(tables.get(name, {}), settings or {}), f"{group}.{name}")
