@@ -45,9 +45,10 @@ settings.load_profile("fixed")
 SLOW = frozenset(
     (
         "cross disk docs edits embed finetune fuzz_server fuzz_workspace kills long_window losses maintain mcp "
-        "metric milvus mteb page page_axe page_language page_search page_views pretrain publish quantized ranks "
-        "ray recipe_distil reranker restore run run_papers run_plant run_static run_thesis serve_folder "
-        "server_load significance stage_metric stage_mine stage_train static supply_chain update updates"
+        "metric milvus mteb page page_axe page_language page_search page_service page_views pretrain publish "
+        "quantized ranks ray recipe_distil reranker restore run run_papers run_plant run_static run_thesis "
+        "serve_folder server_load significance stage_metric stage_mine stage_train static supply_chain update "
+        "updates"
     ).split()
 )
 

@@ -203,6 +203,9 @@ def test_examples_of_bridges_are_distant_concepts(window: Window) -> None:
     expect(page.locator(".told > li, .weaker").first).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/start", "/bridges", "/complete?prefix=hook", "/cards/rsk", "/cards/concept%3Ahook"])
+@pytest.mark.parametrize(
+    "path",
+    ["/start", "/bridges", "/complete?prefix=hook", "/cards/rsk", "/cards/concept%3Ahook", "/near/rks", "/quality"],
+)
 def test_the_answers_behind_the_page_are_as_described(window: Window, path: str) -> None:
     assert window.page.request.get(window.address + path).ok

@@ -88,18 +88,18 @@ def suggest(word: str, known: Sequence[str]) -> str:
     """The end of a sentence about an unknown word: the closest known one, or the first of them."""
     if not known:
         return " (there are none)"
-    close = _close_matches(word, known, 1)
+    close = close_matches(word, known, 1)
     more = ", …" if len(known) > _MOST_SHOWN else ""
     return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known[:_MOST_SHOWN])}{more})"
 
 
 def near(word: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown id: up to three known ones that look like it, or nothing."""
-    close = _close_matches(word, list(known), 3)
+    close = close_matches(word, list(known), 3)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def _close_matches(word: str, known: Sequence[str], most: int) -> list[str]:
+def close_matches(word: str, known: Sequence[str], most: int) -> list[str]:
     """Known words that look like this one; of very many only those with the same first half, which takes less time."""
     if len(word) > _LONGEST_COMPARED:
         return []

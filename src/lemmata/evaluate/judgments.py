@@ -169,6 +169,21 @@ class JudgmentLog:
         with self._transaction("BEGIN") as log:
             return dict(log.execute(statement, (_one_line(query),)).fetchall())
 
+    def counts(self) -> dict[str, Any]:
+        """How many queries and marks the log holds, and when the last ones came, in seconds since 1970."""
+        if self.level == "off" or not self._path.exists():
+            return {"queries": 0, "asked": 0, "last_query": None, "marks": {}, "last_mark": None}
+        with self._transaction("BEGIN") as log:
+            queries, asked, last = log.execute("SELECT COUNT(*), TOTAL(times), MAX(last) FROM queries").fetchone()
+            marks = log.execute("SELECT mark, COUNT(*), MAX(time) FROM marks GROUP BY mark").fetchall()
+        return {
+            "queries": queries,
+            "asked": int(asked),
+            "last_query": last,
+            "marks": {mark: number for mark, number, _ in marks},
+            "last_mark": max((time for *_, time in marks), default=None),
+        }
+
     def queries(self) -> list[LoggedQuery]:
         """All that the log holds, what was asked last first."""
         if not self._path.exists():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import gzip
 import json
 import logging
 import re
@@ -253,8 +255,8 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
 
 
-async def _page(_request: Request) -> Response:
-    return _whole_file(_PAGE / "index.html")
+async def _page(request: Request) -> Response:
+    return _whole_file(_PAGE / "index.html", request)
 
 
 async def _retrievers(_request: Request) -> Response:
@@ -269,13 +271,21 @@ async def _file(request: Request) -> Response:
     path = (_PAGE / request.path_params["path"]).resolve() if "\0" not in request.path_params["path"] else _PAGE
     if not path.is_relative_to(_PAGE.resolve()) or not path.is_file() or path.suffix not in _TYPES:
         return _failed(404, "not_found", "the page has no such file", "open /")
-    return _whole_file(path)
+    return _whole_file(path, request)
 
 
-def _whole_file(path: Path) -> Response:
+def _whole_file(path: Path, request: Request, status: int = 200) -> Response:
     """A small file, whatever range is asked for: Starlette's FileResponse answers a wrong one in its own words."""
-    cache = "max-age=604800" if path.suffix == ".woff2" else "no-cache"
-    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": cache})
+    headers = {"cache-control": "max-age=604800" if path.suffix == ".woff2" else "no-cache", "vary": "accept-encoding"}
+    content = path.read_bytes()
+    if path.suffix != ".woff2" and "gzip" in request.headers.get("accept-encoding", ""):
+        content, headers["content-encoding"] = _compressed(content), "gzip"
+    return Response(content, status, media_type=_TYPES[path.suffix], headers=headers)
+
+
+@functools.lru_cache(maxsize=64)
+def _compressed(content: bytes) -> bytes:
+    return gzip.compress(content, mtime=0)
 
 
 async def _nothing(_request: Request) -> Response:
@@ -305,7 +315,9 @@ def make_app(service: Service, access: Access, limits: Limits | None = None, *, 
         Route("/favicon.ico", _nothing),
     ]
 
-    async def missing(_request: Request, _error: Exception) -> Response:
+    async def missing(request: Request, _error: Exception) -> Response:
+        if "text/html" in request.headers.get("accept", ""):  # somebody in a browser: the page shows ways on
+            return _whole_file(_PAGE / "index.html", request, 404)
         return _failed(404, "not_found", "there is no such address", "see /openapi.json")
 
     async def wrong_method(_request: Request, error: Exception) -> Response:

@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+from lemmata.core.errors import close_matches
 from lemmata.core.records import Described
 from lemmata.core.types import Concept
 from lemmata.latex.readable import readable
 from lemmata.server import views
 from lemmata.server.opened import KnownName, Opened
+from lemmata.server.records import Id
 
 _EXAMPLES = 6
 _TOLD = 60  # the most telling concepts, from which examples are made
@@ -24,6 +26,8 @@ _BRIDGES = 5
 _SECONDS = 5.0  # for looking which of the pairs are connected
 _LEAST_MENTIONS = 3  # of a concept at the end of a bridge
 _EACH = 4  # completions of one kind
+_NEAR = 6
+_STEM = 5  # letters of a word of an id that another id must have
 
 
 def start(opened: Opened) -> dict[str, Any]:
@@ -138,6 +142,19 @@ def _telling(opened: Opened) -> list[Concept]:
 
 def _words(concept: Concept) -> set[str]:
     return {word[:6] for word in concept.name.casefold().split()}
+
+
+def near(opened: Opened, identity: Id) -> dict[str, Any]:
+    """What has an id that looks like this one: for who has a wrong or an old one."""
+    corpus = opened.retriever.corpus
+    concepts = opened.graph.stored.concepts if opened.graph else {}
+    known = [*corpus.ids(), *(document.id for document in corpus.documents()), *concepts]
+    words = {word[:_STEM] for word in re.findall(r"[^\W\d_]{3,}", identity.casefold())} - {"conce", "locat"}
+    shared = [sum(word in other.casefold() for word in words) for other in known]
+    most = max(shared, default=0)
+    alike = [other for other, number in zip(known, shared, strict=True) if number >= most - 1]
+    chosen = close_matches(identity, alike, _NEAR) or (alike[:_NEAR] if most > 1 else [])
+    return {"near": [{"id": other, **record} for other, record in views.nodes(opened, chosen).items()]}
 
 
 def complete(

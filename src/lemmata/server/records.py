@@ -239,6 +239,14 @@ class StartAnswer(Answer):
     added: list[Neighbour]  # The documents that were read last, or the newest logs; empty where all came at once.
 
 
+class NearNode(Shown):
+    id: str
+
+
+class NearAnswer(Answer):
+    near: list[NearNode]  # The most alike first.
+
+
 class BridgesAnswer(Answer):
     bridges: list[
         list[Named]
@@ -451,6 +459,42 @@ class HealthAnswer(Answer):
     log: str  # What the log of judgments keeps: off, marks, queries or openings.
     note: str  # Why words alone are searched; else empty.
     problems: list[str]  # What is missing, out of date or damaged, each with its cure.
+
+
+Time = Annotated[float, Described("Seconds since 1970.", 0)] | None
+
+
+class Evaluation(TypedDict):
+    when: Time
+    task: str
+    queries: Count
+    rows: list[dict[str, Any]]  # Name of a retriever, and its values by measure.
+
+
+class MarkCounts(TypedDict):
+    queries: Count
+    asked: Count  # With those that were asked again.
+    last_query: Time
+    marks: dict[str, Count]  # By answer, wrong and opened.
+    last_mark: Time
+
+
+class Adaptation(TypedDict):
+    when: Time
+    measure: str
+    queries: dict[str, Count]  # Held out, by task.
+    learned_from: Count  # Marked queries.
+    rows: list[dict[str, Any]]  # Name of a candidate, what auto weighs in it, and its values by task.
+    adopted: str  # The name of a candidate, or empty.
+    undone: bool
+    notes: list[str]
+
+
+class QualityAnswer(Answer):
+    fitted: Time  # When auto was fitted.
+    evaluation: Evaluation | None  # Of the last lemmata run.
+    marks: MarkCounts
+    adaptation: Adaptation | None  # The last lemmata adapt.
 
 
 class StepRecord(TypedDict):

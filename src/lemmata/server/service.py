@@ -43,6 +43,7 @@ from lemmata.server.deadline import check_time
 from lemmata.server.folder import shown_name
 from lemmata.server.mathml import excerpt_html, inline_html, name_of, title_html
 from lemmata.server.opened import Opened, State, is_outdated, state_of
+from lemmata.server.quality import quality
 from lemmata.server.records import (
     DEEPEST,
     MOST_HITS,
@@ -361,6 +362,7 @@ class Service:
     start = _answered_by(entrance.start)
     complete = _answered_by(entrance.complete)
     bridges = _answered_by(entrance.bridges)
+    near = _answered_by(entrance.near)
 
     # ------------------------------------------------------------ one thing
 
@@ -429,7 +431,7 @@ class Service:
                 budget=budget,
                 note=opened.note,
             ):
-                yield event.name, _event_with_html(event, question, opened.tokenizer)
+                yield event.name, _event_with_html(event, question, opened)
 
     # ------------------------------------------------------------ vectors
 
@@ -513,6 +515,11 @@ class Service:
                 "problems": list(dict.fromkeys(problems)),
             }
 
+    def quality(self) -> dict[str, Any]:
+        """How well search was measured to work, what people marked, and what was adapted."""
+        with self.opened() as opened:
+            return {**quality(opened.workspace, self._judgments), "generation": opened.generation}
+
     def progress(self) -> dict[str, Any]:
         """What is ready and what is being made, where a folder is served."""
         nothing = {"state": "ready", "line": "", "steps": [], "problems": []}
@@ -525,11 +532,17 @@ class Service:
         return f"{opened.note.partition(':')[0]} so far: {line}" if opened.note and line else opened.note
 
 
-def _event_with_html(event: Event, question: str, tokenize: Callable[[str], list[str]]) -> dict[str, Any]:
-    """The data of an event, with passages and sentences also as safe HTML."""
+def _event_with_html(event: Event, question: str, opened: Opened) -> dict[str, Any]:
+    """The data of an event, with names, and with passages and sentences also as safe HTML."""
     if event.name == "passages":
         passages = [
-            {**passage, "html": excerpt_html(passage["text"], question, tokenize)} for passage in event.data["passages"]
+            {
+                **passage,
+                **name_of(passage["title"], passage["text"]),
+                "document_title": opened.document(passage["document"]).title,
+                "html": excerpt_html(passage["text"], question, opened.tokenizer),
+            }
+            for passage in event.data["passages"]
         ]
         return {**event.data, "passages": passages}
     if event.name == "error" and event.data["code"] == "no_model":

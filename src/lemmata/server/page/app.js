@@ -2,7 +2,8 @@
 
 import { forgetWorkspace, get, workspace } from "./api.js";
 import * as cards from "./cards.js";
-import { announce, h, problem } from "./dom.js";
+import { announce, h } from "./dom.js";
+import { unshown } from "./failure.js"; // at once: later there may be no server to ask for it
 import { t, translatePage } from "./language.js";
 import * as search from "./search.js";
 
@@ -22,14 +23,18 @@ let styles = null;
 // A view with the styles that the first one does not need, loaded once.
 async function styled(module) {
   styles ??= new Promise((resolve, reject) => {
-    const sheet = h("link", { rel: "stylesheet", href: "/page/views.css", onload: resolve, onerror: () => reject(new Error(t("the server does not answer"))) });
+    const sheet = h("link", { rel: "stylesheet", href: "/page/views.css", onload: resolve, onerror: () => reject(gone()) });
     document.head.append(sheet);
   });
   await styles.catch((error) => {
     styles = null;
     throw error;
   });
-  return module;
+  return module.catch(() => Promise.reject(gone()));
+}
+
+function gone() {
+  return Object.assign(new Error(t("the server does not answer")), { status: 0 });
 }
 
 const main = document.getElementById("main");
@@ -39,7 +44,7 @@ let walked = 0; // steps inside this page
 
 function parse(address) {
   const [, first, view, ...rest] = address.pathname.split("/");
-  if (first !== "view") return { view: "search", id: "" };
+  if (first !== "view") return { view: first ? address.pathname : "search", id: "" };
   return { view, id: decodeURIComponent(rest.join("/")) };
 }
 
@@ -61,7 +66,7 @@ export async function show({ focus = true } = {}) {
     leave = (await module.show(main, { id, parameters: new URLSearchParams(location.search), go })) || null;
   } catch (error) {
     if (number !== shown || error.name === "AbortError") return;
-    main.replaceChildren(h("h1", { class: "unseen" }, t("Not found")), problem(error));
+    unshown(main, error, id, () => number === shown && show({ focus: false }));
   }
   if (focus && view !== "search") main.focus({ preventScroll: true });
 }
@@ -197,6 +202,7 @@ function name() {
   );
 }
 
+addEventListener("beforeprint", () => Object.assign(main.dataset, { title: document.title.replace(/ – lemmata$/, ""), address: location.href })); // for the printed page
 history.scrollRestoration = "manual";
 translatePage();
 cards.start();

@@ -1,8 +1,8 @@
 // Ask: a question, an answer that is written while you read, and the passages that it cites.
 
-import { stream } from "./api.js";
-import { address, announce, append, excerpt, fromServer, h, heading, problem, sentence } from "./dom.js";
-import { counted, number, t } from "./language.js";
+import { forgetWorkspace, stream, workspace } from "./api.js";
+import { address, announce, append, copyButton, excerpt, fromServer, h, heading, problem } from "./dom.js";
+import { counted, number, parts, t } from "./language.js";
 import { family, kindWord } from "./words.js";
 
 export async function show(main, { parameters, go }) {
@@ -10,24 +10,43 @@ export async function show(main, { parameters, go }) {
   document.title = `${question || t("Ask")} – lemmata`;
   const box = h("input", { type: "search", id: "question", value: question, "aria-label": t("Your question"), placeholder: t("Ask a question about the corpus"), maxlength: 2000, autocomplete: "off" });
   const form = h("form", { class: "search", role: "search" }, h("div", { class: "box" }, box, h("button", { class: "strong" }, t("Ask|do it"))));
+  const model = h("div", null);
+  const stop = h("button", { type: "button", class: "plain stop", hidden: true }, t("Stop writing"));
   const answer = h("section", { class: "answer", "aria-label": t("Answer"), "aria-live": "polite" });
   const passages = h("section", { class: "cited", "aria-label": t("Passages") });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (box.value.trim()) go(`/view/ask?q=${encodeURIComponent(box.value.trim())}`);
   });
-  main.replaceChildren(h("h1", null, t("Ask")), h("p", { class: "lead" }, t("An answer from passages of the corpus, each sentence with the passages it rests on.")), form, h("div", { class: "asked" }, answer, passages));
+  main.replaceChildren(h("h1", null, t("Ask")), h("p", { class: "lead" }, t("An answer from passages of the corpus, each sentence with the passages it rests on.")), model, form, h("div", { class: "asked" }, stop, answer, passages));
+  forgetWorkspace(); // a model may have been named since
+  workspace().then((state) => model.replaceChildren(writer(state.model, !question)), () => {});
   if (!question) {
     box.focus();
     return null;
   }
   const controller = new AbortController();
-  receive(question, answer, passages, controller.signal);
+  stop.addEventListener("click", () => controller.abort("stopped"));
+  receive(question, answer, passages, stop, controller.signal);
   return () => controller.abort();
 }
 
-async function receive(question, answer, place, signal) {
+// Who writes the answers; without a language model, how to name one.
+function writer(model, open) {
+  if (model) return h("p", { class: "small" }, parts("Answers are written by {model}", { model: h("span", { class: "mono" }, model) }));
+  const settings = '[llm]\nurl = "http://localhost:11434/v1"\nmodel = "qwen2.5:7b"';
+  return h(
+    "details", { class: "notice", open },
+    h("summary", null, h("strong", null, t("No language model is configured."))),
+    h("p", null, t("Ask shows the passages that answer best, for you to read. For written answers, any server with the API of OpenAI will do, such as Ollama, vLLM or llama.cpp. Name it in lemmata.toml of the workspace; no restart is needed:")),
+    h("pre", null, h("code", null, settings)),
+    copyButton(t("Copy"), settings),
+  );
+}
+
+async function receive(question, answer, place, stop, signal) {
   const state = { text: "", sentences: [], passages: [], ended: false };
+  stop.hidden = false;
   answer.setAttribute("aria-busy", "true");
   const body = h("div", { class: "math text writing" });
   answer.replaceChildren(body);
@@ -60,9 +79,12 @@ async function receive(question, answer, place, signal) {
   try {
     await stream("/ask", { question, k: 8 }, (name, data) => !signal.aborted && events[name]?.(data), signal);
   } catch (error) {
-    if (error.name === "AbortError") return;
-    if (!state.ended) answer.append(problem(error));
+    if (signal.reason === "stopped") {
+      answer.append(h("p", { class: "small" }, t("Stopped: the rest was not written.")));
+      announce(t("Stopped: the rest was not written."));
+    } else if (!signal.aborted && !state.ended) answer.append(problem(error));
   } finally {
+    stop.hidden = true;
     answer.removeAttribute("aria-busy");
     body.classList.remove("writing");
   }
@@ -70,8 +92,7 @@ async function receive(question, answer, place, signal) {
 
 function failed(data, passages) {
   if (data.code !== "no_model") return problem(data);
-  const found = passages ? t("These {passages} answer it best; read them yourself.", { passages: counted(passages, "passage") }) : "";
-  return h("div", { class: "notice" }, h("strong", null, t("No language model is configured.")), h("p", null, found), h("p", { class: "cure" }, data.cure ? sentence(data.cure) : ""));
+  return h("p", null, t("These {passages} answer it best; read them yourself.", { passages: counted(passages, "passage") }));
 }
 
 // The text so far: complete sentences as they were checked, then what is still being written.
@@ -84,7 +105,7 @@ function write(body, state) {
     const text = letters.slice(checked.begin, checked.end).join("");
     const flags = (checked.flags || []).filter((flag) => flag !== "incomplete");
     const inner = checked.html ? [fromServer("span", null, checked.html), " ", (checked.citations || []).map((citation) => mark(citation.number, state, citation.flag))] : cited(text, state);
-    parts.push(h("span", { class: flags.length ? "doubted" : null, title: flags.map((flag) => FLAGS[flag] || flag).join("; ") || null }, inner));
+    parts.push(flags.length ? [h("span", { class: "doubted" }, inner), h("small", { class: "flag" }, flags.map((flag) => FLAGS[flag] || flag).join("; "))] : h("span", null, inner));
     at = checked.end;
   }
   parts.push(cited(letters.slice(at).join(""), state));
@@ -113,7 +134,7 @@ function cited(text, state) {
 function mark(number, state, flag) {
   const passage = state.passages.find((one) => one.number === number);
   if (!passage) return h("sup", { class: "doubted", title: FLAGS.missing }, `[${number}]`);
-  return h("sup", null, h("a", { href: address(passage.id), class: flag ? "doubted" : null, title: passage.title || passage.id }, `[${number}]`));
+  return h("sup", null, h("a", { href: address(passage.id), class: flag ? "doubted" : null }, `[${number}]`));
 }
 
 function row(passage) {

@@ -107,9 +107,13 @@ export function notice(heading, text, cure) {
   return h("div", { class: "notice", role: "alert" }, h("strong", null, heading), text && h("p", null, text), cure && h("p", { class: "cure" }, cure));
 }
 
+const FRAMES = { 404: t("This does not exist here."), 409: t("The workspace lacks something for this."), 503: t("The server is busy or not ready yet.") };
+
+// An error in the words of the server, below those of the page.
 export function problem(error) {
   const message = sentence(error.message || String(error));
-  return notice(message, "", error.cure ? sentence(error.cure) : "");
+  const cure = error.cure ? sentence(error.cure) : "";
+  return FRAMES[error.status] ? notice(FRAMES[error.status], message, cure) : notice(message, "", cure);
 }
 
 export function sentence(text) {

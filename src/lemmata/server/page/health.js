@@ -1,14 +1,14 @@
 // Health: what is in the workspace, what was skipped and why, the models, and how well search was measured to work.
 
-import { forgetWorkspace, workspace } from "./api.js";
+import { forgetWorkspace, get, workspace } from "./api.js";
 import { h, notice, sentence, svg } from "./dom.js";
-import { counted, decimal, number, parts, t } from "./language.js";
+import { counted, decimal, number, parts, t, time } from "./language.js";
 import { kindWord, passageWord, shortRelation, weights } from "./words.js";
 
 export async function show(main) {
   document.title = `${t("Health")} – lemmata`;
   forgetWorkspace();
-  const state = await workspace();
+  const [state, quality] = await Promise.all([workspace(), get("/quality").catch(() => null)]);
   main.replaceChildren(
     h("h1", null, state.name || t("Workspace")),
     h("p", { class: "lead" }, t("{passages} in {documents}, language {language}.", { passages: counted(state.passages, passageWord(state)), documents: counted(state.documents, "document"), language: LANGUAGES[state.language] || state.language || t("unknown") })),
@@ -18,9 +18,12 @@ export async function show(main) {
       panel(t("Passages"), bars(state.kinds, (kind) => kindWord(kind))),
       panel(t("Graph"), bars(state.graph?.edges || {}, shortRelation), nodes(state.graph?.nodes)),
       panel(t("Models"), models(state)),
-      panel(t("What auto weighs"), fusion(state.vectors.find((one) => one.default)?.fusion)),
-      panel(state.skipped ? t("Skipped ({number})", { number: number(state.skipped) }) : t("Skipped"), skips(state)),
+      panel(t("What auto weighs"), fusion(state.vectors.find((one) => one.default)?.fusion, quality?.fitted)),
+      quality && panel(t("Last evaluation"), evaluation(quality.evaluation)),
+      quality && panel(t("Marks"), marks(quality.marks, state.log)),
     ),
+    ...(quality ? [panel(t("Adaptation"), adaptation(quality.adaptation))] : []),
+    panel(state.skipped ? t("Skipped ({number})", { number: number(state.skipped) }) : t("Skipped"), skips(state)),
   );
 }
 
@@ -64,7 +67,7 @@ function nodes(counts) {
 function models(state) {
   const rows = state.encoders.map((encoder) => {
     const facts = state.vectors.find((one) => one.encoder === encoder) || {};
-    const about = [facts.default && t("search uses it"), facts.dimension && counted(facts.dimension, "dimension"), facts.bytes && `${decimal(facts.bytes / 1e6, 1)} MB`, facts.summaries && counted(facts.summaries.summaries, "summary"), facts.up_to_date === false && t("out of date")].filter(Boolean);
+    const about = [facts.default && t("search uses it"), facts.dimension && counted(facts.dimension, "dimension"), facts.bytes && `${decimal(facts.bytes / 1e6, 1)} MB`, facts.summaries?.summaries > 0 && counted(facts.summaries.summaries, "summary"), facts.up_to_date === false && t("out of date")].filter(Boolean);
     return h("li", null, h("span", { class: "mono" }, encoder), about.length ? h("span", { class: "small" }, ` ${about.join(", ")}`) : null);
   });
   const model = state.model ? h("p", null, parts("Answers are written by {model}", { model: h("span", { class: "mono" }, state.model) })) : h("p", { class: "small" }, t("No language model is configured: Ask shows passages only."));
@@ -74,7 +77,7 @@ function models(state) {
 const VARIANTS = { auto: "auto", default: t("default weights"), equal: t("equal weights"), dense: t("meaning alone"), lexical: t("words alone") };
 
 // What auto weighs; where it was fitted, the measure of each variant as a bar.
-function fusion(chosen) {
+function fusion(chosen, when) {
   if (!chosen) return h("p", { class: "small" }, t("Words only: there are no vectors yet."));
   const formula = h("p", { class: "formula" }, weights(chosen));
   if (!chosen.fitted) return [formula, h("p", { class: "small" }, t("The weights that come with lemmata. Fit your own: lemmata evaluate --queries FILE --tune."))];
@@ -82,14 +85,67 @@ function fusion(chosen) {
   const rows = Object.entries(values || {}).sort((one, other) => other[1] - one[1]);
   return [
     formula,
-    h("p", { class: "small" }, t("Fitted to {queries} of {task}: {measure}", { queries: counted(queries, "query"), task: String(task).split("/").at(-1), measure })),
+    h("p", { class: "small" }, t("Fitted to {queries} of {task}: {measure}", { queries: counted(queries, "query"), task: String(task).split("/").at(-1), measure }), when && ` · ${time(when)}`),
     h("table", { class: "bars" }, h("tbody", null, rows.map(([name, value]) => h("tr", null, h("th", { scope: "row" }, VARIANTS[name] || name), h("td", null, bar(value)), h("td", { class: "number" }, decimal(value, 3)))))),
+  ];
+}
+
+// A table of values by name and measure, the best of each measure marked.
+function values(rows, measures) {
+  const best = measures.map((measure) => Math.max(...rows.map((row) => row.values[measure] ?? 0)));
+  const cell = (value, most) => h("td", { class: "number" }, value === null || value === undefined ? "–" : h(value === most && rows.length > 1 ? "b" : "span", null, decimal(value, 3)));
+  return h(
+    "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Values") },
+    h(
+      "table", { class: "skips" },
+      h("thead", null, h("tr", null, h("td", null), measures.map((measure) => h("th", { scope: "col", class: "number" }, t(measure))))),
+      h("tbody", null, rows.map((row) => h("tr", null, h("th", { scope: "row" }, t(row.name), row.auto && h("span", { class: "small" }, weights({ formula: row.auto }))), measures.map((measure, place) => cell(row.values[measure], best[place]))))),
+    ),
+  );
+}
+
+function evaluation(report) {
+  if (!report) return h("p", { class: "small" }, t("None is kept here. lemmata run measures search before and after training; lemmata evaluate prints a table."));
+  const measures = [...new Set(report.rows.flatMap((row) => Object.keys(row.values)))];
+  return [h("p", { class: "small" }, [counted(report.queries, "query"), report.task, time(report.when)].filter(Boolean).join(" · ")), values(report.rows, measures)];
+}
+
+function marks({ queries, asked, last_query: last, marks: counts, last_mark: marked }, level) {
+  if (level === "off") return h("p", { class: "small" }, t("Nothing is kept: the log is off in [judgments] of lemmata.toml."));
+  const rows = [
+    [t("marked as answer"), counts.answer, marked],
+    [t("marked as wrong"), counts.wrong],
+    [t("opened"), counts.opened],
+    [t("queries"), queries, last],
+    [t("searches"), asked],
+  ].filter(([, count]) => count);
+  const drawn = rows.map(([name, count, when]) => h("tr", null, h("th", { scope: "row" }, name), h("td", { class: "number" }, number(count)), h("td", { class: "small" }, when ? t("last {time}", { time: time(when) }) : "")));
+  return [rows.length ? h("table", { class: "skips" }, h("tbody", null, drawn)) : h("p", { class: "small" }, t("None yet: mark a hit with ✓ answer.")), h("p", { class: "small" }, t("Kept on this machine only: lemmata judgments lists, exports and clears them."))];
+}
+
+// What the last adaptation compared, what became of it.
+function adaptation(report) {
+  if (!report) return h("p", { class: "small" }, t("None yet: lemmata adapt learns from marks and from the corpus itself, and adopts only what is better."));
+  const outcome = report.undone ? t("{name} was adopted and undone.", { name: t(report.adopted) }) : report.adopted ? t("{name} was adopted.", { name: t(report.adopted) }) : t("Nothing was better: search stays as it was.");
+  const held = Object.entries(report.queries).map(([task, queries]) => `${counted(queries, "query")} (${t(task)})`).join(", ");
+  return [
+    h("p", null, h("strong", null, outcome)),
+    h("p", { class: "small" }, t("{measure} on {queries} that were held out; learned from {marks}.", { measure: report.measure, queries: held, marks: counted(report.learned_from, "marked query") }), report.when && ` · ${time(report.when)}`),
+    values(report.rows, Object.keys(report.queries)),
+    report.notes.map((note) => h("p", { class: "small" }, sentence(note))),
+    h("p", { class: "small" }, report.undone ? "" : report.adopted ? t("lemmata adapt --undo takes it back.") : ""),
   ];
 }
 
 function skips(state) {
   if (!state.skipped) return h("p", { class: "fine" }, t("Nothing: everything that was given was read."));
-  const rows = state.skips.map((skip) => h("tr", null, h("td", { class: "mono" }, skip.line ? `${skip.file}:${skip.line}` : skip.file), h("td", null, skip.cause)));
+  const rows = state.skips.map((skip) => h("tr", null, h("td", null, fileName(skip)), h("td", null, skip.cause)));
   const rest = state.skipped - rows.length;
   return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("What was skipped") }, h("table", { class: "skips" }, h("thead", null, h("tr", null, h("th", null, t("File")), h("th", null, t("Why")))), h("tbody", null, rows))), rest > 0 ? h("p", { class: "small" }, t("and {number} more: lemmata info", { number: number(rest) })) : null];
+}
+
+// The name of a file first, its folder after it.
+function fileName({ file, line }) {
+  const [, folder, name] = /^(.*[/\\])?([^/\\]+)[/\\]?$/.exec(file) || [null, "", file];
+  return [h("span", { class: "mono" }, name, line > 0 && h("span", { class: "soft" }, `:${line}`)), folder && h("span", { class: "small folder" }, folder)];
 }

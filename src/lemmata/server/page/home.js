@@ -4,6 +4,7 @@ import { get, workspace } from "./api.js";
 import { tree } from "./contents.js";
 import { h, link, problem, row, sentence, title } from "./dom.js";
 import { counted, number, t } from "./language.js";
+import { remembered } from "./remembered.js";
 import { passageWord, shortName } from "./words.js";
 
 const FEW = 3; // documents whose contents are shown
@@ -22,6 +23,7 @@ export async function home(go) {
   const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");
   const books = documents.length <= FEW && !places.length ? await Promise.all(documents.map((document) => contents(document, go))) : [];
   const main = [
+    ...remembered(),
     start.examples.length > 0 && section(t("Try"), h("ul", { class: "chips queries" }, start.examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query))))),
     concepts.concepts.length > 0 && section(t("Concepts"), h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages)))))),
     start.added.length > 0 && section(places.length ? t("Newest logs") : t("Added last"), h("ul", { class: "neighbours" }, start.added.map((record) => row(record)))),

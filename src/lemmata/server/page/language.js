@@ -39,18 +39,24 @@ export function counted(value, noun) {
 }
 
 const DATES = { en: "sv", de: "de" }; // Swedish is written 2024-05-31, which no reader of English mistakes
+const STYLE = language === "de" ? "medium" : "short";
 
 // A date of the corpus as it was written there, 2024, 2024-05 or 2024-05-31T10:00, whatever the time zone of the browser.
 export function day(date) {
-  return shown((date || "").slice(0, 10), /^\d{4}-\d\d-\d\d$/, { dateStyle: language === "de" ? "medium" : "short" });
+  return shown((date || "").slice(0, 10), /^\d{4}-\d\d-\d\d$/, { dateStyle: STYLE });
 }
 
 export function moment(date) {
   const text = (date || "").slice(0, 16).replace(" ", "T");
-  return text.length < 16 ? day(text) : shown(text, /^\d{4}-\d\d-\d\dT\d\d:\d\d$/, { dateStyle: language === "de" ? "medium" : "short", timeStyle: "short" });
+  return text.length < 16 ? day(text) : shown(text, /^\d{4}-\d\d-\d\dT\d\d:\d\d$/, { dateStyle: STYLE, timeStyle: "short" });
 }
 
 function shown(text, form, style) {
   const time = form.test(text) ? new Date(text.length > 10 ? `${text}Z` : text) : NaN;
   return Number.isNaN(+time) ? text.replace("T", " ") : new Intl.DateTimeFormat(DATES[language], { ...style, timeZone: "UTC" }).format(time);
+}
+
+// Seconds since 1970, in the time zone of the browser.
+export function time(seconds) {
+  return new Intl.DateTimeFormat(DATES[language], { dateStyle: STYLE, timeStyle: "short" }).format(new Date(1000 * seconds));
 }

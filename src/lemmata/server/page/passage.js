@@ -76,6 +76,7 @@ function copies(passage) {
     passage.kind !== "log" && passage.latex && copyButton("\\cite", passage.latex),
     passage.kind !== "log" && passage.bibtex && copyButton("BibTeX", passage.bibtex),
     copyButton(t("Link"), () => new URL(address(passage.id), location.href).href),
+    h("button", { type: "button", class: "plain", onclick: () => print() }, t("Print")),
     h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(passage.id)}` }, t("Bridge from here")),
   );
 }

@@ -2,10 +2,12 @@
 
 import { get, post, workspace } from "./api.js";
 import { completion, leadsTo } from "./complete.js";
-import { announce, h, heading, problem, sentence } from "./dom.js";
+import { announce, copyButton, h, heading, problem, sentence } from "./dom.js";
+import { failure } from "./failure.js";
 import { card, folded, without } from "./hit.js";
 import { home } from "./home.js";
 import { counted, number, parts, t } from "./language.js";
+import { keeping, note } from "./remembered.js";
 import { RETRIEVERS, autoWords, kindWord } from "./words.js";
 
 const FACETS = [
@@ -60,7 +62,7 @@ export function show(main, { parameters, go }) {
       if (error.name === "AbortError") return;
       view.facets.replaceChildren();
       view.line.replaceChildren();
-      view.results.replaceChildren(problem(error));
+      view.results.replaceChildren(failure(error, run));
       view.results.removeAttribute("aria-busy");
     }
   }
@@ -78,6 +80,8 @@ export function show(main, { parameters, go }) {
       view.line.append(" ", ...parts("Did you mean {query}?", { query: meant }));
     }
     if (answer.like) view.line.prepend(...parts("More like {passage}", { passage: h("b", null, answer.like) }), " ", h("button", { class: "plain small", type: "button", onclick: () => update({ like: "" }) }, t("Back to the start")));
+    if (state.lost) view.line.append(h("span", { class: "cure" }, ` ${t("The points chosen on the map are not part of a link: this search looks everywhere.")}`));
+    if (state.q) view.line.append(" ", h("span", { class: "sharing" }, keeping(`/?${write(state)}`), copyButton(t("Copy the link"), () => location.href), h("button", { type: "button", class: "plain small", onclick: () => print() }, t("Print"))));
     announce(answer.hits.length ? line || answer.note : t("nothing found"));
     if (!answer.hits.length) {
       const clear = filtered(state) && h("button", { class: "plain", onclick: () => update(emptyFilters()) }, t("Clear the filters"));
@@ -174,6 +178,7 @@ export function show(main, { parameters, go }) {
     event.preventDefault();
     clearTimeout(timer);
     update({ q: view.box.value, like: "" }, { replace: state.q === view.box.value });
+    keep();
   });
   view.retriever.addEventListener("change", () => update({ retriever: view.retriever.value }));
   view.paths.addEventListener("change", () => update({ paths: view.paths.checked }));
@@ -201,12 +206,16 @@ export function show(main, { parameters, go }) {
       if ((button.getAttribute("aria-expanded") === "true") !== (event.key === "ArrowRight")) button.click();
     }
   }
+  const keep = () => note(`/?${write(state)}`);
   document.addEventListener("keydown", onKey);
+  addEventListener("pagehide", keep);
   run();
   if (!matchMedia("(pointer: coarse)").matches && !memory.has(location.search)) view.box.focus();
   return () => {
+    keep();
     current?.abort();
     clearTimeout(timer);
+    removeEventListener("pagehide", keep);
     document.removeEventListener("keydown", onKey);
   };
 }
@@ -224,13 +233,16 @@ function remember(key, answer) {
 // ---------------------------------------------------------------- the state is the address
 
 export function read(parameters) {
+  const among = parameters.get("among") || "";
+  const isLost = Boolean(among) && !sessionStorage.getItem(`among:${among}`); // chosen in another browser
   return {
     q: parameters.get("q") || "",
     retriever: parameters.get("retriever") in RETRIEVERS ? parameters.get("retriever") : "auto",
     paths: parameters.get("paths") !== "0",
     since: parameters.get("since") || "",
     until: parameters.get("until") || "",
-    among: parameters.get("among") || "",
+    among: isLost ? "" : among,
+    lost: isLost,
     like: parameters.get("like") || "",
     not: parameters.getAll("not"),
     ...Object.fromEntries(FACETS.map(({ key }) => [key, parameters.getAll(key)])),
