@@ -18,6 +18,8 @@ MORE = {
     "more like this": "/?like=rsk%23thm%3Arsk",
     "start of a bridge": "/view/bridge",
     "unknown view": "/view/nothing",
+    "unknown id": "/view/passage/hook-lenght%23thm%3Ahook-formula",
+    "before a question": "/view/ask",
     "hits on the map": "/view/map?q=hook",
 }
 IN_PLANT = {"plant": "/", "location": "/view/document/location%3AP-K", "log": "/view/passage/5", "map": "/view/map"}

@@ -30,6 +30,7 @@ export function failure(error, again) {
 
 // In place of a view that cannot be shown.
 export async function unshown(main, error, id, again) {
+  if (error.status === 404) error.cure = ""; // is for programs: people get links
   const start = h("p", { class: "copies" }, h("a", { class: "plain button", href: "/" }, t("To the start")));
   main.replaceChildren(h("h1", { class: "unseen" }, t("Not found")), failure(error, again), start);
   if (error.status !== 404 || !id) return;
