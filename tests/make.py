@@ -84,11 +84,9 @@ def is_linear(work: Callable[[int], object], size: int) -> bool:
 
 
 def wait_until(condition: Callable[[], object]) -> None:
-    """Wait until something has happened, however busy the machine is."""
-    end = time.monotonic() + 300
+    """Wait until something has happened, however busy the machine is: the only limit is that of any test."""
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
+        time.sleep(0.02)
 
 
 # ---------------------------------------------------------------- files

@@ -139,7 +139,7 @@ def test_a_wait_of_an_hour_is_an_error(server: Server, cache: Path) -> None:
 @pytest.mark.slow
 def test_a_silent_and_a_slow_server_are_timed_out_and_retried(server: Server, cache: Path) -> None:
     server.script(replies={"hang": [{"hang": 60}], "drop": [{"dribble": 0.5}]})
-    answers = list(open_chat(server, cache, timeout=2.0).run(questions("hang", "drop by drop")))
+    answers = list(open_chat(server, cache, timeout=2.0, retries=9).run(questions("hang", "drop by drop")))
     assert [answer.error for answer in answers] == ["", ""]
     assert min(Counter(call["question"] for call in server.calls()).values()) >= 2
     assert {*rows(cache, "SELECT outcome FROM calls WHERE outcome <> ''")} == {("no answer within 2 s",)}

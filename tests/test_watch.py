@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.make import write
@@ -67,6 +68,23 @@ def test_a_change_waits_until_its_file_is_written(tmp_path: Path) -> None:
 
     assert next(changes([tmp_path], Writer())) == {file}
     assert next(looks) > 21
+
+
+@pytest.mark.parametrize(("took", "expected"), [([5, 0, 0], [1, 1, 1, 1]), ([5, 5, 5], [1, 1, 100, 100])])
+def test_a_large_folder_is_looked_at_less_often_and_a_machine_that_stalled_once_is_not_punished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: list[float], expected: list[float]
+) -> None:
+    clock = iter([float(time) for seconds in took for time in (0, seconds)])
+    monkeypatch.setattr("lemmata.ingest.watch.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    pauses: list[float | None] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            return len(pauses) > len(took)
+
+    assert list(changes([tmp_path], Stop(), seconds=1)) == []
+    assert pauses == expected
 
 
 def test_it_ends_when_it_is_stopped(tmp_path: Path) -> None:

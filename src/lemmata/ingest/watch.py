@@ -27,11 +27,13 @@ def changes(paths: Sequence[str | Path], stop: Event, *, seconds: float = 1.0) -
 
 
 def _following(paths: Sequence[Path], stop: Event, seconds: float, before: _State) -> Iterator[frozenset[Path]]:
-    pause = seconds
+    pause, took_before = seconds, 0.0
     while not stop.wait(pause):
         begin = time.monotonic()
         now = _look(paths)
-        pause = max(seconds, _SHARE * (time.monotonic() - begin))
+        took = time.monotonic() - begin
+        pause = max(seconds, _SHARE * min(took, took_before))  # a machine that stalls once has no large folder
+        took_before = took
         if now == before:
             continue
         while not stop.wait(pause) and time.monotonic() < begin + _LONGEST and (later := _look(paths)) != now:
