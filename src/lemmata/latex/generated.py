@@ -26,10 +26,10 @@ _BY_NAME = re.compile(
     rf"\\csname(?![a-zA-Z@])(?P<name>{_NAME})\\endcsname(?(brace)\s*\}})"
     rf"|\\(?:@namedef|cs(?P<short>[gex]?def|let))\s*\{{(?P<short_name>{_NAME})\}}"
 )
-_NAMING = ("\\csname", "\\@namedef", "\\csdef", "\\csgdef", "\\csedef", "\\csxdef", "\\cslet")
+_NAMING = ("\\cs", "\\@namedef")  # how commands begin that name others; quick to look for
 _DEFINES_ARGUMENT = re.compile(rf"\\(?:{DEFINERS})(?![a-zA-Z@])\*?\s*\{{?\s*(?:#[1-9]|\\csname(?![a-zA-Z@]))")
 _LOOP = re.compile(r"\\(forcsvlist|docsvlist|@t?for|foreach|forLoop)(?![a-zA-Z@])")
-_LOOPING = ("csvlist", "\\@for", "\\@tfor", "\\foreach", "\\forLoop")
+_LOOPING = ("csvlist", "\\@", "\\foreach", "\\forLoop")
 _EACH = re.compile(r"\s*\\([a-zA-Z@]+)\s*(?::=|in(?![a-zA-Z]))\s*")
 _NUMBER = re.compile(r"\s*\{\s*(\d{1,3})\s*\}")
 _EVALUATES = re.compile(r"\\(?:expandafter|noexpand)(?![a-zA-Z@])\s*")

@@ -32,11 +32,13 @@ _STEM = 5  # letters of a word of an id that another id must have
 
 def start(opened: Opened) -> dict[str, Any]:
     """Queries to try, made from the corpus, and what was added last: of a plant its newest logs."""
-    added = opened.retriever.corpus.newest(_ADDED)
-    return {
-        "examples": _examples(opened),
-        "added": views.neighbours(opened, ((name, "added") for name in added)),
-    }
+    if opened.start_record is None:
+        added = opened.retriever.corpus.newest(_ADDED)
+        opened.start_record = {
+            "examples": _examples(opened),
+            "added": views.neighbours(opened, ((name, "added") for name in added)),
+        }
+    return opened.start_record
 
 
 def bridges(opened: Opened) -> dict[str, Any]:
@@ -58,8 +60,12 @@ def bridges(opened: Opened) -> dict[str, Any]:
 def _examples(opened: Opened) -> list[str]:
     """Questions that somebody wrote, else names of statements, pairs of concepts and starts of logs in turn."""
     sources = [_questions(opened)] if opened.summaries else [_titles(opened), _pairs(opened), _logs(opened)]
-    in_turn = (text for texts in itertools.zip_longest(*sources) for text in texts if text)
-    return list(itertools.islice(dict.fromkeys(in_turn), _EXAMPLES))
+    examples: dict[str, None] = {}
+    for texts in itertools.zip_longest(*sources):  # no further than needed: a title takes a look at twenty passages
+        examples |= dict.fromkeys(filter(None, texts))
+        if len(examples) >= _EXAMPLES:
+            break
+    return list(examples)[:_EXAMPLES]
 
 
 def _questions(opened: Opened) -> Iterator[str]:
