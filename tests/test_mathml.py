@@ -259,7 +259,7 @@ def test_a_colon_is_an_operator_and_an_operator_has_no_empty_one_before_it() -> 
         (r"\Gamma \mathrm{S}", '<mi mathvariant="normal">Γ</mi><mi mathvariant="normal">S</mi>'),
         (r"a \sim \pm \infty", '<mo lspace="0.278em" rspace="0.278em">∼</mo>'),
         (r"a \sim \pm \infty", "<mi>∞</mi>"),
-        (r"a \mathrel{\overset{=}{\to}} b", "<mrow><mspace"),
+        (r"a \mathrel{R} b", '<mrow><mspace width="0.25em"></mspace><mrow><mi>R</mi>'),
         (r"a \mathrel{\overset{=}{\to}} b", '<mo stretchy="false">→</mo>'),
         (r"\hat{p}", "<mover><mrow><mi>p</mi></mrow>"),
         (r"f'(x)", '<mrow><mi>f</mi><mo lspace="0em" rspace="0em">′</mo></mrow>'),

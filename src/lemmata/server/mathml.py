@@ -434,11 +434,8 @@ def _serialised(element: Element, depth: int, *, script: bool = False, signed: b
     if name not in _ELEMENTS:
         return text + "".join(inner)
     if name == "mo" and len(element):  # \mathrel{…}: an operator may hold no other
-        space = (
-            ""
-            if script or base or not any(child.text for child in element.iter())
-            else '<mspace width="0.25em"></mspace>'
-        )
+        tags = {child.tag for child in element.iter() if child.text}
+        space = "" if script or base or "mo" in tags or not tags else '<mspace width="0.25em"></mspace>'
         return f"<mrow>{space}{''.join(inner)}{space}</mrow>"
     wanted = _CHILDREN.get(name, 0)
     if wanted and len(inner) > wanted:  # a binomial with a subscript, for example
