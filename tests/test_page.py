@@ -430,7 +430,7 @@ def test_the_map_shows_the_hits_of_the_search_and_a_path(window: Window) -> None
     page = window.open(VIEWS["search"])
     expect(page.locator(".hit").first).to_be_visible()
     page.get_by_role("link", name="Map", exact=True).click()
-    expect(page.locator(".mapbar .lit")).to_contain_text("100 hits for “number of standard tableaux")
+    expect(page.locator(".mapbar .lit")).to_contain_text(re.compile(r"\d+ hits for “number of standard tableaux"))
     assert "q=number" in page.url
     page.locator("canvas").focus()
     page.keyboard.press("n")  # names the best hit

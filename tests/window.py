@@ -17,6 +17,7 @@ from lemmata.core.types import Edge
 from lemmata.graph.store import GraphRecordStore
 from lemmata.plant.link import PREDICTED
 from lemmata.project import Project
+from lemmata.server.app import Limits
 from lemmata.server.security import Access
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
@@ -32,7 +33,8 @@ OPTIONS = (
 
 @contextlib.contextmanager
 def serving(folder: Path, token: str = "") -> Iterator[str]:
-    with served.serving(folder, access=Access("127.0.0.1", token=token)) as client:
+    limits = Limits(seconds=300.0)  # a busy machine is no failure
+    with served.serving(folder, access=Access("127.0.0.1", token=token), limits=limits) as client:
         yield str(client.base_url)
 
 

@@ -22,7 +22,7 @@ from lemmata.server.views import UnknownIdError, passage_record
 
 _MOST_CODES = 1 << 16
 _MOST_CHAPTERS = 24  # that the page has colours for
-_MOST_PERIODS = 40  # colours of dates that can still be told apart
+_MOST_PERIODS = 24  # colours of dates that can still be told apart
 _PERIODS = ((7, ""), (4, ""), (3, "0s"))  # months, years, decades: how much of a date stays, and what follows
 _LEVELS = 6  # of regions: the first has 4 × 4 cells, each of the next four times as many
 _LEAST_MENTIONS = 2  # of a name in its region

@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { address, h } from "./dom.js";
+import { WEAK } from "./hit.js";
 import { counted, parts, t } from "./language.js";
 import { filterOf, read, write } from "./search.js";
 import { shortName, shortened } from "./words.js";
@@ -23,7 +24,7 @@ async function search(state) {
   const body = { query: state.q, retriever: state.retriever, log: false, filter: filterOf(state) };
   const { hits } = await post("/search", { ...body, k: MOST });
   const places = await placesOf(hits.map((hit) => hit.id));
-  const found = hits.filter((hit) => places[hit.id]);
+  const found = hits.filter((hit, rank) => places[hit.id] && (rank < 10 || hit.confidence === null || hit.confidence >= WEAK));
   return {
     rows: found.map((hit) => places[hit.id].row),
     ways: new Map(),
