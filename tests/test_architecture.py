@@ -126,9 +126,8 @@ def test_help_loads_nothing_heavy_and_answers_at_once() -> None:
     )
     run("-c", code)
     code = "import sys; sys.argv = ['lemmata', '--help']; from lemmata.cli.main import main; main()"
-    bare, full = zip(*((cpu_seconds("pass"), cpu_seconds(code)) for _ in range(5)), strict=True)
-    # CPU time, beside that of an interpreter alone (0.025 s where it is quiet), so that a busy machine does not matter
-    assert min(full) < max(0.3, 14 * min(bare))
+    # CPU time, beside that of an interpreter alone (0.025 s where it is quiet), and the best of many on a busy machine
+    assert any(cpu_seconds(code) < max(0.3, 14 * cpu_seconds("pass")) for _ in range(20))
 
 
 def cpu_seconds(code: str) -> float:
