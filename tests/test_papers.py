@@ -427,6 +427,24 @@ def test_a_label_after_many_claims_refers_to_the_passage_around_them() -> None:
     assert reading.passages[-1].text == "See theorem last."
 
 
+@pytest.mark.parametrize(
+    "opening",
+    [
+        r"\begin{equation}",
+        r"\csname equation\endcsname",
+        r"\equation",
+        r" \begin {align*} ",
+        r"\[",
+        "$$",
+        r"\begin{eqn}",
+    ],
+)
+def test_an_environment_that_only_opens_a_display_is_one(opening: str) -> None:
+    preamble = rf"\newenvironment{{eqn}}{{\begin{{gather}}}}{{\end{{gather}}}}\newenvironment{{mine}}{{{opening}}}{{}}"
+    (passage,) = body(r"We have \begin{mine} \hom_A(x, F) \cong Fx \end{mine} for all.", preamble).passages
+    assert passage.text == "We have\n$\\hom_A(x, F) \\cong Fx$\nfor all."
+
+
 def test_a_question_with_a_formula_is_text_and_options_are_not() -> None:
     preamble = r"\newenvironment{question}[2][]{\refstepcounter{equation}\textbf{Question.} #1#2\par}{}"
     source = r"\begin{question}[leftmargin=2mm]{Is $x=y$ in every field?} It is.\end{question}"

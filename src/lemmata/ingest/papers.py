@@ -25,6 +25,7 @@ from lemmata.ingest.text import read_pdf
 from lemmata.latex.arguments import read_values
 from lemmata.latex.calls import calls_as_environments, read_calls_of_statements
 from lemmata.latex.cleaned import Cleaned, join
+from lemmata.latex.command_table import MATH
 from lemmata.latex.commands import MOST_FAILURES, arguments_of, read_calls, without_notes
 from lemmata.latex.expand import (
     WORD,
@@ -398,6 +399,7 @@ def _prepare(flat: Flat) -> tuple[Flat, Definitions, dict[str, Kind], dict[str, 
     chosen = {name: macro for name, macro in chosen.items() if name not in calls}
     edits += _expanded_calls(flat, chosen, macros, edits)
     edits += _headings_of_environments(flat, environments)
+    edits += _displays_of_environments(flat, environments)
     edits += _titles_of_boxes(flat, {name: box for name, box in environments.items() if name not in kinds})
     flat = _edited(flat, macros, edits)
     flat = _edited(flat, macros, calls_as_environments(flat.text, flat.body, calls))
@@ -444,6 +446,25 @@ def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[
                 place = flat.body + begin.start()
                 edits.append((place, place, f"{heading[0]}{{{filled}}}"))
     return edits
+
+
+_OPENS_DISPLAY = re.compile(
+    r"\s*(?:\\begin\s*\{([a-zA-Z*]+)\}|\\csname\s*([a-zA-Z*]+)\\endcsname|\\([a-zA-Z]+)|(\\\[|\$\$))\s*"
+)
+
+
+def _displays_of_environments(flat: Flat, openings: Mapping[str, Opening]) -> list[tuple[int, int, str]]:
+    r"""Edits that write `\begin{myequation}`, where it only opens a display of LaTeX, as `\begin{equation}`."""
+    displays: dict[str, str] = {}
+    for name, opening in openings.items():
+        opened = None if opening.arguments else _OPENS_DISPLAY.fullmatch(opening.text)
+        display = "displaymath" if opened and opened[4] else next(filter(None, opened.groups()), "") if opened else ""
+        if (display := displays.get(display, display)) in MATH and name not in MATH:
+            displays[name] = display
+    if not displays:
+        return []
+    names = re.compile(r"\\(?:begin|end)\s*\{(" + "|".join(map(re.escape, displays)) + r")\}")
+    return [(*found.span(1), displays[found[1]]) for found in names.finditer(flat.text, flat.body)]
 
 
 _BOX_TITLE = re.compile(
