@@ -35,6 +35,7 @@ def test_a_german_query_to_english_vectors_is_told_which_encoder_reads_both(proj
         assert "lemmata index --encoder lemmata-plant" in retriever.foreign(
             "Welche Zerlegung hat keine gleichen Teile?"
         )
+        assert retriever.foreign("asdfgh qwertz") == ""  # nonsense with German letters
         assert retriever.foreign("Nullstellensatz partitions") == ""  # a German name in an English query
         assert retriever.foreign("Which partition has no equal parts?") == ""
         assert retriever.hint("Welche Zerlegung hat keine gleichen Teile?").startswith("the query seems to be German")

@@ -119,7 +119,9 @@ def test_files_that_were_skipped_are_named_before_their_folder(window: Window) -
     }
     window.page.route(f"{window.address}/health", lambda route: route.fulfill(json=health))
     page = window.open("/view/health")
-    expect(page.locator(".skips td").first).to_have_text("start.tex:7chapters/one/")
+    expect(page.get_by_role("region", name="What was skipped").locator("td").first).to_have_text(
+        "start.tex:7chapters/one/"
+    )
 
 
 # ---------------------------------------------------------------- ways on after an error

@@ -105,7 +105,9 @@ def test_a_defined_object_is_asked_for_by_name() -> None:
 
 def test_a_single_word_is_asked_for_only_where_it_has_an_indefinite_article() -> None:
     partition = statement(
-        "A partition is a finite sequence.", "definition", raw="A \\emph{partition} is a finite sequence."
+        "A partition is a finite sequence of weakly decreasing positive integers.",
+        "definition",
+        raw="A \\emph{partition} is a finite sequence of weakly decreasing positive integers.",
     )
     assert texts(partition, "defined") == ["What is a partition?"]
     length = statement(

@@ -286,6 +286,9 @@ def differences(first: dict[str, str], second: dict[str, str]) -> str:
 # ---------------------------------------------------------------- kills
 
 
+_ALONE = ("mine triplets", "train metric")  # dear, and no other stage needs them
+
+
 class Bench:
     """Snapshots of an undisturbed workspace before and after each stage."""
 
@@ -296,7 +299,8 @@ class Bench:
         self.seconds: dict[str, float] = {}
         self.operations: dict[str, int] = {}
         self.stages = stages
-        needed = list(STAGES)[: 1 + max(map(list(STAGES).index, stages))]
+        until = 1 + max(map(list(STAGES).index, stages))
+        needed = [stage for stage in list(STAGES)[:until] if stage in stages or stage not in _ALONE]
         if [*stages] == ["adapt"]:  # which splits and mines by itself
             needed = ["ingest", "index", "adapt"]
         for number, stage in enumerate(needed):

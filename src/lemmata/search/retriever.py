@@ -17,7 +17,7 @@ import numpy as np
 from lemmata.core.artefacts import artefact, open_artefact, read_artefact
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask, Ranking, no_hits
-from lemmata.core.words import language_of
+from lemmata.core.words import GERMAN_STOP_WORDS, language_of
 from lemmata.core.workspace import Workspace, open_manifest, read_manifests
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.cross import load_cross_encoder
@@ -187,7 +187,8 @@ class Retriever:
         if not self.dense().exists or (encoder := self.dense().vectors.encoder) not in ENGLISH_ONLY:
             return ""
         words = text.split()
-        if 2 * sum(map(self._is_word, words)) >= len(words):
+        is_told = not GERMAN_STOP_WORDS.isdisjoint(word.casefold() for word in words)  # letters alone may be nonsense
+        if not is_told or 2 * sum(map(self._is_word, words)) >= len(words):
             return ""
         return (
             f"the query seems to be German and the corpus is English, which {encoder} does not bring together;"
