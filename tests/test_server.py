@@ -437,6 +437,24 @@ def test_an_answer_that_takes_too_long_ends_with_an_error(project: Project) -> N
         assert service.stopped.wait()
 
 
+def test_a_book_with_solutions_is_read_in_its_order(tmp_path: Path) -> None:
+    prose = r"\section{{S}} Paragraph {} of the chapter, long enough to be a passage. " + "It has one more sentence. " * 5
+    exercise = (
+        r"\begin{{exercise}}\label{{ex:{}}} Count the parts of {} boxes.\end{{exercise}}"
+        r"\begin{{solution}} There are {}.\end{{solution}}"
+    )
+    lines = [part.format(*[number] * 3) for number in (1, 2, 3) for part in (prose, exercise)]
+    source = "\n\n".join([r"\documentclass{book}\newtheorem{exercise}{Exercise}\begin{document}\chapter{One}", *lines])
+    book = make_workspace(tmp_path, {"a.tex": source + r"\end{document}"})
+    assert book.corpus.parts()  # solutions, which are rows of their own
+    book.index(dense=False)
+    with serving(book.root) as client:
+        read = [passage["id"] for passage in client.get("/outline", params={"document": "a"}).json()["passages"]]
+        assert read == ["a@1", "a#ex:1", "a@2", "a#ex:2", "a@3", "a#ex:3"]
+        for identity, before in zip(read[1:], read, strict=False):
+            assert client.get(f"/passages/{quote(identity, safe='')}").json()["previous"]["id"] == before
+
+
 # ---------------------------------------------------------------- errors and limits
 
 

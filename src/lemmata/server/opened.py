@@ -273,7 +273,7 @@ class Opened:
         records = list(self.retriever.corpus.passage_records(document=document))
         if not records:
             return []
-        first = self.retriever.corpus.row(records[0]["id"])  # the rows of a document follow each other
+        row_of = self.passage_rows([record["id"] for record in records])
         stated = [place for place, record in enumerate(records) if record["kind"] != "chunk"]
         in_file: dict[str, list[int]] = {}
         for number, place in enumerate(stated):
@@ -290,7 +290,7 @@ class Opened:
         ordered = list(chunks.get(0, ()))
         for number, place in enumerate(stated, 1):
             ordered += [place, *chunks.get(number, ())]
-        return [first + place for place in ordered]
+        return [row_of[records[place]["id"]] for place in ordered]
 
     def _contents_of(self, document: str) -> list[dict[str, Any]]:
         """The headings of a document, each with the place of the first passage below it and the number of them."""

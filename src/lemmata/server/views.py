@@ -186,6 +186,8 @@ def _beside(
     corpus = opened.retriever.corpus
     is_table = opened.document(shown.document).kind == "table"  # it may be long, and has its rows in order
     rows = range(max(0, row - 1), min(len(corpus), row + 2)) if is_table else opened.order_of(shown.document)
+    if row not in rows:  # a part of a passage
+        return None, None, None
     place = rows.index(row)
     beside = [corpus[rows[other]] if 0 <= other < len(rows) else None for other in (place - 1, place + 1)]
     before, after = (_linked(other) if other and other.document == shown.document else None for other in beside)

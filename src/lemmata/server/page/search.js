@@ -287,7 +287,7 @@ async function ask(state, offset, signal) {
   try {
     return await post("/search", body, signal);
   } catch (error) {
-    if (error.code !== "workspace" || !body.paths) throw error;
+    if (!["workspace", "starting"].includes(error.code) || !body.paths) throw error;
     return post("/search", { ...body, paths: false }, signal); // no graph of this corpus: the hits come without paths
   }
 }
