@@ -438,7 +438,7 @@ def test_an_answer_that_takes_too_long_ends_with_an_error(project: Project) -> N
 
 
 def test_a_book_with_solutions_is_read_in_its_order(tmp_path: Path) -> None:
-    prose = r"\section{{S}} Paragraph {} of the chapter, long enough to be a passage. " + "It has one more sentence. " * 5
+    prose = r"\section{{S}} Paragraph {} of a chapter, long enough to be a passage. " + "It has another sentence. " * 5
     exercise = (
         r"\begin{{exercise}}\label{{ex:{}}} Count the parts of {} boxes.\end{{exercise}}"
         r"\begin{{solution}} There are {}.\end{{solution}}"
