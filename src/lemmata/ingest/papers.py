@@ -449,7 +449,7 @@ def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[
 
 
 _OPENS_DISPLAY = re.compile(
-    r"\s*(?:\\begin\s*\{([a-zA-Z*]+)\}|\\csname\s*([a-zA-Z*]+)\\endcsname|\\([a-zA-Z]+)|(\\\[|\$\$))\s*"
+    r"\s*(?:\\begin\s*\{([a-zA-Z*]+)\}|\\csname\s*([a-zA-Z*]+)\\endcsname|\\([a-zA-Z]+)|(?P<brackets>\\\[|\$\$))\s*"
 )
 
 
@@ -457,9 +457,11 @@ def _displays_of_environments(flat: Flat, openings: Mapping[str, Opening]) -> li
     r"""Edits that write `\begin{myequation}`, where it only opens a display of LaTeX, as `\begin{equation}`."""
     displays: dict[str, str] = {}
     for name, opening in openings.items():
-        opened = None if opening.arguments else _OPENS_DISPLAY.fullmatch(opening.text)
-        display = "displaymath" if opened and opened[4] else next(filter(None, opened.groups()), "") if opened else ""
-        if (display := displays.get(display, display)) in MATH and name not in MATH:
+        opened = _OPENS_DISPLAY.fullmatch(opening.text)
+        if opened is None or opening.arguments or name in MATH:
+            continue
+        display = "displaymath" if opened["brackets"] else opened[opened.lastindex or 0]
+        if (display := displays.get(display, display)) in MATH:
             displays[name] = display
     if not displays:
         return []
