@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 from tests.make import wait_until
 
 from lemmata.server.app import Limits
+from lemmata.server.openapi import ENDPOINTS
 from lemmata.server.run import listen, make_server
 from lemmata.server.security import Access
 from lemmata.server.service import Service
@@ -66,6 +68,28 @@ def refused(response: httpx.Response, status: int, code: str) -> dict[str, str]:
     assert error["message"]
     assert error["cure"]
     return error
+
+
+def valid(response: httpx.Response, path: str) -> Any:
+    """The content of an answer, after it was compared with the schema of its endpoint."""
+    assert response.status_code == 200, response.text
+    method = response.request.method
+    endpoint = next(endpoint for endpoint in ENDPOINTS if (endpoint.method, endpoint.path) == (method, path))
+    content = response.json()
+    jsonschema_rs.validate(dict(endpoint.answer or {}), content)
+    return content
+
+
+def refuses_strangers(client: httpx.Client, path: str, body: Any, token: str) -> None:
+    """A write is refused without the token, from another page, to another host, and as anything but JSON."""
+    refused(client.post(path, json=body), 401, "unauthorized")
+    for header, value, status, code in (
+        ("origin", "http://evil.example", 403, "foreign_origin"),
+        ("host", "evil.example", 421, "unknown_host"),
+        ("content-type", "text/plain", 415, "not_json"),
+    ):
+        headers = {"authorization": f"Bearer {token}", header: value}
+        refused(client.post(path, json=body, headers=headers), status, code)
 
 
 class SlowService(Service):

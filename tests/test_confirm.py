@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import copied, make_workspace
-from tests.served import refused, serving
-from tests.test_server import valid
+from tests.served import refused, refuses_strangers, serving, valid
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.types import Edge
@@ -114,14 +113,7 @@ def test_a_location_has_its_history_predictions_and_times_over_http(project: Pro
 def test_nobody_confirms_without_the_token_or_from_another_page(project: Project) -> None:
     body = dict(zip(("source", "relation", "target"), FOLLOWS, strict=True))
     with serving(project.root, access=Access("127.0.0.1", token="a" * 20)) as client:
-        refused(client.post("/confirm", json=body), 401, "unauthorized")
-        right = {"authorization": f"Bearer {'a' * 20}"}
-        for header, value, status, code in (
-            ("origin", "http://evil.example", 403, "foreign_origin"),
-            ("host", "evil.example", 421, "unknown_host"),
-            ("content-type", "text/plain", 415, "not_json"),
-        ):
-            refused(client.post("/confirm", json=body, headers={**right, header: value}), status, code)
+        refuses_strangers(client, "/confirm", body, "a" * 20)
         assert threads(project) == [["L4"], ["L1", "L3"], ["L2"]]
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-import jsonschema_rs
 import numpy as np
 import pytest
 import schemathesis
@@ -27,7 +26,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from tests.llm_server import Server as ChatServer
 from tests.make import lemmata, make_workspace, wait_until, write
-from tests.served import NOTES, SlowService, refused, serving
+from tests.served import NOTES, SlowService, refused, serving, valid
 
 from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.records import as_json
@@ -49,16 +48,6 @@ SPONGE = quote("a#sponge", safe="")
 @pytest.fixture(scope="module")
 def project(served: Project) -> Project:
     return served
-
-
-def valid(response: httpx.Response, path: str) -> Any:
-    """The content of an answer, after it was compared with the schema of its endpoint."""
-    assert response.status_code == 200, response.text
-    method = response.request.method
-    endpoint = next(endpoint for endpoint in ENDPOINTS if (endpoint.method, endpoint.path) == (method, path))
-    content = response.json()
-    jsonschema_rs.validate(dict(endpoint.answer or {}), content)
-    return content
 
 
 def search(client: httpx.Client, query: str, **more: Any) -> Any:
