@@ -13,7 +13,15 @@ from tests.make import run_command
 from lemmata.core import artefacts
 from lemmata.core.artefacts import Row, edge_lengths, is_current, making, of_encoder, set_digest, stale
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vector_set, vectors_of, write_manifest
+from lemmata.core.workspace import (
+    FOLDERS,
+    Workspace,
+    default_encoder,
+    read_manifest,
+    vector_set,
+    vectors_of,
+    write_manifest,
+)
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import open_graph
 from lemmata.maintain.info import doctor
@@ -173,6 +181,12 @@ def test_every_row_of_the_table_says_how_it_is_made_again() -> None:
     assert rows.keys() - _VERBS.keys() == left_to_the_user
     by_index = {kind for kind, verb in _VERBS.items() if verb is _index}
     assert by_index == {kind for kind, row in rows.items() if row.command == "lemmata index"}
+
+
+def test_every_artefact_lies_where_it_is_pushed_from_and_collected(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    folders = [artefacts.artefact(workspace, kind).folder for kind in artefacts.OF_WORKSPACE]
+    assert {folder.relative_to(tmp_path).parts[0] for folder in folders} <= set(FOLDERS)
 
 
 def test_a_row_of_the_table_is_all_that_a_new_artefact_needs(

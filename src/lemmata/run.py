@@ -45,6 +45,7 @@ from lemmata.mine.training_sets import audit, audit_key
 from lemmata.plant.link import link_graph
 from lemmata.search.fusion import Fusion
 from lemmata.search.index import index, packaged_encoder
+from lemmata.search.names import WITH_ENCODER
 from lemmata.search.summaries.texts import chosen_sources
 from lemmata.train.bases import find_base, weights_sha256
 from lemmata.train.finetune import teacher_names
@@ -578,7 +579,7 @@ class _Run:
             key = fingerprint([name, encoder, asked, task.queries, task.qrels])
             record = read_manifest(file)
             if record is None or record.get("key") != key:
-                named = [each if each == "lexical" else f"{each}:{encoder[0]}" for each in retrievers]
+                named = [each if each not in WITH_ENCODER else f"{each}:{encoder[0]}" for each in retrievers]
                 measured = evaluate(self.workspace, task, retrievers=named, options=self.asked)
                 record = {
                     "key": key,

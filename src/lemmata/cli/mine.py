@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -27,9 +27,6 @@ from lemmata.cli.output import (
     working,
 )
 from lemmata.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    pass
 
 Name = Annotated[str, Option(help="Name of the training set.", metavar="NAME")]
 FoundWithin = Annotated[

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lemmata.core.errors import WorkspaceBusy, WorkspaceError
+from lemmata.core.errors import InputError, WorkspaceBusy, WorkspaceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,6 +131,12 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path, kind: str, is_one: bool) -> None:
+    """InputError where something lies that is not an earlier one of its kind; an empty folder may be there."""
+    if path.exists() and not is_one and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(f"exists and is no {kind}, so it is not replaced", file=str(path))
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, require
-from lemmata.core.files import sha256_of, writing
+from lemmata.core.files import check_replaceable, sha256_of, writing
 from lemmata.core.types import Floats
 from lemmata.encode.bert import build_bert, build_cross_bert, is_bert, read_architecture
 from lemmata.encode.cross import SETTINGS
@@ -41,8 +41,7 @@ def export_encoder(
     original = Path(original)
     if not any(text.strip() for text in texts):
         raise InputError("an export is checked on real text, and no text was given")
-    if out.exists() and not (out / "encoder.json").is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError("exists and is no exported encoder, so it is not replaced", file=str(out))
+    check_replaceable(out, "exported encoder", (out / "encoder.json").is_file())
     with writing(out) as folder:
         write_encoder(original, folder, precision, name or original.name)
         drift = measure_drift(_reference(original, texts), OnnxEncoder(folder).encode(texts))

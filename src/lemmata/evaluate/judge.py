@@ -14,7 +14,7 @@ import numpy as np
 
 from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import ConfigError, InputError, LemmataError
-from lemmata.core.files import writing
+from lemmata.core.files import check_replaceable, writing
 from lemmata.core.types import CrossEncoder, Integers, Pair, Progress
 from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
@@ -201,8 +201,7 @@ def judge_queries(
         raise LemmataError(f"there is no query to judge: the {options.part} part has no passage that makes one")
     if options.depth < 1:
         raise ConfigError(f"a pool needs a depth of 1 or more, not {options.depth}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and read_manifest(out / "manifest.json") is None:
-        raise InputError("exists and is no test collection, so it is not replaced", file=str(out))
+    check_replaceable(out, "test collection", read_manifest(out / "manifest.json") is not None)
     texts = [query.text for query in queries]
     origins = [query.origins for query in queries]
     if options.thresholds is None and not any(origins):  # said before everything is searched and scored

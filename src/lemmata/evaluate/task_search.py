@@ -21,7 +21,7 @@ from lemmata.evaluate.workspace_tasks import Missing, find_missing
 from lemmata.plant.link import indexed_corpus
 from lemmata.search.index import update_vectors
 from lemmata.search.lexical import LexicalIndex
-from lemmata.search.names import WITH_ENCODER, split_reranker
+from lemmata.search.names import RETRIEVERS, WITH_ENCODER, split_reranker
 from lemmata.search.ranking import without_itself
 from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import read_texts
@@ -88,7 +88,7 @@ class TaskSearch:
         Encoders that are named get their vectors where they have none or those of an older corpus. A summary that
         repeats a query of the task is not used.
         """
-        if any(kind != "dense" for kind, _ in parsed):
+        if any(RETRIEVERS[kind].by_words for kind, _ in parsed):
             _ = self.retriever.lexical  # refuse an old one before anything long starts
         named, queries = filter(None, (encoder for _, encoder in parsed)), list(self.task.queries.values())
         update_vectors(self.retriever.workspace, named, queries=queries, allowance=self._allowance)
@@ -105,9 +105,9 @@ class TaskSearch:
                 notes[self._about_summaries(encoder.summaries.sources, np.asarray(encoder.summaries.rows), hidden)] = (
                     None
                 )
-        lexical = any(kind != "dense" for kind, _ in parsed)
+        by_words = any(RETRIEVERS[kind].by_words for kind, _ in parsed)
         cure = "run 'lemmata index --rebuild'"
-        if lexical and (summaries := read_texts(retriever.workspace.lexical_summaries, cure)):
+        if by_words and (summaries := read_texts(retriever.workspace.lexical_summaries, cure)):
             manifest = read_manifest(retriever.workspace.manifest(retriever.workspace.lexical_folder)) or {}
             hidden = repeats([summary.text for summary in summaries], self.texts)
             rows = np.array([summary.row for summary in summaries])

@@ -36,13 +36,13 @@ from lemmata.ingest.logs import (
 )
 from lemmata.ingest.paper_state import PaperOptions
 from lemmata.ingest.papers import is_source_file, read_package_papers, read_paper
-from lemmata.ingest.text import read_pdf, read_text
+from lemmata.ingest.text import FORMATS, author_names, read_pdf, read_text
 from lemmata.latex.flatten import flatten
 from lemmata.latex.mains import Main
 from lemmata.latex.source import decode
 
 READERS = ("auto", "papers", "logs", "hierarchy", "passages", "text", "pdf")
-TEXT_SUFFIXES = (".md", ".markdown", ".txt", ".text", ".rst")
+TEXT_SUFFIXES = tuple(FORMATS)
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 ABOUT = re.compile(r"(?:readme|license|licence|copying|changelog|contributing|authors|notice)(?:\.|$)", re.I)
 STREAMED = ("logs", "passages", "citations")  # tables of any length are written to disk batch by batch
@@ -174,9 +174,7 @@ def with_preamble(options: IngestOptions, folder: Path) -> IngestOptions:
 
 @lru_cache(maxsize=16)
 def _paper_settings(options: PaperOptions, with_preamble: bool) -> dict[str, Any]:
-    preamble = hashlib.sha256(options.preamble.encode()).hexdigest() * with_preamble
-    sizes = {"chunk_size": options.chunk_size, "chunk_overlap": options.chunk_overlap}
-    return {"chunks": options.chunks, **sizes, "preamble": preamble}
+    return asdict(options) | {"preamble": hashlib.sha256(options.preamble.encode()).hexdigest() * with_preamble}
 
 
 def fingerprint(unit: Unit, options: IngestOptions) -> str:
@@ -417,7 +415,7 @@ def _with_metadata(reading: Reading, side: Mapping[str, Any]) -> Reading:
     for document in reading.documents:
         authors = side.get("authors") or document.authors
         if isinstance(authors, str):
-            authors = [name.strip() for name in re.split(r";|\band\b|,", authors) if name.strip()]
+            authors = author_names([authors])
         categories = side.get("categories") or document.categories
         if isinstance(categories, str):
             categories = re.split(r"[\s,;]+", categories.strip())

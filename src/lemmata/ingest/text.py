@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip
@@ -14,6 +15,16 @@ from lemmata.ingest.dates import read_date
 from lemmata.latex.sentences import chunks, gather, join_tiny_sections, pieces
 from lemmata.latex.source import decode
 
+
+class TextFormat(NamedTuple):
+    """A kind of text files."""
+
+    blocks: Callable[[str, int], Iterator[Block]]
+    has_markup: bool = False  # Markdown's, which is taken out of the passages
+
+
+_MARKDOWN, _PLAIN = TextFormat(markdown_blocks, has_markup=True), TextFormat(plain_blocks)
+FORMATS = {".md": _MARKDOWN, ".markdown": _MARKDOWN, ".txt": _PLAIN, ".text": _PLAIN, ".rst": TextFormat(rest_blocks)}
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _KEY = re.compile(r"(\w+)[ \t]*:[ \t]*(.*)")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:)?[ \t]*(.*)")
@@ -40,7 +51,7 @@ def _front_matter(text: str) -> tuple[dict[str, list[str]], int]:
     return {key: kept for key, each in unquoted.items() if (kept := [value for value in each if value])}, match.end()
 
 
-def _authors(values: list[str]) -> tuple[str, ...]:
+def author_names(values: Sequence[str]) -> tuple[str, ...]:
     """The names of a list, or of one line with several."""
     names = re.split(r";|,|\band\b", values[0]) if len(values) == 1 else values
     return tuple(filter(None, map(str.strip, names)))
@@ -53,11 +64,10 @@ def _strip_markup(text: str) -> str:
     return re.sub(r"(\*\*|__)(?=\S)(.{1,500}?)(?<=\S)\1", r"\2", text)
 
 
-def _blocks(text: str, start: int, file: str) -> Iterator[Block]:
-    kinds = [suffix for suffix in file.lower().split(".")[1:] if suffix in ("md", "markdown", "rst", "txt", "text")]
-    if kinds[-1:] == ["rst"]:
-        return rest_blocks(text, start)
-    return plain_blocks(text, start) if kinds[-1:] in (["txt"], ["text"]) else markdown_blocks(text, start)
+def _format_of(file: str) -> TextFormat:
+    """By the last suffix that is one, of `notes.rst.gz` too; a file that the user named may have none."""
+    suffixes = reversed(PurePosixPath(file.lower()).suffixes)
+    return next((FORMATS[suffix] for suffix in suffixes if suffix in FORMATS), _MARKDOWN)
 
 
 def _pieces(block: Block, text: str, size: int) -> list[tuple[int, int]]:
@@ -131,7 +141,8 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
     text = decode(data)
     listed, start = _front_matter(text)
     front = {key: ", ".join(values) for key, values in listed.items()}
-    sections = _sections(_blocks(text, start, file))
+    text_format = _format_of(file)
+    sections = _sections(text_format.blocks(text, start))
     headings = [section.path[-1] for section in sections if section.path]
     title = front.get("title") or next(iter(headings), "") or posixpath.basename(document)
     line_ends = [match.start() for match in re.finditer("\n", text)]
@@ -147,7 +158,7 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
         for low, high in gather([piece for block in blocks for piece in _pieces(block, text, size)], size, overlap):
             covered = blocks[bisect_right(ends, low) : bisect_left(begins, high)]
             parts = [(block, text[max(low, block.begin) : min(high, block.end)]) for block in covered]
-            clean = "\n\n".join(filter(None, (_clean(block, part, _is_markdown(file)) for block, part in parts)))
+            clean = "\n\n".join(filter(None, (_clean(block, part, text_format.has_markup) for block, part in parts)))
             if not re.search(r"\w", clean):
                 continue
             raw = text[low:high]
@@ -172,14 +183,10 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
     if front.get("date") and date is None:
         metadata["date"] = front["date"]
         skips.append(Skip(file, 1, f"it is kept without its unclear date {front['date']!r}"))
-    authors = _authors([*listed.get("author", ()), *listed.get("authors", ())] or [""])
+    authors = author_names([*listed.get("author", ()), *listed.get("authors", ())] or [""])
     title = _strip_markup(title).strip()
     record = Document(document, title, "text", authors, date, file=file, metadata=metadata)
     return Reading([record], passages, [Label(document, document, document)], skips=skips)
-
-
-def _is_markdown(file: str) -> bool:
-    return not {"txt", "text", "rst"} & set(file.lower().split(".")[1:])
 
 
 def read_pdf(data: bytes, document: str, file: str, *, size: int = 1500, overlap: int = 200) -> Reading:

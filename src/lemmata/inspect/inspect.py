@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.core.artefacts import write_hashed_manifest
-from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, near, require
-from lemmata.core.files import is_writable, writing
+from lemmata.core.errors import ConfigError, LemmataError, MissingExtra, WorkspaceError, near, require
+from lemmata.core.files import check_replaceable, is_writable, writing
 from lemmata.core.types import Encoder, Floats, Integers, Passage
 from lemmata.core.workers import one_torch_thread
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest
@@ -79,8 +79,7 @@ def inspect(
     options = InspectOptions(**settings)
     out = Path(out) if out is not None else workspace.inspection
     is_inspection = (read_manifest(out / "manifest.json") or {}).get("verb") == "inspect"
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not is_inspection:
-        raise InputError("exists and is no inspection, so it is not replaced", file=str(out))
+    check_replaceable(out, "inspection", is_inspection)
     names = list(encoders) or _default_encoders(workspace)
     if len(set(names)) < len(names):
         raise LemmataError("each encoder can be named once only")

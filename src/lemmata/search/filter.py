@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import asdict, dataclass, replace
+from operator import eq
 from typing import TYPE_CHECKING, Annotated
 
 from lemmata.core.errors import LemmataError, suggest
@@ -73,37 +74,29 @@ def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
 
 def _check_names(corpus: Corpus, chosen: Filter) -> None:
     """Refuse names of a filter that the corpus does not have, with the closest that it has."""
-    for what, names, list_known in (
-        ("kind", chosen.kinds, lambda: [*corpus.counts()["passages"]]),
-        ("document", chosen.documents, corpus.document_ids),
-        ("category", chosen.categories, lambda: _categories(corpus)),
-        ("column", tuple(column for column, _ in chosen.where), corpus.columns),
-    ):
-        known = list_known() if names else []
-        for name in names:
-            if name not in known:
-                raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
-    chapters = _chapters(corpus) if chosen.chapters else []
-    for name in chosen.chapters:
-        if name.casefold() not in map(str.casefold, chapters):
-            raise LemmataError(f"there is no chapter {name!r} in the corpus{suggest(name, chapters)}")
     for what, names, list_known, is_meant in (
+        ("kind", chosen.kinds, lambda: [*corpus.counts()["passages"]], eq),
+        ("document", chosen.documents, corpus.document_ids, eq),
+        ("category", chosen.categories, lambda: _categories(corpus), eq),
+        ("column", tuple(column for column, _ in chosen.where), corpus.columns, eq),
+        ("chapter", chosen.chapters, lambda: _chapters(corpus), _is_same_word),
         ("author", chosen.authors, corpus.authors, is_author),
         ("section", chosen.sections, corpus.section_titles, lambda name, title: fold(name) in fold(title)),
+        ("location", chosen.locations, corpus.locations, _is_same_word),
     ):
         known = list_known() if names else []
         for name in names:
-            if not any(is_meant(name, each) for each in known):
+            meant = name.removeprefix("location:") if what == "location" else name
+            if meant not in known and not any(is_meant(meant, each) for each in known):
                 raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
-    locations = corpus.locations() if chosen.locations else []
-    folded = {name.casefold() for name in locations}
-    for name in chosen.locations:
-        if name.casefold().removeprefix("location:") not in folded:
-            raise LemmataError(f"there is no location {name!r} in the corpus{suggest(name, locations)}")
     for column, value in chosen.where:
         values = corpus.values(column)
         if value.casefold() not in values:
             raise LemmataError(f"the column {column!r} has no value {value!r}{suggest(value.casefold(), values)}")
+
+
+def _is_same_word(name: str, known: str) -> bool:
+    return name.casefold() == known.casefold()
 
 
 def _chapters(corpus: Corpus) -> list[str]:

@@ -13,24 +13,31 @@ class RetrieverKind(NamedTuple):
 
     title: str
     description: str
-    has_encoder: bool = True  # may name one: dense:minilm
+    by_vectors: bool = True  # and may name their encoder: dense:minilm
+    by_words: bool = True
+    by_paths: bool = False  # each hit comes with its path, asked for or not
 
 
 RETRIEVERS = {
     "auto": RetrieverKind("Auto", "Words and meaning together."),
     "hybrid": RetrieverKind("Hybrid", "Words and meaning, weighed equally."),
-    "dense": RetrieverKind("Meaning", "Vectors of the encoder: finds passages that say it in other words."),
+    "dense": RetrieverKind(
+        "Meaning", "Vectors of the encoder: finds passages that say it in other words.", by_words=False
+    ),
     "lexical": RetrieverKind(
-        "Words", "BM25: passages that have the words and formulas of the query.", has_encoder=False
+        "Words", "BM25: passages that have the words and formulas of the query.", by_vectors=False
     ),
     "diffusion": RetrieverKind(
         "Diffusion", "Meaning, then one step along references: what the nearest passages rely on."
     ),
     "geodesic": RetrieverKind(
-        "Geodesic", "The nearest along the graph: the shortest way from the query through its edges."
+        "Geodesic",
+        "The nearest along the graph: the shortest way from the query through its edges.",
+        by_words=False,
+        by_paths=True,
     ),
 }
-WITH_ENCODER = tuple(name for name, kind in RETRIEVERS.items() if kind.has_encoder)
+WITH_ENCODER = tuple(name for name, kind in RETRIEVERS.items() if kind.by_vectors)
 NAMES = f"{', '.join(RETRIEVERS)}; NAME:ENCODER, NAME+rerank[N][:MODEL]"  # for a help
 RERANKED = 50  # hits that a retriever NAME+rerank reads again
 _RERANK = re.compile(r"(?P<retriever>.+?)\+rerank(?P<number>\d*)(?::(?P<model>.+))?", re.DOTALL)

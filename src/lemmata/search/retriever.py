@@ -37,7 +37,7 @@ from lemmata.search.exact import citing_rows, missing_number, named_rows, put_fi
 from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
 from lemmata.search.lexical import LexicalIndex
-from lemmata.search.names import parse_retriever, split_reranker
+from lemmata.search.names import RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
 from lemmata.search.query import Query, parse_query
 from lemmata.search.ranking import diversify, fold_parts, place_by_words, rerank, without_itself
@@ -433,9 +433,9 @@ class Retriever:
         if citing:
             entries = {self.corpus[row].id: entry for row, entry in citing.items()}
             hits = [hit._replace(cites=entries.get(hit.id, "")) for hit in hits]
-        uses_vectors = kind != "lexical" and (bool(encoder) or self.has_vectors)
+        uses_vectors = RETRIEVERS[kind].by_vectors and (bool(encoder) or self.has_vectors)
         hits = self._with_confidence(hits, dict.fromkeys([text, meant]), index if uses_vectors else None, named)
-        if kind == "geodesic":  # its starts depend on what is allowed
+        if RETRIEVERS[kind].by_paths:  # its starts depend on what is allowed
             return self._with_paths(hits, text, index, allowed, learned=True)
         return self._with_paths(hits, text, index) if paths else hits
 
@@ -577,7 +577,7 @@ class Retriever:
 
         hits = self._hits(rank, k, diversity, index)
         text = texts[0][:LONGEST_QUERY]
-        if kind == "geodesic":
+        if RETRIEVERS[kind].by_paths:
             return self._with_paths(hits, text, index, allowed, learned=True, itself=row)
         return self._with_paths(hits, text, index, itself=row) if paths else hits
 

@@ -288,7 +288,7 @@ class Service:
                 "confidence": confidence_of(hits),
                 "hits": _hit_records(opened, page, excerpt if html else None, first_rank=offset + 1),
                 "marks": marks,
-                **({"nodes": views.nodes(opened, _on_paths(page))} if paths or kind == "geodesic" else {}),
+                **({"nodes": views.nodes(opened, _on_paths(page))} if paths or RETRIEVERS[kind].by_paths else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
                 "note": "; ".join(note for note in notes if note),
                 "did_you_mean": opened.retriever.did_you_mean(query, hits),

@@ -17,7 +17,7 @@ import numpy as np
 
 from lemmata.core.archives import open_decompressed
 from lemmata.core.errors import ConfigError, InputError, LeakageError, WorkspaceError, suggest
-from lemmata.core.files import sha256_of, writing
+from lemmata.core.files import check_replaceable, sha256_of, writing
 from lemmata.core.types import Integers, Mask, Progress
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
@@ -67,8 +67,7 @@ def prepare(
     LeakageError for a set that was mined under another split than its workspace has now, and for validation queries
     that are trained on. The folder is written as a whole or not at all; an earlier job in it is replaced.
     """
-    if folder.is_dir() and any(folder.iterdir()) and read_manifest(folder / "manifest.json") is None:
-        raise InputError("exists and is no training job, so it is not replaced", file=str(folder))
+    check_replaceable(folder, "training job", read_manifest(folder / "manifest.json") is not None)
     times = options.sets or dict.fromkeys(trainable_sets(workspace), 1.0)
     if not times:
         raise WorkspaceError("there is nothing to train on: mine something first, see 'lemmata mine --help'")

@@ -16,7 +16,7 @@ import numpy as np
 
 from lemmata.core.artefacts import file_problems, is_current, making, model
 from lemmata.core.errors import ConfigError, InputError, LemmataError, WorkspaceError
-from lemmata.core.files import fingerprint, sha256_of, write_atomically
+from lemmata.core.files import check_replaceable, fingerprint, sha256_of, write_atomically
 from lemmata.core.types import Passage, Progress
 from lemmata.core.workspace import Options, Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
@@ -300,8 +300,7 @@ def train_job(
     """Train a prepared job without its workspace; writes the model to `out`. Resumes from the last checkpoint."""
     job = open_job(folder)
     out = out.resolve()
-    if out.exists() and not (out / "modules.json").is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError("exists and is no model, so it is not replaced", file=str(out))
+    check_replaceable(out, "model", (out / "modules.json").is_file())
 
     def build(work: Path) -> dict[str, Any]:
         start, before = base_folder(None, str(base), work), trained_before(None, str(base))
