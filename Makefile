@@ -44,16 +44,19 @@ wheel: $(READY)
 	build/wheel/venv/bin/python -m pip install --quiet -c constraints.txt "$$(ls build/wheel/lemmata-*.whl)[demo]"
 	cd build/wheel && venv/bin/lemmata demo
 
+# a module at a time, as its tests share what they need, in the order of tests/conftest.py: the long ones first
+MODULES := --dist loadfile --no-loadscope-reorder
+
 # more processes than cores, as some tests wait for servers and clusters
 test: lint
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 3 $(MODULES)
 
 # the tests again, counting lines, which takes half as long again
 coverage: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85
+	$(BIN)/python -m pytest -n 2 $(MODULES) --cov=lemmata --cov-report=term:skip-covered --cov-fail-under=85
 
 fuzz: $(READY)
-	$(BIN)/python -m pytest -n 2 --hypothesis-profile=searching
+	$(BIN)/python -m pytest -n 2 $(MODULES) --hypothesis-profile=searching
 
 # puts faults into a copy of the code, one at a time; the tests have to notice 97 % of them; about 15 minutes
 mutants: $(READY)

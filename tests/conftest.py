@@ -6,6 +6,7 @@ What takes a second to make is made once, and tests share it or work on copies.
 """
 
 import contextlib
+import functools
 import gc
 import os
 import shutil
@@ -41,16 +42,13 @@ settings.register_profile("searching", derandomize=False, deadline=None, max_exa
 settings.load_profile("fixed")
 
 
-# what the modules test that train, or start browsers, clusters and processes to be killed
-SLOW = frozenset(
-    (
-        "cross disk docs edits embed finetune fuzz_server fuzz_workspace kills long_window losses maintain mcp "
-        "metric milvus mteb page page_axe page_language page_search page_service page_views pretrain publish "
-        "quantized ranks ray recipe_distil reranker restore run run_papers run_plant run_static run_thesis "
-        "serve_folder server_load significance stage_metric stage_mine stage_train static supply_chain update "
-        "updates"
-    ).split()
-)
+# what the modules test that train, or start browsers, clusters and processes to be killed, the longest first
+SLOW = (
+    "serve_folder page docs ray ranks kills run_thesis page_language page_service run_papers update page_views "
+    "publish stage_mine finetune stage_train run_static run_plant updates fuzz_workspace metric stage_metric embed "
+    "pretrain static mcp milvus fuzz_server cross losses long_window reranker maintain edits page_search page_axe "
+    "quantized restore run recipe_distil server_load significance supply_chain disk mteb"
+).split()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -60,9 +58,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests, and put long modules first, so that several processes are busy until the end."""
     for item in items:
         if item.path.stem.removeprefix("test_") in SLOW:
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: _turn(item.path))
+
+
+@functools.cache
+def _turn(path: Path) -> tuple[int, int]:
+    """Where a module stands: the slow ones as they are listed, then the larger files."""
+    name = path.stem.removeprefix("test_")
+    return (SLOW.index(name), 0) if name in SLOW else (len(SLOW), -path.stat().st_size)
 
 
 def pytest_collection_finish() -> None:

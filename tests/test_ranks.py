@@ -12,8 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,8 @@ from tests.rank_steps import OBJECTIVES, gradients, trained_metric, write_steps
 from tests.small_bert import SPECIAL, VOCABULARY, bare_base, small_bert, small_job
 from tests.training import workspace
 
+from lemmata.cli import train as train_commands
+from lemmata.cli.main import main
 from lemmata.core.errors import ConfigError
 from lemmata.core.workspace import silent
 from lemmata.encode.static import write_static
@@ -58,36 +59,11 @@ def job(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     return small_job(tmp_path_factory.mktemp("job"), base, negatives=1, guard=["words"])
 
 
-@contextlib.contextmanager
-def torchrun(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Two processes that run a command, with one thread each."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    process = subprocess.Popen(
-        [*launcher, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate()
-
-
-def output_of(*arguments: object) -> str:
-    with torchrun(*arguments) as process:
-        out, err = process.communicate()
-    assert process.returncode == 0, err
-    return out
-
-
-def in_two_processes(work: Callable[[], object]) -> None:
+def in_two_processes(work: Callable[[], object], codes: tuple[int, int] = (0, 0)) -> None:
     """Call a function in two processes that know each other as those of torchrun do.
 
-    They are copies of this one, so that torch is not loaded again.
+    They are copies of this one: to load torch and what else trains takes ten seconds in each. So what one process
+    does is computed first.
     """
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -102,7 +78,23 @@ def in_two_processes(work: Callable[[], object]) -> None:
         process.start()
     for process in both:
         process.join()
-    assert [process.exitcode for process in both] == [0, 0]
+    assert [process.exitcode for process in both] == [*codes]
+
+
+def command(folder: Path, *arguments: object, kill_at: int = 0) -> None:
+    """Run a command in one of two processes and write what it says; at a step the second one is killed."""
+    number = os.environ["RANK"]
+    sys.argv = ["lemmata", *map(str, arguments)]
+    sys.stdout, sys.stderr = ((folder / f"{name}-{number}").open("w", buffering=1) for name in ("out", "err"))
+    (folder / f"process-{number}").write_text(str(os.getpid()))
+
+    def kill(what: str, done: int, _total: int | None) -> None:
+        if what.startswith("training") and done == kill_at:
+            os.kill(int((folder / "process-1").read_text()), signal.SIGKILL)
+
+    if kill_at:
+        vars(train_commands)["progress_display"] = lambda: contextlib.nullcontext(kill)
+    main()
 
 
 # ---------------------------------------------------------------- a step
@@ -120,12 +112,12 @@ def static(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_losses_gradients_and_metrics_are_those_of_one_process(static: Path, tmp_path: Path) -> None:
     job = small_job(tmp_path / "job", static, negatives=1)
+    expected = {name: gradients(static, job, options) for name, options in OBJECTIVES.items()}
+    expected["metric"] = trained_metric()
     in_two_processes(lambda: write_steps(static, tmp_path))
     rows = [json.loads((tmp_path / f"rows-{number}.json").read_text()) for number in (0, 1)]
     assert rows[0] == [[0.0, 1.0, 0.0], [3.0, 300.0], [0.0], [5.0, 0.0, 1.0]]
     assert rows[1] == [[0.0, 1.0, 0.0], [30.0], [0.0], [5.0, 0.0, 1.0]]
-    expected = {name: gradients(static, job, options) for name, options in OBJECTIVES.items()}
-    expected["metric"] = trained_metric()
     for name, parts in expected.items():
         for number in (0, 1):
             with np.load(tmp_path / f"{name}-{number}.npz") as found:
@@ -150,40 +142,26 @@ def test_a_process_without_a_text_of_its_own_encodes_one_for_nothing(static: Pat
 
 def train_command(base: Path, job: Job, out: Path) -> list[object]:
     options = ["-o", "batch=25", "-o", "epochs=3", "-o", "rate=1e-4", "--json"]
-    return ["-m", "lemmata", "train", "finetune", "--job", job.folder, "--out", out, "-o", f"base={base}", *options]
+    return ["train", "finetune", "--job", job.folder, "--out", out, "-o", f"base={base}", *options]
 
 
-def ranks_of(launcher: int) -> dict[int, int]:
-    """Process ids of the children of torchrun by rank."""
-    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    environments = {int(child): Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children}
-    return {number: child for child, lines in environments.items() for number in (0, 1) if b"RANK=%d" % number in lines}
-
-
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_two_processes_tune_the_model_of_one_also_after_one_of_them_was_killed(
     base: Path, job: Job, tmp_path: Path
 ) -> None:
-    command = train_command(base, job, tmp_path / "model")
-    work = tmp_path / ".model" / "work"
-    with torchrun("--monitor-interval", "15", *command) as process:  # else it may end process 0 before that notices
-        while not list(work.glob("checkpoint-*")):
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.005)
-        os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
-        out, err = process.communicate()
-    assert process.returncode
-    assert not out
-    assert [line for line in err.splitlines() if line.startswith("lemmata: ")] == [
-        next(line for line in err.splitlines() if "process 0 of 2 has lost the others" in line)
-    ]
-    assert not (tmp_path / "model").exists()
-    killed_at = max(int(checkpoint.name.split("-")[1]) for checkpoint in work.glob("checkpoint-*"))
-    assert killed_at < 24
-
-    report = json.loads(output_of(*command))
     options = FinetuneOptions(base=str(base), batch=25, epochs=3, rate=1e-4)
     alone = finetune(base, job, tmp_path / "alone", options, work=tmp_path / "work", progress=silent)
+    arguments = train_command(base, job, tmp_path / "model")
+    in_two_processes(lambda: command(tmp_path, *arguments, kill_at=14), (1, -signal.SIGKILL))
+    errors = [line for line in (tmp_path / "err-0").read_text().splitlines() if line.startswith("lemmata: ")]
+    assert len(errors) == 1
+    assert "process 0 of 2 has lost the others" in errors[0]
+    assert (tmp_path / "out-0").read_text() == (tmp_path / "out-1").read_text() == ""
+    assert not (tmp_path / "model").exists()
+    assert list((tmp_path / ".model" / "work").glob("checkpoint-*"))
+
+    in_two_processes(lambda: command(tmp_path, *arguments))
+    assert (tmp_path / "out-1").read_text() == ""
+    report = json.loads((tmp_path / "out-0").read_text())
     assert report["after"] == pytest.approx(alone.after, abs=0.02)
     assert (report["best_step"], report["share"]) == (alone.best_step, alone.share)
     assert [point["share"] for point in report["sweep"]] == [point["share"] for point in alone.sweep]
@@ -203,9 +181,12 @@ def test_two_processes_learn_the_metric_of_one_and_wait_for_the_workspace(tmp_pa
     (root / "lemmata.toml").write_text("[metric]\ndimension = 8\nrank = 2\nepochs = 2\n", "utf-8")
     shutil.copytree(root, tmp_path / "copy")
     alone = Project(tmp_path / "copy").train_metric()
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [sys.executable, "-m", *launcher, "-m", "lemmata", "train", "metric", "-w", str(root), "--json"]
+    pipe = subprocess.PIPE
     with contextlib.ExitStack() as lock:
         lock.enter_context(project.hold())
-        with torchrun("-m", "lemmata", "train", "metric", "-w", root, "--json") as process:
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
             assert process.stderr is not None
             while "waiting until it is done" not in (line := process.stderr.readline()):
                 assert line, "it did not wait"

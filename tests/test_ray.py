@@ -135,7 +135,8 @@ A gap sequence of length NUMBER is called \emph{narrow}. The narrow sequences ha
 def _make(folder: Path, sources: Path, progress: Callable[[str, int, int | None], None]) -> dict[str, Any]:
     """The manifests of a workspace with graph, vectors and queries."""
     project = Project.init(folder)
-    report = project.ingest([sources])
+    with project.reporting_to(progress):
+        report = project.ingest([sources])
     assert (report.added, report.failed) == (12, 0)
     project.build_graph()
     project.index(settings={"encoder": "lemmata-mini"})
@@ -155,11 +156,14 @@ def test_a_workspace_made_on_a_cluster_that_loses_a_node_has_the_same_hashes(clu
     cluster.add_node(num_cpus=1, object_store_memory=_STORE)
     cluster.wait_for_nodes()
 
+    doomed = cluster.list_all_nodes()[-1]
+
     def kill_a_node(what: str, done: int, _total: int | None) -> None:
         if what == "reading" and done == 5:
-            cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+            cluster.remove_node(doomed, allow_graceful=False)
 
     made = _make(tmp_path / "cluster", sources, kill_a_node)
+    assert doomed not in cluster.list_all_nodes()
     code = "import sys, test_ray; test_ray.make_here(*sys.argv[1:])"
     arguments = [str(tmp_path / "here"), str(sources)]
     here = subprocess.run([sys.executable, "-c", code, *arguments], cwd=Path(__file__).parent, capture_output=True)

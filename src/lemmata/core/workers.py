@@ -160,6 +160,7 @@ def computing_on(where: str, progress: Progress | None = None) -> Iterator[None]
     if progress:
         progress("starting Ray" if where == "local" else "connecting to Ray", 0, None)
     ray = require("ray", "scale")
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # of items that were sent ahead of one that failed
     options: dict[str, Any] = {"address": where, "log_to_driver": False, "logging_level": "ERROR"}
     if where == "local":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves this machine
@@ -193,7 +194,8 @@ def ray_map(
 
     The function is sent once to each process, so it may hold what all items need. At most four items per core are sent
     ahead: with their results, they are all that the object store holds. An item whose process or node dies is tried
-    again twice. `waiting` gets the steps of the results so far.
+    again twice. `waiting` gets the steps of the results so far. What was sent ahead of an error is computed for
+    nothing: Ray 2.60 aborts a process that cancels an item at the moment at which it is done.
     """
     ray = require("ray", "scale")
     died = ray.exceptions
@@ -228,9 +230,6 @@ def ray_map(
     except (died.RayError, ConnectionError) as error:
         cause = f"the Ray cluster failed ({_first_line(error)})"
         raise LemmataError(f"{cause}; finished work is kept, the same command resumes") from error
-    finally:
-        for _, reference in pending if is_on_cluster() else ():
-            ray.cancel(reference)
 
 
 def cluster_map(
