@@ -226,79 +226,10 @@ def find_units(path: Path, options: IngestOptions) -> Source:
         return Source(path.parent, [_single(path, options, skips)], skips)
     if not path.is_dir():
         raise InputError("this is neither a file nor a folder", file=str(path))
-    names = list(_walk(path, skips))
-    side = _side_metadata(path, names, skips)
-    beir = {posixpath.dirname(name) for name in names if _BEIR_FILE.fullmatch(posixpath.basename(name))}
-    graphs = find_graphs(names)
-    others = [Unit("citations", graph.nodes, _stem(graph.nodes), beside=graph.others) for graph in graphs]
-    of_graphs = {name for graph in graphs for name in (graph.nodes, *graph.others, *graph.unread)}
-    skips += (
-        Skip(
-            min(graph.unread),
-            0,
-            f"features, labels and splits of the data set are not read, files: {len(graph.unread):,}",
-        )
-        for graph in graphs
-        if graph.unread
-    )
-    sources: dict[str, _Source] = {}
-    unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
-    beside: list[str] = []  # files that need no note beside a paper
-    pictures = [name for name in names if is_image(name) or name.lower().endswith(".pdf")]
-    stems = {posixpath.basename(stem_of(name)) for name in pictures}
-    key = sha256("\n".join(sorted(stems)).encode()).hexdigest()
-    for name in names:
-        base = posixpath.basename(name)
-        if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or ABOUT.match(base) or name in of_graphs:
-            continue
-        if is_image(name) or _OF_LATEX.fullmatch(base) or _OF_ANYTHING.fullmatch(base):
-            beside.append(name)
-            continue
-        try:
-            reader, flaw, source = _LOOKS.get(path / name, key, partial(_look, path, name, stems))
-        except OSError as error:
-            skips.append(_unreadable(name, error))
-            continue
-        if source is not None:
-            sources[name] = source
-        elif reader == "paper":
-            skips.append(Skip(name, 0, TOO_LARGE))
-        elif posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl"):
-            continue  # a BEIR folder is its corpus.jsonl
-        elif reader and flaw:
-            skips.append(Skip(name, 0, flaw))
-        elif reader == "rows":
-            others.append(Unit(reader_of_rows(path / name, name, options, skips), name, _stem(name)))
-        elif reader:
-            others.append(_file_unit(reader, name, side))
-        else:
-            unread[name] = flaw
-    bibliographies = bibliographies_by_folder(names)
-    units = [
-        replace(unit, beside=bibliographies_beside(unit.path, bibliographies))
-        for unit in _papers(path, sources, side, skips)
-    ]
-    figures = _figures(path, pictures, sources, units) if pictures and sources else {}
-    pdf_figures = {unit.path: figures[unit.path] for unit in others if unit.reader == "pdf" and unit.path in figures}
-    skips += note_figures(pdf_figures)
-    units += (unit for unit in others if unit.path not in pdf_figures)
-    no_note = {*figures, *(name for unit in units for name in unit.beside)}
-    tex_folders = {posixpath.dirname(name) for name in sources}
-    if options.reader == "auto":
-        tables = [unit for unit in units if unit.reader == "logs" and _is_inside(unit.path, tex_folders)]
-        numbers = {unit.path for unit in tables if not _has_text(path, unit.path, options)}
-        skips += (
-            Skip(name, 0, "a table without text beside TeX: data of a plot is not read") for name in sorted(numbers)
-        )
-        units = [unit for unit in units if unit.path not in numbers]
-    units = _select(units, options.reader, skips)
-    for name in beside:
-        if name not in no_note and not _is_by_product(name, tex_folders):
-            try:
-                unread[name] = _reader_of(path / name)[1]
-            except OSError as error:
-                skips.append(_unreadable(name, error))
-    skips += _unread_files(unread, sources)
+    folder = _Folder(path, options, skips)
+    folder.look_at_files()
+    units = _select(folder.units(), options.reader, skips)
+    skips += _unread_files(folder.unread, folder.sources)
     if not units:
         reason = f"{skips[0].file}: {skips[0].cause}" if skips else "LaTeX, archives, tables, text or PDF"
         reason += f", and {len(skips) - 1:,} more" if len(skips) > 1 else ""
@@ -329,6 +260,101 @@ def _look(base: Path, name: str, stems: Container[str]) -> tuple[str, str, _Sour
         return reader, flaw, None
     text = decode(data)
     return reader, flaw, _Source(read_tex_file(text), flaw, read_graphics(text, stems) if stems else Graphics())
+
+
+class _Folder:
+    """A folder of sources: its files are looked at one by one, then their units are made."""
+
+    def __init__(self, base: Path, options: IngestOptions, skips: list[Skip]) -> None:
+        self.base, self.options, self.skips = base, options, skips
+        self.names = list(_walk(base, skips))
+        self.side = _side_metadata(base, self.names, skips)
+        self.pictures = [name for name in self.names if is_image(name) or name.lower().endswith(".pdf")]
+        self.sources: dict[str, _Source] = {}
+        self.others: list[Unit] = []  # that are no papers
+        self.unread: dict[str, str] = {}  # files without a reader, and why they are no text ("" if they are)
+        self.beside: list[str] = []  # files that need no note beside a paper
+
+    def look_at_files(self) -> None:
+        """Find the reader of every file."""
+        of_graphs = self._take_graphs()
+        beir = {posixpath.dirname(name) for name in self.names if _BEIR_FILE.fullmatch(posixpath.basename(name))}
+        stems = {posixpath.basename(stem_of(name)) for name in self.pictures}
+        key = sha256("\n".join(sorted(stems)).encode()).hexdigest()
+        for name in self.names:
+            base = posixpath.basename(name)
+            if _NO_PASSAGES.search(name) or _SIDE_FILE.fullmatch(name) or ABOUT.match(base) or name in of_graphs:
+                continue
+            if is_image(name) or _OF_LATEX.fullmatch(base) or _OF_ANYTHING.fullmatch(base):
+                self.beside.append(name)
+                continue
+            try:
+                reader, flaw, source = _LOOKS.get(self.base / name, key, partial(_look, self.base, name, stems))
+            except OSError as error:
+                self.skips.append(_unreadable(name, error))
+                continue
+            is_of_beir = posixpath.dirname(name) in beir and not base.startswith("corpus.jsonl")
+            if source is not None or reader == "paper" or not is_of_beir:  # a BEIR folder is its corpus.jsonl
+                self._take(name, reader, flaw, source)
+
+    def _take_graphs(self) -> set[str]:
+        """Citation graphs, which are several files each; returns all of these."""
+        graphs = find_graphs(self.names)
+        for graph in graphs:
+            self.others.append(Unit("citations", graph.nodes, _stem(graph.nodes), beside=graph.others))
+            if graph.unread:
+                cause = f"features, labels and splits of the data set are not read, files: {len(graph.unread):,}"
+                self.skips.append(Skip(min(graph.unread), 0, cause))
+        return {name for graph in graphs for name in (graph.nodes, *graph.others, *graph.unread)}
+
+    def _take(self, name: str, reader: str, flaw: str, source: _Source | None) -> None:
+        if source is not None:
+            self.sources[name] = source
+        elif reader == "paper":
+            self.skips.append(Skip(name, 0, TOO_LARGE))
+        elif reader and flaw:
+            self.skips.append(Skip(name, 0, flaw))
+        elif reader == "rows":
+            reader = reader_of_rows(self.base / name, name, self.options, self.skips)
+            self.others.append(Unit(reader, name, _stem(name)))
+        elif reader:
+            self.others.append(_file_unit(reader, name, self.side))
+        else:
+            self.unread[name] = flaw
+
+    def units(self) -> list[Unit]:
+        """Papers with their bibliographies, and what else can be read; figures and data of plots belong to papers."""
+        bibliographies = bibliographies_by_folder(self.names)
+        papers = [
+            replace(unit, beside=bibliographies_beside(unit.path, bibliographies))
+            for unit in _papers(self.base, self.sources, self.side, self.skips)
+        ]
+        figures = _figures(self.base, self.pictures, self.sources, papers) if self.pictures and self.sources else {}
+        pdf_figures = {
+            unit.path: figures[unit.path] for unit in self.others if unit.reader == "pdf" and unit.path in figures
+        }
+        self.skips += note_figures(pdf_figures)
+        units = [*papers, *(unit for unit in self.others if unit.path not in pdf_figures)]
+        no_note = {*figures, *(name for unit in units for name in unit.beside)}
+        tex_folders = {posixpath.dirname(name) for name in self.sources}
+        self._note_beside(no_note, tex_folders)
+        return self._without_plots(units, tex_folders) if self.options.reader == "auto" else units
+
+    def _without_plots(self, units: list[Unit], tex_folders: Container[str]) -> list[Unit]:
+        tables = [unit for unit in units if unit.reader == "logs" and _is_inside(unit.path, tex_folders)]
+        numbers = {unit.path for unit in tables if not _has_text(self.base, unit.path, self.options)}
+        cause = "a table without text beside TeX: data of a plot is not read"
+        self.skips += (Skip(name, 0, cause) for name in sorted(numbers))
+        return [unit for unit in units if unit.path not in numbers]
+
+    def _note_beside(self, no_note: Container[str], tex_folders: Container[str]) -> None:
+        """Files beside papers that no paper needs are unread as any other."""
+        for name in self.beside:
+            if name not in no_note and not _is_by_product(name, tex_folders):
+                try:
+                    self.unread[name] = _reader_of(self.base / name)[1]
+                except OSError as error:
+                    self.skips.append(_unreadable(name, error))
 
 
 def _figures(

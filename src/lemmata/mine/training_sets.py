@@ -10,7 +10,7 @@ import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 from lemmata.core.artefacts import making, set_digest, stale, training_set
 from lemmata.core.errors import ConfigError, InputError, LeakageError, LemmataError
 from lemmata.core.files import fingerprint, sha256_of
-from lemmata.core.types import NOT_STATEMENTS, Edge, Negative, Pair, Triplet
+from lemmata.core.types import NOT_STATEMENTS, CrossEncoder, Edge, Negative, Pair, Triplet
 from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Audit, Example, examples, normalise
@@ -292,29 +292,9 @@ def write_set(
     counts: Counter[str] = Counter()
     gate_report: GateReport | None = None
     if gate:
-        gate_model, fixed = parse_gate(gate)
-        scorer = load_cross_encoder(gate_model, models=workspace.models_folder)
-        of = sets(workspace).get(options.get("of", ""), {}).get("report", {})
-        # what passed once is not dropped by thresholds that are drawn anew
-        thresholds = {} if fixed else thresholds_of(of.get("gate", {}), scorer.name)
-        gate_report = GateReport(scorer.name, thresholds=thresholds, fixed=fixed)
+        scorer, gate_report = _open_gate(workspace, gate, options.get("of", ""))
         records = gated(records, scorer.score, part.view, gate_report, progress)
         command, options = [*command, "-o", f"gate={gate}"], {**options, "gate": gate}
-
-    def allowed_records() -> Iterator[Record]:
-        for number, record in enumerate(records):
-            pair, _ = parts_of(record)
-            if isinstance(pair.anchor, str) and not part.view.may_query(pair.anchor):
-                counts["left out: asks about a held-out concept"] += 1
-                continue
-            if isinstance(pair.anchor, str) and normalise(pair.anchor) in asked:
-                counts["left out: asked about the test part as well"] += 1
-                continue
-            counts[kind_of(pair)] += 1
-            if number % 1000 == 0:
-                progress(f"mining {name}", number, None)
-            yield record
-
     content: dict[str, Any] = {
         "verb": "mine",
         "inputs": part.corpus.digest,
@@ -329,7 +309,12 @@ def write_set(
     }
     with making(training_set(workspace, name), content) as folder:
         temporary = folder.name
-        number = write_training(allowed_records(), part.view, workspace.training_file(temporary), negatives=negatives)
+        number = write_training(
+            _allowed(part, name, records, asked, counts),
+            part.view,
+            workspace.training_file(temporary),
+            negatives=negatives,
+        )
         seconds = {"mining": time.perf_counter() - begin}
         if not number and gate_report is not None and gate_report.by_kind:
             raise LemmataError(f"the gate {gate!r} let none of the records of {name!r} pass: mine them without it")
@@ -355,6 +340,36 @@ def write_set(
         content["report"] = report
     seconds["all"] = time.perf_counter() - begin
     return {**report, "replaced": replaced, "notes": notes, "seconds": seconds}
+
+
+def _open_gate(workspace: Workspace, gate: str, of: str) -> tuple[CrossEncoder, GateReport]:
+    """The cross-encoder of a gate, and its report with the thresholds of the set that negatives are mined for.
+
+    What passed once is not dropped by thresholds that are drawn anew.
+    """
+    model, fixed = parse_gate(gate)
+    scorer = load_cross_encoder(model, models=workspace.models_folder)
+    before = sets(workspace).get(of, {}).get("report", {}).get("gate", {})
+    thresholds = {} if fixed else thresholds_of(before, scorer.name)
+    return scorer, GateReport(scorer.name, thresholds=thresholds, fixed=fixed)
+
+
+def _allowed(
+    part: TrainingPart, name: str, records: Iterable[Record], asked: Container[str], counts: Counter[str]
+) -> Iterator[Record]:
+    """The records that ask nothing of what is held out; counts them, and those that are left out."""
+    for number, record in enumerate(records):
+        pair, _ = parts_of(record)
+        if isinstance(pair.anchor, str) and not part.view.may_query(pair.anchor):
+            counts["left out: asks about a held-out concept"] += 1
+            continue
+        if isinstance(pair.anchor, str) and normalise(pair.anchor) in asked:
+            counts["left out: asked about the test part as well"] += 1
+            continue
+        counts[kind_of(pair)] += 1
+        if number % 1000 == 0:
+            part.workspace.progress(f"mining {name}", number, None)
+        yield record
 
 
 def audit(workspace: Workspace, names: Sequence[str] = (), *, test: Sequence[Example] = ()) -> Audit:
