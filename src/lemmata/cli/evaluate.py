@@ -29,7 +29,7 @@ from lemmata.cli.output import (
     table,
 )
 from lemmata.core.errors import InputError, LemmataError
-from lemmata.search.names import NAMES
+from lemmata.search.names import NAMES, USUAL
 
 if TYPE_CHECKING:
     from lemmata.core.workspace import Workspace
@@ -74,7 +74,7 @@ def evaluate(
     part: Part = "",
     limit: Limit = 0,
     retriever: Annotated[
-        str, Option(help=f"Comma-separated: {NAMES}.", metavar="NAMES", show_default="lexical,dense,hybrid,auto")
+        str, Option(help=f"Comma-separated: {NAMES}.", metavar="NAMES", show_default=",".join(USUAL))
     ] = "",
     o: Assigned = None,
     train_queries: Annotated[Path | None, Option(help="Queries used for training.", metavar="FILE")] = None,
@@ -194,7 +194,7 @@ def _default_retrievers(workspace: Workspace) -> list[str]:
 
     vectors = vector_set(workspace)
     if vectors is not None and vectors.manifest.exists():
-        return ["lexical", "dense", "hybrid", "auto"]
+        return list(USUAL)
     reason = unfinished(workspace) or "there are no vectors yet, 'lemmata index' makes them"
     say(f"only --retriever lexical is evaluated: {reason}")
     return ["lexical"]

@@ -26,7 +26,7 @@ from lemmata.evaluate.task_search import TaskSearch, asking
 from lemmata.evaluate.tasks import Task
 from lemmata.evaluate.training_seen import audit_task, known_queries, seen_and_unseen, trained_passages
 from lemmata.evaluate.tuning import fitted_to
-from lemmata.search.names import WITH_ENCODER, parse_retriever
+from lemmata.search.names import USUAL, WITH_ENCODER, parse_retriever
 
 _LEVELS = {
     "document": "document level: a document counts by its best passage",
@@ -66,7 +66,7 @@ def evaluate(
     workspace: Workspace,
     task: Task,
     *,
-    retrievers: Sequence[str] = ("lexical", "dense", "hybrid", "auto"),
+    retrievers: Sequence[str] = USUAL,
     options: EvaluateOptions | None = None,
     train: Sequence[Example] = (),
     allow_leakage: bool = False,

@@ -37,6 +37,7 @@ RETRIEVERS = {
         by_paths=True,
     ),
 }
+USUAL = ("lexical", "dense", "hybrid", "auto")  # that are compared where none is named
 WITH_ENCODER = tuple(name for name, kind in RETRIEVERS.items() if kind.by_vectors)
 NAMES = f"{', '.join(RETRIEVERS)}; NAME:ENCODER, NAME+rerank[N][:MODEL]"  # for a help
 RERANKED = 50  # hits that a retriever NAME+rerank reads again
