@@ -18,13 +18,12 @@ from tokenizers import Tokenizer
 
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.files import sha256_of
-from lemmata.core.types import Floats, Integers
+from lemmata.core.types import Floats
 from lemmata.core.workers import available_cores
 from lemmata.encode.bert import max_tokens, read_json
 
 _TOKENS = 512  # of one batch, padding included; 256 was 4 % slower, 1,024 6 %
 _TEXTS = 4096  # tokenised at once: enough to sort by length, few enough for memory
-_PADDING = 8  # a text is padded to a multiple of so many tokens
 _EMBEDDING = "embedding"  # the output of our own graphs: pooled, and of length 1
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 _POOLING = '{"pooling": "mean"}, "cls" or "cls+mean"'
@@ -70,21 +69,22 @@ class OnnxEncoder:
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(prompted)]
 
         def run(batch: Sequence[int]) -> None:
-            ids, mask = _pad([tokens[position] for position in batch], widths[batch[0]])
-            given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            ids = np.array([tokens[position] for position in batch], np.int64)
+            given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
             vectors = self._session.run([self._output], {name: given[name] for name in self._inputs})[0]
             if self._pooling:
-                vectors = _pool(vectors, mask, self._pooling)
+                parts = {"cls": vectors[:, 0], "mean": vectors.mean(axis=1)}
+                vectors = np.concatenate([parts[name] for name in self._pooling], axis=1)
             if self._output != _EMBEDDING or self.dimension < vectors.shape[1]:
                 vectors = normalised(vectors[:, : self.dimension])
             matrix[[rows[position] for position in batch]] = vectors
 
-        # padded as if it were alone, a text has the same vector, bit for bit, whatever it is encoded with
-        widths = [min(-(-len(ids) // _PADDING) * _PADDING, self._max_tokens) for ids in tokens]
+        # only texts of one length share a batch: no padding, and the same vector, bit for bit, in any company
+        lengths = [len(ids) for ids in tokens]
         work = [
             list(batch)
-            for some in batches(widths, least=self._threads)
-            for _, batch in groupby(some, key=widths.__getitem__)
+            for some in batches(lengths, least=self._threads)
+            for _, batch in groupby(some, key=lengths.__getitem__)
         ]
         if min(self._threads, len(work)) <= 1:
             for batch in work:
@@ -129,12 +129,6 @@ def encoder_settings(folder: Path) -> EncoderSettings:
         raise InputError("does not describe an encoder", file=str(folder / "encoder.json")) from error
 
 
-def _pool(states: Floats, mask: Integers, pooling: Sequence[str]) -> Floats:
-    """One vector (n, parts · dim) of those of the tokens (n, tokens, dim)."""
-    parts = {"cls": states[:, 0], "mean": (states * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)}
-    return np.concatenate([parts[name] for name in pooling], axis=1)
-
-
 def cut_to(name: str, full: int, dimension: int | None) -> tuple[str, int]:
     """The name and the dimension of an encoder whose vectors are cut; None cuts nothing."""
     if dimension is not None and not 1 <= dimension <= full:
@@ -165,15 +159,6 @@ def batches(lengths: Sequence[int], least: int = 1) -> Iterator[list[int]]:
         batch.append(position)
     if batch:
         yield batch
-
-
-def _pad(tokens: Sequence[Sequence[int]], width: int) -> tuple[Integers, Integers]:
-    ids = np.zeros((len(tokens), width), np.int64)  # any id will do: the mask hides it
-    mask = np.zeros_like(ids)
-    for row, sequence in enumerate(tokens):
-        ids[row, : len(sequence)] = sequence
-        mask[row, : len(sequence)] = 1
-    return ids, mask
 
 
 def open_tokenizer(file: Path) -> Tokenizer:

@@ -111,6 +111,15 @@ class _Graph:
         nodes = [node for node in self.nodes if len(node.input) > 1 and node.input[0] not in rests]
         return [matrix for node in nodes if (matrix := self._matrix(node)) is not None]
 
+    def norms(self) -> tuple[list[tuple[str, str]], float]:
+        """Names of the weights and biases of the layer norms in their order, and their epsilon."""
+        whole = self.of_type("LayerNormalization")  # of graphs written until November 2026
+        if whole:
+            return [(node.input[1], node.input[2]) for node in whole], self.attribute(whole[0], "epsilon")
+        places = [place for place, node in enumerate(self.nodes) if node.op_type == "InstanceNormalization"]
+        constants = [(self.nodes[place + 1].input[1], self.nodes[place + 2].input[1]) for place in places]
+        return constants, self.attribute(self.nodes[places[0]], "epsilon")
+
     def _matrix(self, node: Any) -> Floats | None:
         if node.op_type == "MatMulIntegerToFloat":
             return self.constants[node.input[1]] * self.constants[node.input[3]]
@@ -124,10 +133,11 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
     """
     constants = graph.constants
     attentions = graph.of_type("MultiHeadAttention")
-    matrices, gelus = graph.matrices(), graph.of_type("BiasGelu")
-    norm, *later = graph.of_type("LayerNormalization")
-    added = [node.input[1] for node in graph.of_type("Add") if node.input[1] in constants]
-    norms = [(*node.input[1:], bias) for node, bias in zip(later, added, strict=True)]
+    matrices, gelus = graph.matrices(), graph.of_type("BiasGelu") + graph.of_type("FastGelu")
+    (first_norm, *later), epsilon = graph.norms()
+    betas = {first_norm[1], *(beta for _, beta in later)}
+    added = [node.input[1] for node in graph.of_type("Add") if node.input[1] in constants.keys() - betas]
+    norms = [(*norm, bias) for norm, bias in zip(later, added, strict=True)]
     layers = len(attentions)
     if not layers or (len(matrices), len(norms), len(gelus)) != (6 * layers, 2 * layers, layers):
         raise ValueError("other operators than those of BERT")
@@ -140,8 +150,8 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
         "embeddings.word_embeddings.weight": words,
         "embeddings.position_embeddings.weight": positions,
         "embeddings.token_type_embeddings.weight": np.zeros((2, width), np.float32),
-        "embeddings.LayerNorm.weight": constants[norm.input[1]],
-        "embeddings.LayerNorm.bias": constants[norm.input[2]],
+        "embeddings.LayerNorm.weight": constants[first_norm[0]],
+        "embeddings.LayerNorm.bias": constants[first_norm[1]],
         "pooler.dense.weight": np.zeros((width, width), np.float32),
         "pooler.dense.bias": np.zeros(width, np.float32),
     }
@@ -172,7 +182,7 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
         "max_position_embeddings": len(positions),
         "type_vocab_size": 2,
         "hidden_act": "gelu",
-        "layer_norm_eps": float(f"{graph.attribute(norm, 'epsilon'):.6g}"),  # float32 has no 1e-12
+        "layer_norm_eps": float(f"{epsilon:.6g}"),  # float32 has no 1e-12
     }
     return {name: np.ascontiguousarray(values, np.float32) for name, values in tensors.items()}, config
 
