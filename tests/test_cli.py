@@ -13,6 +13,7 @@ import pytest
 from tests.make import lemmata, make_workspace, run_command, write
 
 from lemmata.cli import output
+from lemmata.cli.main import COMMANDS, GROUPS
 from lemmata.cli.output import counted, progress_display, read_budget
 from lemmata.core.errors import ConfigError
 from lemmata.project import Project
@@ -503,3 +504,11 @@ def test_a_budget_is_read_and_a_wrong_one_is_named_with_its_cure() -> None:
             read_budget(text)
     with pytest.raises(ConfigError, match="tokens=100,cost=100"):
         read_budget("calls=5", ("tokens", "cost"))
+
+
+def test_the_help_lists_each_command_once_with_its_whole_first_sentence() -> None:
+    text = run_command("--help").stdout
+    entries = [line.split()[0] for line in text.splitlines() if line.startswith("  ") and line[2:3].islower()]
+    assert len(entries) == len(set(entries)) == sum(map(len, COMMANDS.values()))
+    assert set(entries) > set(GROUPS)
+    assert "..." not in text.partition("From a folder")[2]

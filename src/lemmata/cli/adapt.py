@@ -24,7 +24,7 @@ def adapt(
     undo: Annotated[bool, Option("--undo", help="Search as before the last adoption.")] = False,
     budget: Budget = "",
 ) -> None:
-    """Learn from marks, queries, links and summaries; adopt what finds more.
+    """Learn from marks, queries, links and summaries; adopt only what finds more.
 
     With --budget, the language model of [llm] writes queries, too.
     """

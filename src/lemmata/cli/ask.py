@@ -56,7 +56,7 @@ def mcp(
         int | None, Option(help="Serve HTTP on this port of 127.0.0.1 instead; 0: any free one.", min=0, max=65535)
     ] = None,
 ) -> None:
-    """Serve the workspace, or folders that need none, to agents (Model Context Protocol).
+    """Serve folders, or the workspace, to agents (Model Context Protocol).
 
     On stdin and stdout by default, as an agent starts it.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 from typer import Option
 
 from lemmata.cli import (
@@ -76,39 +78,44 @@ def _options(
 
 
 Commands = Sequence[Callable[..., None]]
-COMMANDS: Commands = (
-    demo.demo,
-    workspace.init,
-    fetch.fetch,
-    workspace.ingest,
-    workspace.info,
-    content.list_,
-    content.show,
-    workspace.config,
-    workspace.doctor,
-    workspace.verify,
-    workspace.gc,
-    publish.push,
-    publish.pull,
-    mine.split,
-    mine.audit,
-    search.index,
-    search.search,
-    search.similar,
-    search.bridge,
-    map.map_,
-    ask.ask,
-    evaluate.evaluate,
-    evaluate.judge,
-    evaluate.judgments,
-    evaluate.mteb,
-    inspect.inspect,
-    evaluate.export_encoder,
-    train.run,
-    adapt.adapt,
-    serve.serve,
-    ask.mcp,
-)
+# by what they are for; a name stands for a group of commands
+COMMANDS: dict[str, Sequence[Callable[..., None] | str]] = {
+    "From a folder to a page": (serve.serve, ask.mcp, adapt.adapt, demo.demo),
+    "A workspace, step by step": (
+        workspace.init,
+        fetch.fetch,
+        workspace.ingest,
+        "graph",
+        search.index,
+        map.map_,
+        workspace.config,
+        workspace.info,
+        content.list_,
+        content.show,
+    ),
+    "Ask it": (search.search, search.similar, search.bridge, ask.ask),
+    "Train and measure": (
+        mine.split,
+        "mine",
+        mine.audit,
+        "train",
+        train.run,
+        evaluate.evaluate,
+        evaluate.judge,
+        evaluate.judgments,
+        evaluate.mteb,
+        inspect.inspect,
+    ),
+    "Keep and exchange": (
+        workspace.doctor,
+        workspace.verify,
+        workspace.gc,
+        publish.push,
+        publish.pull,
+        "export",
+        evaluate.export_encoder,
+    ),
+}
 GROUPS: dict[str, tuple[str, Commands]] = {
     "graph": (
         "Build, enrich and exchange the graph.",
@@ -145,6 +152,16 @@ _WITHOUT: dict[str, Commands] = {
 }
 
 
+class _ByUse(typer.core.TyperGroup):
+    """The help lists commands by what they are for, each with its whole first sentence."""
+
+    def format_commands(self, _context: Any, formatter: Any) -> None:
+        for heading, commands in COMMANDS.items():
+            names = [command if isinstance(command, str) else _name(command) for command in commands]
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(200)) for name in names])
+
+
 def make_app(*names: str) -> typer.Typer:
     """The command line. With names of commands or groups, only these can be called, and the others are just listed.
 
@@ -152,6 +169,7 @@ def make_app(*names: str) -> typer.Typer:
     """
     app = typer.Typer(
         name="lemmata",
+        cls=_ByUse,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -159,15 +177,20 @@ def make_app(*names: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for command in COMMANDS:
-        name = _name(command)
-        app.command(name)(_with_shared(command) if not names or name in names else _listed(command))
-    for name, (help_text, commands) in GROUPS.items():
-        group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
-        for command in commands if not names or name in names else commands[:1]:
-            group.command(_name(command))(_with_shared(command) if not names or name in names else _listed(command))
-        app.add_typer(group, name=name)
+    for command in itertools.chain(*COMMANDS.values()):
+        if isinstance(command, str):
+            help_text, commands = GROUPS[command]
+            group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+            for member in commands if not names or command in names else commands[:1]:
+                group.command(_name(member))(_callable(member, command, names))
+            app.add_typer(group, name=command)
+        else:
+            app.command(_name(command))(_callable(command, _name(command), names))
     return app
+
+
+def _callable(command: Callable[..., None], name: str, names: Sequence[str]) -> Callable[..., None]:
+    return _with_shared(command) if not names or name in names else _listed(command)
 
 
 def _name(command: Callable[..., None]) -> str:

@@ -40,7 +40,7 @@ def serve(
         str, Option(help="nightly: run 'lemmata adapt' every night at low priority.", metavar="WHEN")
     ] = "",
 ) -> None:
-    """Serve the web page and the REST API.
+    """Make folders searchable on a web page, at once; without folders, serve the workspace. With a REST API.
 
     Folders need no workspace before: theirs is made beside them, while the page is open already.
     """
