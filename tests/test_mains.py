@@ -8,26 +8,31 @@ from hypothesis import strategies as st
 from tests.make import is_linear
 
 from lemmata.latex.mains import (
+    Candidate,
+    TexFile,
     confidence,
-    has_class,
     included_among,
-    included_files,
-    is_main,
     rank_mains,
     read_hints,
+    read_tex_file,
+    read_tex_files,
     stale_copy_of,
 )
 
 PAPER = "\\documentclass{article}\\title{T}\\begin{document}\\maketitle text\\end{document}"
 
 
+def rank(texts: Mapping[str, str]) -> list[Candidate]:
+    return rank_mains(texts, read_tex_files(texts))
+
+
 def best(texts: Mapping[str, str]) -> str:
-    return rank_mains(texts)[0].path
+    return rank(texts)[0].path
 
 
 def test_a_file_with_a_class_and_a_document_is_the_main_one() -> None:
     texts = {"intro.tex": "text " * 1000, "a.tex": PAPER.replace("text", "\\input{intro}"), "notes.txt": PAPER}
-    ranked = rank_mains(texts)
+    ranked = rank(texts)
     assert [candidate.path for candidate in ranked] == ["a.tex", "intro.tex"]
     assert ranked[0].score > 6
     assert ranked[1].score < 0  # included by another file
@@ -45,14 +50,14 @@ def test_a_file_with_a_class_and_a_document_is_the_main_one() -> None:
 )  # fmt: skip
 def test_the_file_that_the_submitter_named_is_the_main_one(name: str, hint: str) -> None:
     texts = {"first.tex": PAPER + "x" * 10_000, "second.tex": PAPER, name: hint}
-    ranked = rank_mains(texts)
+    ranked = rank(texts)
     assert ranked[0].path == "second.tex"
     assert confidence(ranked) == 1.0
 
 
 def test_files_to_ignore_are_no_candidates() -> None:
     texts = {"a.tex": PAPER, "b.tex": PAPER, "anc/c.tex": PAPER, "00README.XXX": "b.tex ignore"}
-    assert [candidate.path for candidate in rank_mains(texts)] == ["a.tex"]
+    assert [candidate.path for candidate in rank(texts)] == ["a.tex"]
 
 
 @pytest.mark.parametrize("hint", ["{", "[]", '{"sources": 3}', '{"sources": [{"usage": 1}]}', "[" * 100_000])
@@ -90,36 +95,37 @@ def test_an_old_copy_is_recognised_by_its_name_where_the_original_exists() -> No
 
 
 def test_old_latex_and_plain_tex_start_documents_too() -> None:
-    assert is_main("\\documentstyle[12pt]{amsart}\\begin{document}")
-    assert is_main("Hello \\bye")
-    assert is_main("\\begin {document}")
-    assert not is_main("% \\begin{document}")
-    assert not is_main("\\% % \\begin{document}")
-    assert not is_main("the document")
-    assert has_class("\\documentclass\n[a4paper]{book}")
-    assert not has_class("  %\\documentclass{book}")
-    assert has_class("\\\\\\%\\documentclass{book}")
+    assert read_tex_file("\\documentstyle[12pt]{amsart}\\begin{document}").starts
+    assert read_tex_file("Hello \\bye").starts
+    assert read_tex_file("\\begin {document}").starts
+    assert not read_tex_file("% \\begin{document}").starts
+    assert not read_tex_file("\\% % \\begin{document}").starts
+    assert not read_tex_file("the document").starts
+    assert read_tex_file("\\documentclass\n[a4paper]{book}").document_class == "book"
+    assert read_tex_file("  %\\documentclass{book}").document_class is None
+    assert read_tex_file("\\\\\\%\\documentclass{book}").document_class == "book"
 
 
 def test_nearly_equal_candidates_lower_the_confidence() -> None:
-    twins = rank_mains({"a.tex": PAPER, "b.tex": PAPER})
+    twins = rank({"a.tex": PAPER, "b.tex": PAPER})
     assert confidence(twins) < 0.6
     assert confidence([]) == 0.0
 
 
 def test_a_single_file_without_suffix_can_be_the_paper() -> None:
     assert best({"0305123": PAPER, "fig.eps": "%!PS"}) == "0305123"
-    assert rank_mains({"readme.txt": "nothing"}) == []
+    assert rank({"readme.txt": "nothing"}) == []
 
 
 def test_a_parameter_in_an_included_name_is_any_name() -> None:
     files = {"a/TeX/a.tex", "a/b/TeX/x.tex", "style.tex", "c.tex"}
-    assert included_among(files, {"main.tex": ["style"], "style.tex": ["#2/TeX/#2"]}) == {"a/TeX/a.tex", "style.tex"}
+    including = {"main.tex": TexFile(True, "article", ("style",)), "style.tex": TexFile(False, None, ("#2/TeX/#2",))}
+    assert included_among(files, including) == {"a/TeX/a.tex", "style.tex"}
 
 
 def test_included_names_are_read_as_written() -> None:
     text = '\\input{a} \\input b \\include{"c"} %\\input{no}\n\\import{d/}{e}\\InputIfFileExists{f}{}{}\\inputenc{x}'
-    assert included_files(text) == ["a", "b", "c", "d/e", "f"]
+    assert read_tex_file(text).included == ("a", "b", "c", "d/e", "f")
 
 
 @given(
@@ -128,7 +134,7 @@ def test_included_names_are_read_as_written() -> None:
     )
 )
 def test_ranking_never_raises(texts: dict[str, str]) -> None:
-    assert 0 <= confidence(rank_mains(texts)) <= 1
+    assert 0 <= confidence(rank(texts)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -136,4 +142,4 @@ def test_ranking_never_raises(texts: dict[str, str]) -> None:
     ["\\input{a}", "%\\documentclass[", "\\documentclass[", "%\\begin{document}", "\\%\\input{a}", "\\import{a}"],
 )
 def test_hostile_repetition_is_ranked_in_linear_time(fragment: str) -> None:
-    assert is_linear(lambda size: rank_mains({"a.tex": fragment * (size // len(fragment))}), 100_000)
+    assert is_linear(lambda size: rank({"a.tex": fragment * (size // len(fragment))}), 100_000)

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.types import Document, Label, Reference
-from lemmata.ingest.resolve import match_bibliography, resolve_links
+from lemmata.ingest.resolve import document_keys, entry_keys, match_entry, names_in_memory
+from lemmata.ingest.resolve import resolve as resolve_links
 
 
 def resolve(
@@ -13,8 +14,8 @@ def resolve(
     prefixes = more.get("prefixes", [])
     cited = more.get("cited", {})
     links = [(1, document, relation, label)]
-    resolved = resolve_links(links, labels, prefixes, lambda d, key: cited.get((d, key)))  # type: ignore[arg-type, attr-defined]
-    return next(resolved)[0]
+    names = names_in_memory(labels, prefixes, {}, lambda d, key: cited.get((d, key)))  # type: ignore[arg-type, attr-defined]
+    return next(resolve_links(links, names)).target
 
 
 def test_a_label_is_looked_up_in_its_own_document_first() -> None:
@@ -54,7 +55,8 @@ def test_names_and_ids_are_resolved_in_the_whole_corpus() -> None:
 def cell(label: str, *known: str, relation: str = "reports_about") -> list[tuple[str, str | None]]:
     """The targets that a cell resolves to, the first with the label of the whole cell."""
     labels = [Label("", name, f"location:{name}") for name in known]
-    [resolved] = resolve_links([(1, "logs", relation, label)], labels, [], lambda *_: None)
+    names = names_in_memory(labels, [], {}, lambda *_: None)
+    [resolved] = resolve_links([(1, "logs", relation, label)], names)
     return [(label, resolved.target), *resolved.others]
 
 
@@ -100,7 +102,10 @@ def test_a_citation_resolves_to_the_document_of_its_entry() -> None:
 
 
 def match(reference: Reference, *documents: Document) -> str | None:
-    return next(match_bibliography([(1, "citing", reference)], documents))[3]
+    def holders(key: str) -> list[str]:
+        return [document.id for document in documents if key in document_keys(document)]
+
+    return match_entry(entry_keys(reference), holders, "citing")
 
 
 def test_entries_match_by_arxiv_id_then_doi_then_title() -> None:

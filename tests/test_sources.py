@@ -417,10 +417,14 @@ def test_the_macros_of_a_dumped_format_belong_to_the_book_beside_it(tmp_path: Pa
 
 
 def test_two_files_with_a_class_beside_a_main_file_without_one_are_no_format() -> None:
-    files = {"main.tex": TexFile(True, False, ()), "a.tex": TexFile(False, True, ()), "b.tex": TexFile(False, True, ())}
+    files = {
+        "main.tex": TexFile(True, None, ()),
+        "a.tex": TexFile(False, "article", ()),
+        "b.tex": TexFile(False, "article", ()),
+    }
     assert format_file_of("main.tex", files) == ""
     assert format_file_of("main.tex", {name: files[name] for name in ("main.tex", "a.tex")}) == "a.tex"
-    including = {**files, "b.tex": TexFile(False, True, ("other",)), "other.tex": TexFile(True, False, ())}
+    including = {**files, "b.tex": TexFile(False, "article", ("other",)), "other.tex": TexFile(True, None, ())}
     assert format_file_of("main.tex", including) == "a.tex"
 
 

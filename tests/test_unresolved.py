@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.make import write
 
 from lemmata.core.types import Label
-from lemmata.ingest.resolve import resolve_links
+from lemmata.ingest.resolve import names_in_memory, resolve
 from lemmata.project import Project
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.retriever import HEADING_WEIGHT
@@ -80,5 +80,6 @@ def test_the_name_of_a_chapter_is_a_prefix_of_its_labels() -> None:
     wanted = {"sets:lemma-union": "sets#lemma-union", "maps-sec:one": "maps@1", "sets:gone": None, "lemma:union": None}
     links = [(number, "maps", "refers_to", label) for number, label in enumerate(wanted)]
     links.append((9, "other", "refers_to", "sets:lemma-union"))
-    targets = [link.target for link in resolve_links(links, labels, [], lambda _document, _key: None, places)]
+    names = names_in_memory(labels, [], places, lambda _document, _key: None)
+    targets = [link.target for link in resolve(links, names)]
     assert targets == [*wanted.values(), None]

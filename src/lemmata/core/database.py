@@ -65,6 +65,15 @@ class Connection(sqlite3.Connection):
         with self.explain():
             return super().executescript(script)
 
+    def value(self, query: str, values: Any = ()) -> Any:
+        """The first cell of the first row; None where there is no row."""
+        row = self.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+    def column(self, query: str, values: Any = ()) -> list[Any]:
+        """The first cell of each row."""
+        return [row[0] for row in self.execute(query, values)]
+
     @contextlib.contextmanager
     def explain(self) -> Iterator[None]:
         """Turn errors of SQLite into WorkspaceErrors."""

@@ -57,6 +57,16 @@ def whole_id(identity: str) -> str:
     return identity.rpartition(_PART)[0]
 
 
+def unique_id(identity: str, taken: dict[str, int]) -> str:
+    """The id, with `~2`, `~3`, ... appended where it is taken; `taken` counts the uses of each id."""
+    unique = identity
+    while unique in taken:
+        taken[identity] += 1
+        unique = f"{identity}~{taken[identity]}"
+    taken[unique] = 1
+    return unique
+
+
 def titled(title: str, text: str) -> str:
     """A text with its title in front; the one definition of what an index or a model reads of a passage."""
     return f"{title}. {text}" if title and text else title or text

@@ -108,7 +108,7 @@ class Corpus(Sequence[Passage]):
         self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
         self._connection.create_function("fold", 1, fold, deterministic=True)
         self._connection.create_function("words", 1, lambda text: len(text.split()), deterministic=True)
-        self._length: int = self._connection.execute("SELECT COUNT(*) FROM rows").fetchone()[0]
+        self._length: int = self._connection.value("SELECT COUNT(*) FROM rows")
 
     def close(self) -> None:
         self._connection.close()
@@ -163,9 +163,10 @@ class Corpus(Sequence[Passage]):
 
     def row(self, identity: str) -> int:
         """The row of a passage; KeyError when there is none of that id."""
-        for (row,) in self._connection.execute(f"SELECT row FROM {ROWS} WHERE p.id = ?", (identity,)):
-            return int(row)
-        raise KeyError(identity)
+        row: int | None = self._connection.value(f"SELECT row FROM {ROWS} WHERE p.id = ?", (identity,))
+        if row is None:
+            raise KeyError(identity)
+        return row
 
     def named(self, names: Sequence[str]) -> list[tuple[int, str]]:
         """The rows of the passages that have one of these names (ids or labels), with id and title of the document."""
@@ -178,11 +179,11 @@ class Corpus(Sequence[Passage]):
     def has_names(self, prefix: str) -> bool:
         """Whether a label begins with a prefix."""
         query = "SELECT 1 FROM labels WHERE name >= ?1 AND name < ?1 || char(1114111) LIMIT 1"
-        return self._connection.execute(query, (prefix,)).fetchone() is not None
+        return bool(self._connection.value(query, (prefix,)))
 
     @functools.cached_property
     def _has_title_index(self) -> bool:
-        return bool(self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TITLE_INDEX,)).fetchall())
+        return bool(self._connection.value("SELECT 1 FROM sqlite_master WHERE name = ?", (TITLE_INDEX,)))
 
     def titled(self, title: str, most: int) -> list[int]:
         """The first rows of a title, whatever its case; none where the corpus file has no index of titles yet."""
@@ -190,7 +191,7 @@ class Corpus(Sequence[Passage]):
             f"SELECT row FROM {ROWS} WHERE p.title = ? COLLATE NOCASE AND p.title != '' AND p.kind != '{PART}'"
             f" ORDER BY row LIMIT {most}"
         )
-        return [row for (row,) in self._connection.execute(query, (title,))] if self._has_title_index else []
+        return self._connection.column(query, (title,)) if self._has_title_index else []
 
     def names(self, rows: Sequence[int]) -> list[tuple[str, str, str, tuple[str, ...]]]:
         """Kind and title of some rows, in their order; of a first passage also title and authors of its document."""
@@ -210,8 +211,7 @@ class Corpus(Sequence[Passage]):
             f"SELECT DISTINCT row FROM {ROWS} JOIN links l ON l.source = p.id WHERE l.relation = 'reports_about'"
             f" AND l.target IN {_VALUES} ORDER BY p.date DESC, row LIMIT {most}"
         )
-        targets = to_json([f"location:{code}", f"location:{code.upper()}"])
-        return [row for (row,) in self._connection.execute(query, (targets,))]
+        return self._connection.column(query, (to_json([f"location:{code}", f"location:{code.upper()}"]),))
 
     def bibliography_with(self, word: str) -> list[dict[str, Any]]:
         """The entries of bibliographies that hold a word; at most 1,000."""
@@ -226,17 +226,16 @@ class Corpus(Sequence[Passage]):
             f"SELECT DISTINCT row FROM {ROWS} JOIN links l ON l.source = p.id"
             " WHERE p.document = ? AND l.relation = 'cites' AND l.label = ? ORDER BY row"
         )
-        return [row for (row,) in self._connection.execute(query, (document, key))]
+        return self._connection.column(query, (document, key))
 
     def first_row(self, document: str) -> list[int]:
         """The row of the first passage of a document; none where it has no passages."""
-        query = f"SELECT row FROM {ROWS} WHERE p.document = ? ORDER BY row LIMIT 1"
-        return [row for (row,) in self._connection.execute(query, (document,))]
+        return self._connection.column(f"SELECT row FROM {ROWS} WHERE p.document = ? ORDER BY row LIMIT 1", (document,))
 
     def parts(self) -> dict[int, int]:
         """The rows of the parts of long passages, each with the row of its passage."""
         query = f"SELECT id FROM passages WHERE id GLOB '*{part_id('', 0)[:-1]}[0-9]*' AND kind = ?"
-        return {self.row(part): self.row(whole_id(part)) for (part,) in self._connection.execute(query, (PART,))}
+        return {self.row(part): self.row(whole_id(part)) for part in self._connection.column(query, (PART,))}
 
     def select(
         self,
@@ -294,8 +293,7 @@ class Corpus(Sequence[Passage]):
         if conditions:
             query += " WHERE " + " AND ".join(conditions)
         mask = np.zeros(self._length, dtype=bool)
-        for (row,) in self._connection.execute(query, values):
-            mask[row] = True
+        mask[self._connection.column(query, values)] = True
         if chapters:
             names = {name.casefold() for name in chapters}
             of_rows = (not names.isdisjoint(map(str.casefold, both)) for both in self.chapter_names())
@@ -311,13 +309,11 @@ class Corpus(Sequence[Passage]):
 
     def authors(self) -> list[str]:
         """The names of all authors."""
-        query = "SELECT DISTINCT value FROM documents, json_each(authors) ORDER BY value"
-        return [name for (name,) in self._connection.execute(query)]
+        return self._connection.column("SELECT DISTINCT value FROM documents, json_each(authors) ORDER BY value")
 
     def section_titles(self) -> list[str]:
         """The headings above all passages, each with those above it."""
-        query = "SELECT DISTINCT section FROM passages WHERE section != '' ORDER BY section"
-        return [section for (section,) in self._connection.execute(query)]
+        return self._connection.column("SELECT DISTINCT section FROM passages WHERE section != '' ORDER BY section")
 
     def _column(self, column: str) -> Iterator[frozenset[str]]:
         """The values of each row in a column of its metadata or its document's, casefolded."""
@@ -343,7 +339,7 @@ class Corpus(Sequence[Passage]):
             "SELECT key FROM passages, json_each(passages.metadata) UNION SELECT key"
             " FROM documents, json_each(documents.metadata) WHERE documents.id IN (SELECT document FROM passages)"
         )
-        return [key for (key,) in self._connection.execute(query) if key not in BOOKKEEPING]
+        return [key for key in self._connection.column(query) if key not in BOOKKEEPING]
 
     def values(self, column: str) -> list[str]:
         """The distinct values of a column, casefolded."""
@@ -351,11 +347,10 @@ class Corpus(Sequence[Passage]):
 
     def locations(self) -> list[str]:
         """Every location that the tree holds or a passage names, without the prefix of its id."""
-        query = (
+        return self._connection.column(
             "SELECT substr(id, 10) FROM documents WHERE kind = 'location'"
             " UNION SELECT label FROM links WHERE relation = 'reports_about' AND target IS NULL"
         )
-        return [name for (name,) in self._connection.execute(query)]
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """`Passage.content` of consecutive rows."""
@@ -367,15 +362,13 @@ class Corpus(Sequence[Passage]):
 
     def hashes(self, *, with_headings: bool = False) -> Hashes:
         """A hash of `Passage.content` of each row, or of it with its headings (n,); stored when it was read."""
-        if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'hashes'").fetchone():
+        if self._connection.value("SELECT 1 FROM sqlite_master WHERE name = 'hashes'"):
             column = "headed" if with_headings else "content"
             # many in one text: half of the time that a row for each takes
             query = f"SELECT {column} FROM rows JOIN hashes USING (passage) WHERE row >= ? AND row < ? ORDER BY row"
             query = f"SELECT COALESCE(GROUP_CONCAT({column}), '') FROM ({query})"
-            parts = [
-                self._connection.execute(query, (start, start + _HASHES)).fetchone()[0]
-                for start in range(0, self._length, _HASHES)
-            ]
+            starts = range(0, self._length, _HASHES)
+            parts = [self._connection.value(query, (start, start + _HASHES)) for start in starts]
             stored = np.fromstring(",".join(parts), np.int64, sep=",") if parts else np.empty(0, np.int64)
             if len(stored) == self._length:
                 return stored.view(np.uint64)
@@ -388,13 +381,12 @@ class Corpus(Sequence[Passage]):
 
     def ids(self) -> list[str]:
         """All ids, in the order of the rows."""
-        return [identity for (identity,) in self.table("id")]
+        return self._connection.column(f"SELECT id FROM {ROWS} ORDER BY row")
 
     def ids_of(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The ids of some rows, in the given order."""
         wanted = "json_each(?) AS wanted JOIN rows ON row = wanted.value JOIN passages p ON number = passage"
-        selected = self._connection.execute(f"SELECT p.id FROM {wanted} ORDER BY wanted.key", (to_json(list(rows)),))
-        return tuple(identity for (identity,) in selected)
+        return tuple(self._connection.column(f"SELECT p.id FROM {wanted} ORDER BY wanted.key", (to_json(list(rows)),)))
 
     def heading_kinds(self, document: str) -> list[tuple[int, str]]:
         """For each passage of a document the place of its heading in the contents, -1 for none, and its kind."""
@@ -449,7 +441,7 @@ class Corpus(Sequence[Passage]):
     def is_latex(self) -> bool:
         """Whether most documents are papers in LaTeX."""
         query = "SELECT 2 * SUM(kind = 'paper') > COUNT(*) FROM documents WHERE kind != 'location'"
-        return bool(self._connection.execute(query).fetchone()[0])
+        return bool(self._connection.value(query))
 
     def referring(self, identity: str) -> list[tuple[str, str]]:
         """The passages and documents that link to this one: (id, relation)."""
@@ -464,8 +456,7 @@ class Corpus(Sequence[Passage]):
             f" AND target IN ({','.join('?' * len(locations))}) AND p.id != ? AND (p.date, p.id) {sign} (?, ?)"
             f" ORDER BY p.date {order}, p.id {order} LIMIT 20"
         )
-        values = (*locations, log.id, log.date, log.id)
-        return [identity for identity, _ in self._connection.execute(query, values)]
+        return self._connection.column(query, (*locations, log.id, log.date, log.id))
 
     # ------------------------------------------------------------ for lists that people read
 
@@ -493,13 +484,13 @@ class Corpus(Sequence[Passage]):
     def newest(self, k: int) -> list[str]:
         """The newest logs; else the documents that were read last, none where all were read within an hour."""
         logs = "SELECT id FROM passages WHERE kind = 'log' AND date IS NOT NULL ORDER BY date DESC, number DESC LIMIT ?"
-        if newest := [identity for (identity,) in self._connection.execute(logs, (k,))]:
+        if newest := self._connection.column(logs, (k,)):
             return newest
         read = (
             "SELECT d.id FROM documents d JOIN units u ON u.number = d.unit WHERE d.kind != 'location' AND julianday("
             "u.read_at) > (SELECT MIN(julianday(read_at)) FROM units) + 1.0 / 24 ORDER BY u.read_at DESC, d.id LIMIT ?"
         )
-        return [identity for (identity,) in self._connection.execute(read, (k,))]
+        return self._connection.column(read, (k,))
 
     def document_statistics(self) -> Iterator[dict[str, Any]]:
         """Each document, by id and without locations: passages by kind, size of its texts, links, references.
@@ -626,9 +617,7 @@ class Corpus(Sequence[Passage]):
         def grouped(query: str) -> dict[str, int]:
             return dict(self._connection.execute(query).fetchall())
 
-        def count(query: str) -> int:
-            return int(self._connection.execute(query).fetchone()[0])
-
+        count = self._connection.value
         return {
             "documents": grouped("SELECT kind, COUNT(*) FROM documents GROUP BY kind ORDER BY 2 DESC, 1"),
             "passages": grouped("SELECT kind, COUNT(*) FROM passages GROUP BY kind ORDER BY 2 DESC, 1"),
@@ -649,8 +638,8 @@ class Corpus(Sequence[Passage]):
     def totals(self) -> dict[str, int]:
         """Numbers of documents, locations among them, passages, links, resolved ones, and skips; from indexes alone."""
 
-        def count(query: str) -> int:
-            return int(self._connection.execute(f"SELECT COUNT(*) FROM {query}").fetchone()[0])
+        def count(rows: str) -> int:
+            return int(self._connection.value(f"SELECT COUNT(*) FROM {rows}"))
 
         return {
             "documents": count("documents"),

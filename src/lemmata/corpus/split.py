@@ -80,22 +80,17 @@ class Split:
         return {"train": train, **table, "left_out": {"rows": int((self.part == LEFT_OUT).sum())}}
 
 
+_ARRAYS = ("part", "unseen", "passages", "documents")  # files of the split
+_FACTS = ("method", "seed", "answers", "since")  # in its manifest
+
+
 def write_split(workspace: Workspace, split: Split, manifest: Mapping[str, Any]) -> None:
     """Replace the split of a workspace; `manifest["inputs"]` names the corpus that it splits."""
-    facts = {
-        "method": split.method,
-        "seed": split.seed,
-        "notes": list(split.notes),
-        "answers": split.answers,
-        "since": split.since,
-        "digest": split.digest(),
-        "counts": split.counts(),
-    }
+    facts = {name: getattr(split, name) for name in _FACTS}
+    facts |= {"notes": list(split.notes), "digest": split.digest(), "counts": split.counts()}
     with making(artefact(workspace, "split"), {**manifest, **facts}) as folder:
-        np.save(folder / "part.npy", split.part)
-        np.save(folder / "unseen.npy", split.unseen)
-        np.save(folder / "passages.npy", split.passages)
-        np.save(folder / "documents.npy", split.documents)
+        for name in _ARRAYS:
+            np.save(folder / f"{name}.npy", getattr(split, name))
         concepts = json.dumps(dict(split.concepts), ensure_ascii=False, indent=0)
         (folder / "concepts.json").write_text(concepts, "utf-8")
 
@@ -122,18 +117,10 @@ def earlier_split(workspace: Workspace, options: Mapping[str, Any]) -> Split | N
 
 
 def _read_split(item: Artefact, manifest: Mapping[str, Any]) -> Split:
-    def read(name: str) -> npt.NDArray[Any]:
-        return np.array(read_array(item.folder / f"{name}.npy", item.repair))
-
+    fields: dict[str, Any] = {name: manifest[name] for name in _FACTS}
+    fields |= {name: np.array(read_array(item.folder / f"{name}.npy", item.repair)) for name in _ARRAYS}
     return Split(
-        part=read("part"),
-        unseen=read("unseen"),
+        **fields,
         concepts=read_json(item.folder / "concepts.json", item.repair),
-        method=manifest["method"],
-        seed=manifest["seed"],
         notes=tuple(manifest["notes"]),
-        answers=manifest["answers"],
-        passages=read("passages"),
-        documents=read("documents"),
-        since=manifest["since"],
     )

@@ -103,12 +103,6 @@ def store_hashes(connection: sqlite3.Connection, start: int, stop: int) -> None:
 
 def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Start and stop of the runs of consecutive numbers among ascending ones."""
-    start = stop = None
-    for row in rows:
-        if row != stop:
-            if start is not None and stop is not None:
-                yield start, stop
-            start = row
-        stop = row + 1
-    if start is not None and stop is not None:
-        yield start, stop
+    for run in np.split(np.asarray(rows, np.int64), np.flatnonzero(np.diff(rows) != 1) + 1):
+        if len(run):
+            yield int(run[0]), int(run[-1]) + 1

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lemmata.core.artefacts import file_facts
-from lemmata.core.database import read_cell, transaction
+from lemmata.core.database import Connection, read_cell, transaction
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import copy_file, explain_failed_write, sync, writing
 from lemmata.core.types import Document, Label, Reading, Skip
@@ -135,7 +135,7 @@ class CorpusWriter:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self.connection: sqlite3.Connection
+        self.connection: Connection
         self.resumed = False  # whether a stopped run had begun to write
         self._tracked: bool | None = None
         self._stack = contextlib.ExitStack()
@@ -214,7 +214,7 @@ class CorpusWriter:
 
     def roots(self) -> list[str]:
         """All sources, in the order of their names."""
-        return [root for (root,) in self.connection.execute("SELECT DISTINCT root FROM units ORDER BY root")]
+        return self.connection.column("SELECT DISTINCT root FROM units ORDER BY root")
 
     def owner_of_document(self, identity: str) -> tuple[str, str] | None:
         """Root and unit that own the id of a document, or for which it was chosen; None where it is free."""
@@ -227,9 +227,8 @@ class CorpusWriter:
 
     def reader_of_file(self, file: str, root: str) -> str | None:
         """Another root that has read this file."""
-        query = "SELECT root FROM units WHERE file = ? AND root != ?"
-        rows = self.connection.execute(query, (file, root))
-        return next((other for (other,) in rows), None)
+        other: str | None = self.connection.value("SELECT root FROM units WHERE file = ? AND root != ?", (file, root))
+        return other
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """A transaction on the file."""
@@ -438,9 +437,12 @@ class CorpusWriter:
         for table in ("documents", "links", "labels"):
             self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (_NO_UNIT,))
 
+    def has_locations(self) -> bool:
+        return bool(self.connection.value("SELECT 1 FROM documents WHERE kind = 'location' LIMIT 1"))
+
     def named_locations(self) -> list[tuple[str, str]]:
         """Cell and file of the locations that logs name, each once; none where a table of locations was read."""
-        if self.connection.execute("SELECT 1 FROM documents WHERE kind = 'location' LIMIT 1").fetchone():
+        if self.has_locations():
             return []
         return self.connection.execute(
             "SELECT l.label, MIN(p.file) FROM links l JOIN passages p ON p.id = l.source WHERE l.number >= 0"
@@ -473,9 +475,8 @@ class CorpusWriter:
     def note_unknown_names(self) -> None:
         """Replace the notes on locations that the hierarchy does not know and on related logs that are not there."""
         self.connection.execute("DELETE FROM skips WHERE unit = ?", (_NO_UNIT,))
-        known = self.connection.execute("SELECT 1 FROM documents WHERE kind = 'location' LIMIT 1").fetchone()
         causes = {"related_to": "a related log that is not in the corpus"}
-        if known:  # without a hierarchy no location is expected to be known
+        if self.has_locations():  # without a hierarchy no location is expected to be known
             causes["reports_about"] = "a location that is not in the hierarchy"
         file_of = file_names(self.connection)
         for relation, cause in causes.items():
@@ -500,21 +501,18 @@ class CorpusWriter:
         Those before the first document that changed stay; so do those behind the last, if there are as many as before.
         """
 
-        def value(query: str, *values: str) -> Any:
-            return self.connection.execute(query, values).fetchone()[0]
-
         changed = "FROM changed WHERE what = 'document'"
+        value, execute = self.connection.value, self.connection.execute
         first = value(f"SELECT MIN(document) {changed}") if self.is_tracked else ""
         if first is None:
             return
         count = value("SELECT COUNT(*) FROM passages")
         is_shifted = count != value("SELECT COUNT(*) FROM rows")
         last = value(f"SELECT MAX(document) {changed}") if self.is_tracked and not is_shifted else None
-        start = value("SELECT COUNT(*) FROM passages WHERE document < ?", first)
-        execute = self.connection.execute
+        start = value("SELECT COUNT(*) FROM passages WHERE document < ?", (first,))
         if last is not None:
             between = "FROM passages WHERE document >= ? AND document <= ?"
-            stop = start + value(f"SELECT COUNT(*) {between}", first, last)
+            stop = start + value(f"SELECT COUNT(*) {between}", (first, last))
             execute("DELETE FROM rows WHERE row >= ? AND row < ?", (start, stop))
             number = f"ROW_NUMBER() OVER (ORDER BY document, position) - 1 + {start}"
             execute(f"INSERT INTO rows SELECT {number}, number {between}", (first, last))
@@ -534,7 +532,7 @@ class CorpusWriter:
     def changed_units(self) -> list[int]:
         """The units that were written since the links were resolved."""
         query = "SELECT DISTINCT number FROM changed JOIN units ON number = CAST(name AS INTEGER) WHERE what = 'unit'"
-        return [number for (number,) in self.connection.execute(query)]
+        return self.connection.column(query)
 
     def note_changed(self, number: int) -> None:
         """Note what a unit has, before and after it is changed: what others refer to may have another meaning then."""
@@ -545,8 +543,7 @@ class CorpusWriter:
     def is_tracked(self) -> bool:
         """Whether links were resolved before, so that only those must be resolved again that a change concerns."""
         if self._tracked is None:
-            query = "SELECT 1 FROM sqlite_master WHERE name = 'labels_of_name'"
-            self._tracked = self.connection.execute(query).fetchone() is not None
+            self._tracked = bool(self.connection.value("SELECT 1 FROM sqlite_master WHERE name = 'labels_of_name'"))
         return self._tracked
 
     def settle(self) -> None:
@@ -557,17 +554,16 @@ class CorpusWriter:
 
     def hash_passages(self) -> None:
         """Store the hashes of texts that have none, or whose document changed."""
-        execute = self.connection.execute
         if self.is_tracked:
             documents = "SELECT document FROM changed WHERE what = 'document'"
             query = (
                 f"SELECT row FROM passages JOIN rows ON number = passage WHERE document IN ({documents}) ORDER BY row"
             )
-            for start, stop in runs([row for (row,) in execute(query)]):
+            for start, stop in runs(self.connection.column(query)):
                 store_hashes(self.connection, start, stop)
         else:
-            execute("DELETE FROM hashes")
-            store_hashes(self.connection, 0, execute("SELECT COUNT(*) FROM rows").fetchone()[0])
+            self.connection.execute("DELETE FROM hashes")
+            store_hashes(self.connection, 0, self.connection.value("SELECT COUNT(*) FROM rows"))
 
     def digest(self) -> str:
         """A hash of all units and how they were read."""

@@ -41,25 +41,15 @@ _TARGET = re.compile(
     r"(?:cited|target|dst|dest|to|tail|end|object|reference)(?:paper|node|article|doc)?(?:id|idx|key)?"
 )
 _SYNONYMS = {
-    "id": (
-        "paperid",
-        "nodeid",
-        "articleid",
-        "docid",
-        "corpusid",
-        "arxivid",
-        "pid",
-        "paper",
-        "node",
-        "arxiv",
-        "key",
-        "doi",
-    ),
-    "title": ("papertitle", "name", "label", "headline"),
-    "abstract": ("text", "summary", "abs", "abstracttext", "description", "content", "body"),
-    "date": ("created", "published", "publicationdate", "year", "publicationyear", "pubdate", "updatedate", "time"),
-    "categories": ("category", "subjects", "subject", "fieldsofstudy", "fields", "field", "class"),
-    "authors": ("author", "creators"),
+    field: names.split()
+    for field, names in {
+        "id": "paperid nodeid articleid docid corpusid arxivid pid paper node arxiv key doi",
+        "title": "papertitle name label headline",
+        "abstract": "text summary abs abstracttext description content body",
+        "date": "created published publicationdate year publicationyear pubdate updatedate time",
+        "categories": "category subjects subject fieldsofstudy fields field class",
+        "authors": "author creators",
+    }.items()
 }
 _MOST_NOTES = 20  # of one kind; the rest is counted
 

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from lemmata.core.errors import InputError, near, require
-from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip
+from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip, unique_id
 from lemmata.ingest.dates import read_date
-from lemmata.ingest.ids import unique_id
 from lemmata.latex.source import STRAY_BYTES
 from lemmata.plant.hierarchy import cycles
 
@@ -82,7 +81,8 @@ def read_logs(
     recognised = recognise_columns(names, columns)
     columns = replace(columns, **recognised)
     others = [str(column) for option, column in columns.named.items() if option != "text" and column]
-    numbered = enumerate(_with_columns(rows, names, (*columns.texts, *others), file), 1)
+    _check_columns(names, (*columns.texts, *others), file)
+    numbered = enumerate(rows, 1)
     documents: Sequence[Document] = (Document(id=document, title=document, kind="table", file=file),)
     uses: dict[str, int] = {}  # of each id
     chosen = ", ".join(f"{column!r} as columns.{option}" for option, column in recognised.items())
@@ -155,7 +155,8 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
     lines: dict[str, int] = {}
     skips: list[Skip] = []
     rows, names = _read_head(rows, file)
-    for line, row in _with_columns(rows, names, ("id", "parent", "description"), file):
+    _check_columns(names, ("id", "parent", "description"), file)
+    for line, row in rows:
         name = _text(row, "id")
         if isinstance(row, _RaggedRow):
             skips.append(Skip(file, line, row.cause))
@@ -381,12 +382,16 @@ _Rows = Iterable[tuple[int, Mapping[str, Any]]]
 
 
 def _read_head(rows: _Rows, file: str) -> tuple[_Rows, list[str]]:
-    """The rows, and the names of their columns; an InputError of the first rows gets the name of the file."""
-    rest = iter(rows)
-    try:
-        head = list(itertools.islice(rest, _ROWS_TO_FIND_COLUMNS))
-    except InputError as error:  # readers of streams do not know the name of the file
-        raise InputError(error.cause, file=error.file or file, line=error.line) from error
+    """The rows, and the names of their columns; an InputError of a reader of streams gets the name of the file."""
+
+    def named() -> Iterator[tuple[int, Mapping[str, Any]]]:
+        try:
+            yield from rows
+        except InputError as error:
+            raise InputError(error.cause, file=error.file or file, line=error.line) from error
+
+    rest = named()
+    head = list(itertools.islice(rest, _ROWS_TO_FIND_COLUMNS))
     return itertools.chain(head, rest), list(dict.fromkeys(column for _, row in head for column in row))
 
 
@@ -425,24 +430,19 @@ def recognise_columns(names: Sequence[str], columns: Columns) -> dict[str, str]:
     }
 
 
-def _with_columns(rows: _Rows, columns: Sequence[str], needed: Sequence[str], file: str) -> _Rows:
-    """The rows; raises InputError, with the name of the file, where a needed column is missing."""
+def _check_columns(columns: Sequence[str], needed: Iterable[str], file: str) -> None:
+    """InputError where a needed column is missing, unless there are no rows at all."""
     missing = [column for column in dict.fromkeys(needed) if column not in columns]
-    if columns and missing and any(map(_is_value, columns)):
+    if not columns or not missing:
+        return
+    if any(map(_is_value, columns)):
         raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))), file=file)
-    if columns and missing:
-        hint = "; name the column of the text with -o columns.text=COLUMN, as for id, date and location"
-        hint = hint if missing[0] == "text" else ""
-        hint += (
-            "; a hierarchy has the columns id, parent and description" if "parent" in "".join(columns).lower() else ""
-        )
-        hint += "".join(near(column, columns) for column in missing)
-        named = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
-        raise InputError(f"no column {named[0]}; the columns are {named[1]}{hint}", file=file)
-    try:
-        yield from rows
-    except InputError as error:
-        raise InputError(error.cause, file=error.file or file, line=error.line) from error
+    hint = "; name the column of the text with -o columns.text=COLUMN, as for id, date and location"
+    hint = hint if missing[0] == "text" else ""
+    hint += "; a hierarchy has the columns id, parent and description" if "parent" in "".join(columns).lower() else ""
+    hint += "".join(near(column, columns) for column in missing)
+    named = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
+    raise InputError(f"no column {named[0]}; the columns are {named[1]}{hint}", file=file)
 
 
 # ---------------------------------------------------------------- cells

@@ -14,15 +14,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lemmata.core.errors import InputError, MissingExtra
-from lemmata.core.types import HEADING, NUMBER, PART, PRINTED, REFERRING, SOLVED, Label, Passage, Reading, Skip, part_id
+from lemmata.core.types import (
+    HEADING,
+    NUMBER,
+    PART,
+    PRINTED,
+    REFERRING,
+    SOLVED,
+    Label,
+    Passage,
+    Reading,
+    Skip,
+    part_id,
+    unique_id,
+)  # fmt: skip
 from lemmata.ingest.front_matter import read_front_matter
-from lemmata.ingest.ids import unique_id
 from lemmata.ingest.numbering import number_paper, numbered_names, with_contents, with_labels
 from lemmata.ingest.paper_state import PaperOptions, PaperState
 from lemmata.ingest.prose import read_chunks
 from lemmata.ingest.references import bibliographies_beside, bibliographies_by_folder, read_references
 from lemmata.ingest.text import read_pdf
-from lemmata.latex.arguments import read_values
+from lemmata.latex.arguments import fill, read_values
 from lemmata.latex.calls import calls_as_environments, read_calls_of_statements
 from lemmata.latex.cleaned import Cleaned, join
 from lemmata.latex.command_table import MATH
@@ -48,7 +60,7 @@ from lemmata.latex.mains import (
     confidence,
     format_file_of,
     rank_mains,
-    read_tex_file,
+    read_tex_files,
     stale_copy_of,
 )
 from lemmata.latex.marked import read_marks, wrap_term_macros
@@ -426,6 +438,14 @@ def _edited(flat: Flat, macros: Definitions, edits: Iterable[tuple[int, int, str
 _HEADING = re.compile(r"\\(?:part|chapter|(?:sub)*section)(?![a-zA-Z])\*?(?=\s*\{)")
 
 
+def _begins(flat: Flat, name: str, opening: Opening) -> Iterator[tuple[re.Match[str], list[str], int]]:
+    r"""Each `\begin` of an environment with all of its arguments, and the offset after them."""
+    for begin in re.compile(r"\\begin\s*\{" + re.escape(name) + r"\}").finditer(flat.text, flat.body):
+        values, end = read_values(flat.text, begin.end(), opening.arguments, SHORT)
+        if len(values) == len(opening.arguments):
+            yield begin, values, end
+
+
 def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[tuple[int, int, str]]:
     r"""Edits that write the heading of `\begin{chapterpage}{Title}` in front of it, and take it out of its opening."""
     edits: list[tuple[int, int, str]] = []
@@ -435,16 +455,8 @@ def _headings_of_environments(flat: Flat, openings: dict[str, Opening]) -> list[
         if heading is None or title is None or any(kind != "m" for kind, _ in opening.arguments):
             continue
         openings[name] = opening._replace(text=opening.text[: heading.start()] + opening.text[title[1] :])
-        for begin in re.finditer(r"\\begin\s*\{" + re.escape(name) + r"\}", flat.text[flat.body :]):
-            values: list[str] = []
-            at = flat.body + begin.end()
-            while len(values) < len(opening.arguments) and (argument := read_argument(flat.text, at, SHORT)):
-                values.append(argument[0])
-                at = argument[1]
-            if len(values) == len(opening.arguments):
-                filled = re.sub(r"#([1-9])", lambda m: (*values, *[""] * 9)[int(m[1]) - 1], title[0])  # noqa: B023
-                place = flat.body + begin.start()
-                edits.append((place, place, f"{heading[0]}{{{filled}}}"))
+        for begin, values, _ in _begins(flat, name, opening):
+            edits.append((begin.start(), begin.start(), f"{heading[0]}{{{fill(title[0], values)}}}"))
     return edits
 
 
@@ -492,12 +504,9 @@ def _titles_of_boxes(flat: Flat, openings: Mapping[str, Opening]) -> list[tuple[
         title = _title_of_box(opening)
         if "#" not in title:
             continue
-        for begin in re.finditer(r"\\begin\s*\{" + re.escape(name) + r"\}", flat.text[flat.body :]):
-            place = flat.body + begin.end()
-            values, end = read_values(flat.text, place, opening.arguments, SHORT)
-            filled = re.sub(r"#([1-9])", lambda m: (*values, *[""] * 9)[int(m[1]) - 1], title)  # noqa: B023
-            if len(values) == len(opening.arguments) and "title" not in flat.text[place:end]:
-                edits.append((place, end, f"[title={{{filled}}}]"))
+        for begin, values, end in _begins(flat, name, opening):
+            if "title" not in flat.text[begin.end() : end]:
+                edits.append((begin.end(), end, f"[title={{{fill(title, values)}}}]"))
     return edits
 
 
@@ -598,7 +607,8 @@ def read_package_papers(
         return read_paper(read, main, identity, options, preamble=preamble, beside=beside)
 
     texts = {name: decode(data) for name, data in files.items()}
-    ranked = rank_mains(texts)
+    tex_files = read_tex_files(texts)
+    ranked = rank_mains(texts, tex_files)
     if not ranked:
         yield Reading(skips=[Skip("", 0, "no TeX file in this package")])
         return
@@ -607,8 +617,8 @@ def read_package_papers(
         for candidate in ranked
         if candidate.score >= 3 and re.search(r"\\begin\{document\}|\\documentstyle", texts[candidate.path])
     ]
-    complete = complete_papers(texts)
-    parts = {path for path in mains if complete and read_tex_file(texts[path]).is_part}
+    complete = complete_papers(tex_files)
+    parts = {path for path in mains if complete and tex_files[path].is_part}
     mains = [path for path in mains if path not in parts]
     stale = {path: newer for path in complete if (newer := stale_copy_of(path, complete))}
     declared = ranked[0].score >= 50  # by a file such as 00README
@@ -625,9 +635,9 @@ def read_package_papers(
             yield Reading(skips=[Skip(path, 0, f"looks like an old copy of {newer}") for path, newer in stale.items()])
         return
     path = ranked[0].path
-    tex_files = {each.path: read_tex_file(texts[each.path]) for each in ranked}
     runners_up = tuple(candidate.path for candidate in ranked[1:4])
-    main = Main(path, confidence(ranked), runners_up, format_file_of(path, tex_files))
+    candidates = {each.path: tex_files[each.path] for each in ranked}
+    main = Main(path, confidence(ranked), runners_up, format_file_of(path, candidates))
     reading = paper(main, document or posixpath.splitext(main.path)[0])
     others = (path for path in complete if path != main.path)
     skips = [Skip(path, 0, "it is not the main file of this package") for path in others]

@@ -7,7 +7,7 @@ import hashlib
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -182,16 +182,8 @@ def fingerprint(unit: Unit, options: IngestOptions) -> str:
     is_table, is_document = unit.reader in (*STREAMED, "hierarchy"), unit.reader in ("paper", "package", "text", "pdf")
     papers = {} if is_table else _paper_settings(options.papers, unit.reader not in ("text", "pdf"))
     columns = {} if is_document else asdict(options.columns)  # of a new reader, all options count
-    names = [unit.reader, unit.document, unit.prefix]
-    parts = [
-        _READING,
-        *names,
-        sorted(unit.metadata.items()),
-        unit.confidence,
-        unit.beside,
-        unit.format_file,
-        {**papers, **columns},
-    ]
+    names, files = [unit.reader, unit.document, unit.prefix], [unit.beside, unit.format_file]
+    parts = [_READING, *names, sorted(unit.metadata.items()), unit.confidence, *files, {**papers, **columns}]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -372,31 +364,50 @@ def read_unit(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Readin
         yield _with_prefix(reading, unit.prefix, unit.document) if unit.prefix else reading
 
 
-def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | str:
-    """All readings of a unit, or one sentence with the error; raises nothing, as it runs in worker processes."""
-    base, unit, options = task
-    readings: list[Reading] = []
+class Unreadable(Exception):  # noqa: N818 - a failure of the source, not of lemmata
+    """One sentence that says why a unit could not be read, and what was skipped in it."""
+
+    def __init__(self, cause: str, skips: Sequence[Skip] = ()) -> None:
+        super().__init__(cause)
+        self.skips = skips
+
+
+def read_in_time(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
+    """As `read_unit`, each reading within the time limit; every error is Unreadable."""
     if not base.exists():
-        return f"the machine that reads it has no folder {base}: all nodes of a cluster must share it"
-    try:
-        rest = read_unit(base, unit, options)
-        while True:
+        raise Unreadable(f"the machine that reads it has no folder {base}: all nodes of a cluster must share it")
+    rest = read_unit(base, unit, options)
+    while True:
+        try:
             with time_limit(options.seconds):
                 reading = next(rest, None)
-            if reading is None:
-                return readings
+        except InputError as error:
+            raise Unreadable(f"{error.cause} (line {error.line})" if error.line else error.cause) from error
+        except OSError as error:
+            raise Unreadable(error.strerror or str(error)) from error
+        except LemmataError as error:
+            raise Unreadable(str(error)) from error
+        except MemoryError as error:
+            cause = "memory ran out while it was read: split it into smaller files, or read with fewer --workers"
+            raise Unreadable(cause) from error
+        except Exception as error:
+            cause = f"lemmata failed on it, please report this: {type(error).__name__}: {error}"
+            raise Unreadable(cause) from error
+        if reading is None:
+            return
+        yield reading
+
+
+def read_whole_unit(task: tuple[Path, Unit, IngestOptions]) -> list[Reading] | str:
+    """All readings of a unit, or one sentence with the error; raises nothing, as it runs in worker processes."""
+    readings: list[Reading] = []
+    try:
+        for reading in read_in_time(*task):
             readings.append(reading)
             count_step()
-    except InputError as error:
-        return error.cause
-    except OSError as error:
-        return error.strerror or str(error)
-    except LemmataError as error:
+    except Unreadable as error:
         return str(error)
-    except MemoryError:
-        return "memory ran out while it was read: split it into smaller files, or read with fewer --workers"
-    except Exception as error:
-        return f"lemmata failed on it, please report this: {type(error).__name__}: {error}"
+    return readings
 
 
 # ---------------------------------------------------------------- metadata from a side file, and prefixes

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 import posixpath
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from typing import Any
 
-from lemmata.core.database import read_cell
+from lemmata.core.database import Connection, read_cell
 from lemmata.core.types import Reference
 from lemmata.corpus.schema import LED_OUT, LOCAL_REFERENCE, read_documents
 from lemmata.corpus.writer import CorpusWriter
-from lemmata.ingest.resolve import AFTER_NAME, document_keys, entry_keys, folder_of, match_entry, resolve
+from lemmata.ingest.resolve import AFTER_NAME, Names, document_keys, entry_keys, folder_of, match_entry, resolve
 from lemmata.ingest.sources import place_of
 
 MOST_CHANGED = 0.2  # of the labels; where more changed, all links are resolved
@@ -34,16 +34,17 @@ _ENTRY = "SELECT number, document, key, title, authors, year, arxiv, doi, text F
 def concerns_little(writer: CorpusWriter) -> bool:
     """Whether it is known what changed, and it is a small part of a corpus without logs."""
 
+    value = writer.connection.value
+
     def exists(query: str) -> bool:
-        return writer.connection.execute(f"SELECT 1 FROM {query} LIMIT 1").fetchone() is not None
+        return bool(value(f"SELECT 1 FROM {query} LIMIT 1"))
 
     if not writer.is_tracked:
         return False
     cells = "links INDEXED BY links_of_cells WHERE relation IN ('reports_about', 'related_to')"
     of_logs = exists(cells) or exists("documents WHERE kind = 'location'") or exists("skips WHERE unit = 0")
-    changed = writer.connection.execute("SELECT COUNT(*) FROM changed WHERE what = 'label'").fetchone()[0]
-    labels = writer.connection.execute("SELECT MAX(rowid) FROM labels").fetchone()[0] or 0
-    return not of_logs and changed <= MOST_CHANGED * labels
+    changed = value("SELECT COUNT(*) FROM changed WHERE what = 'label'")
+    return not of_logs and changed <= MOST_CHANGED * (value("SELECT MAX(rowid) FROM labels") or 0)
 
 
 def store_keys(writer: CorpusWriter, units: Iterable[int] | None) -> None:
@@ -63,8 +64,7 @@ def store_keys(writer: CorpusWriter, units: Iterable[int] | None) -> None:
 
 def relink(writer: CorpusWriter) -> set[str]:
     """Resolve the links that the noted changes concern; returns the passages whose references may have other names."""
-    connection, names = writer.connection, _StoredNames(writer.connection)
-    units = writer.changed_units()
+    connection, units = writer.connection, writer.changed_units()
     store_keys(writer, units)
     cited = _match_entries(writer, units)
     links = _concerned(writer, units)
@@ -72,15 +72,8 @@ def relink(writer: CorpusWriter) -> set[str]:
         query = f"SELECT number, document, relation, label, source FROM links INDEXED BY links_out WHERE {LED_OUT}"
         query += " AND label = ? AND document = ? AND relation = 'cites'"
         links |= {row[0]: row for row in connection.execute(query, (key, document))}
-    entry = "SELECT target FROM bibliography WHERE unit = (SELECT unit FROM documents WHERE id = ?1)"
-    entry += " AND document = ?1 AND key = ?2 AND target IS NOT NULL ORDER BY number DESC"
-
-    def cited_by(document: str, key: str) -> str | None:
-        row = connection.execute(entry, (document, key)).fetchone()
-        return row[0] if row else None
-
-    resolved = resolve((links[number][:4] for number in sorted(links)), names, cited_by)
-    writer.set_targets("links", ((link.target, link.number) for link in list(resolved)))
+    resolved = list(resolve((links[number][:4] for number in sorted(links)), _stored_names(connection)))
+    writer.set_targets("links", ((link.target, link.number) for link in resolved))
     return {source for *_, source in links.values()}
 
 
@@ -93,22 +86,21 @@ def _match_entries(writer: CorpusWriter, units: Iterable[int]) -> set[tuple[str,
     connection = writer.connection
     in_units = f"unit IN ({','.join(map(str, units))})"
     old = {key for _, key in writer.changed("key")}
-    new = {key for (key,) in connection.execute(f"SELECT key FROM keys WHERE {in_units}")}
+    new = {*connection.column(f"SELECT key FROM keys WHERE {in_units}")}
     query = "SELECT entry FROM entry_keys WHERE key IN (SELECT value FROM json_each(?))"
-    numbers = {number for (number,) in connection.execute(query, (_json(old | new),))}
-    numbers |= {number for (number,) in connection.execute(f"SELECT number FROM bibliography WHERE {in_units}")}
+    numbers = {*connection.column(query, (_json(old | new),))}
+    numbers.update(connection.column(f"SELECT number FROM bibliography WHERE {in_units}"))
 
     @cache
     def holders(key: str) -> list[str]:
-        found = connection.execute("SELECT document FROM keys WHERE key = ? ORDER BY document", (key,))
-        return [document for (document,) in found]
+        return connection.column("SELECT document FROM keys WHERE key = ? ORDER BY document", (key,))
 
     query = "SELECT number, document, key FROM bibliography WHERE number IN (SELECT value FROM json_each(?))"
     entries = connection.execute(query, (json.dumps(sorted(numbers)),)).fetchall()
     targets: list[tuple[str | None, int]] = []
     for number, citing, _ in entries:
-        keys = connection.execute("SELECT key FROM entry_keys WHERE entry = ? ORDER BY rowid", (number,)).fetchall()
-        targets.append((match_entry((key for (key,) in keys), holders, citing), number))
+        keys = connection.column("SELECT key FROM entry_keys WHERE entry = ? ORDER BY rowid", (number,))
+        targets.append((match_entry(keys, holders, citing), number))
     writer.set_targets("bibliography", targets)
     return {(document, key) for _, document, key in entries}
 
@@ -140,7 +132,7 @@ def _concerned(writer: CorpusWriter, units: Iterable[int]) -> dict[int, _Link]:
             bounds = (base + mark, base + chr(ord(mark) + 1))
             add(f"{out} AND label >= ? AND label < ? AND {LOCAL_REFERENCE}", bounds)
     paths = f"SELECT DISTINCT label FROM links INDEXED BY links_by_path WHERE {LOCAL_REFERENCE} AND instr(label, '/')"
-    for (label,) in connection.execute(paths).fetchall():
+    for label in connection.column(paths):
         if "/." in label or any(name in bases for name in _names_in(label)):
             add(f"{out} AND label = ?", (label,))
     documents = {document for document, _ in places}
@@ -159,71 +151,63 @@ def _names_in(label: str) -> Iterator[str]:
             yield from (rest[: mark.start()] for mark in AFTER_NAME.finditer(rest))
 
 
-class _StoredNames:
-    """The names of a corpus, looked up in its tables when they are asked for (see `Names`)."""
+def _stored_names(connection: Connection) -> Names:
+    """The names of a corpus, looked up in its tables when they are asked for."""
+    execute = connection.execute
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        execute = connection.execute
-
-        def value(query: str, *values: str) -> str | None:
-            row = execute(query, values).fetchone()
-            return None if row is None else row[0]
-
-        @cache
-        def labels(name: str) -> tuple[dict[str, str | None], str | None]:
-            """The targets of a name by folder, and in the corpus; None where there are several."""
-            folders: dict[str, str | None] = {}
-            everywhere: set[str] = set()
-            for document, target in execute("SELECT document, target FROM labels WHERE name = ?", (name,)).fetchall():
-                folder = folder_of(self, document)
-                folders[folder] = target if folders.get(folder, target) == target else None
-                everywhere.add(target)
-            only = next(iter(everywhere)) if len(everywhere) == 1 else None
-            return folders, name if name in everywhere else only
-
-        @cache
-        def place(document: str) -> str | None:
-            row = execute(f"{IN_FILES} AND d.id = ?", (document,)).fetchone()
-            return None if row is None else place_of(*row)
-
-        @cache
-        def in_files(file: str) -> dict[str, str]:
-            """The documents of the file of this path without its suffix, by place."""
-            query = "SELECT number FROM units WHERE file = ?1 OR (file >= ?1 || '.' AND file < ?1 || '/')"
-            units = [number for (number,) in execute(query, (file,))]
-            rows = [row for unit in units for row in execute(f"{IN_FILES} AND d.unit = ? ORDER BY d.id", (unit,))]
-            return {place_of(*row): row[0] for row in sorted(rows)}
-
-        @cache
-        def at_place(place: str) -> str | None:
-            above = [place]
-            while (folder := posixpath.dirname(above[-1])) not in ("", above[-1]):
-                above.append(folder)
-            found = [document for file in above if (document := in_files(file).get(place)) is not None]
-            return max(found, default=None)
-
-        @cache
-        def imported(document: str) -> Mapping[str, str]:
-            return dict(execute("SELECT prefix, other FROM prefixes WHERE document = ? ORDER BY rowid", (document,)))
-
+    @cache
+    def in_document(document: str, name: str) -> Any:
         query = "SELECT target FROM labels WHERE name = ? AND document = ? ORDER BY rowid LIMIT 1"
-        self._in_document = cache(lambda document, name: value(query, name, document))
-        self._labels, self._place, self._at_place, self._imported = labels, place, at_place, imported
+        return connection.value(query, (name, document))
 
-    def in_document(self, document: str, name: str) -> str | None:
-        return self._in_document(document, name)
+    @cache
+    def labels(name: str) -> tuple[dict[str, str | None], str | None]:
+        """The targets of a name by folder, and in the corpus; None where there are several."""
+        folders: dict[str, str | None] = {}
+        everywhere: set[str] = set()
+        for document, target in execute("SELECT document, target FROM labels WHERE name = ?", (name,)).fetchall():
+            folder = folder_of(document, place)
+            folders[folder] = target if folders.get(folder, target) == target else None
+            everywhere.add(target)
+        only = next(iter(everywhere)) if len(everywhere) == 1 else None
+        return folders, name if name in everywhere else only
 
-    def in_folder(self, folder: str, name: str) -> str | None:
-        return self._labels(name)[0].get(folder)
+    @cache
+    def place(document: str) -> str | None:
+        row = execute(f"{IN_FILES} AND d.id = ?", (document,)).fetchone()
+        return None if row is None else place_of(*row)
 
-    def in_corpus(self, name: str) -> str | None:
-        return self._labels(name)[1]
+    @cache
+    def in_files(file: str) -> dict[str, str]:
+        """The documents of the file of this path without its suffix, by place."""
+        query = "SELECT number FROM units WHERE file = ?1 OR (file >= ?1 || '.' AND file < ?1 || '/')"
+        units = connection.column(query, (file,))
+        rows = [row for unit in units for row in execute(f"{IN_FILES} AND d.unit = ? ORDER BY d.id", (unit,))]
+        return {place_of(*row): row[0] for row in sorted(rows)}
 
-    def place(self, document: str) -> str | None:
-        return self._place(document)
+    @cache
+    def at_place(place: str) -> str | None:
+        above = [place]
+        while (folder := posixpath.dirname(above[-1])) not in ("", above[-1]):
+            above.append(folder)
+        found = [document for file in above if (document := in_files(file).get(place)) is not None]
+        return max(found, default=None)
 
-    def at_place(self, place: str) -> str | None:
-        return self._at_place(place)
+    @cache
+    def imported(document: str) -> Mapping[str, str]:
+        return dict(execute("SELECT prefix, other FROM prefixes WHERE document = ? ORDER BY rowid", (document,)))
 
-    def imported(self, document: str) -> Mapping[str, str]:
-        return self._imported(document)
+    def cited(document: str, key: str) -> Any:
+        query = "SELECT target FROM bibliography WHERE unit = (SELECT unit FROM documents WHERE id = ?1)"
+        query += " AND document = ?1 AND key = ?2 AND target IS NOT NULL ORDER BY number DESC"
+        return connection.value(query, (document, key))
+
+    return Names(
+        in_document,
+        lambda folder, name: labels(name)[0].get(folder),
+        lambda name: labels(name)[1],
+        place,
+        at_place,
+        imported,
+        cited,
+    )

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from lemmata.core.types import Document, Label, Reference
 from lemmata.latex.bib_identifiers import normalise_title
@@ -49,18 +49,6 @@ def match_entry(keys: Iterable[str], holders: Callable[[str], Sequence[str]], ci
     return None
 
 
-def match_bibliography(
-    entries: Iterable[tuple[int, str, Reference]], documents: Iterable[Document]
-) -> Iterator[tuple[int, str, str, str | None]]:
-    """Number, document, key and matching document of each entry; documents come by id."""
-    holders: dict[str, list[str]] = {}
-    for document in documents:
-        for key in document_keys(document):
-            holders.setdefault(key, []).append(document.id)
-    for number, citing, entry in entries:
-        yield number, citing, entry.key, match_entry(entry_keys(entry), lambda key: holders.get(key, ()), citing)
-
-
 class Resolved(NamedTuple):
     """A link with its target; `others` are label and target of the further ids in the same cell."""
 
@@ -88,56 +76,32 @@ def _split_cell(cell: str, look_up: Callable[[str], str | None]) -> list[tuple[s
     return list(ids.values()) if any(target for _, target in ids.values()) else []
 
 
-class Names(Protocol):
+class Names(NamedTuple):
     """What the labels of a corpus mean, and where its documents lie."""
 
-    def in_document(self, document: str, name: str) -> str | None:
-        """The target of a label of a document."""
-
-    def in_folder(self, folder: str, name: str) -> str | None:
-        """The target of a label of the documents in a folder; None where there are several."""
-
-    def in_corpus(self, name: str) -> str | None:
-        """The passage of this id, or else the only target of this name."""
-
-    def place(self, document: str) -> str | None:
-        """Where a document lies on disk, without suffix."""
-
-    def at_place(self, place: str) -> str | None:
-        """The document that lies there."""
-
-    def imported(self, document: str) -> Mapping[str, str]:
-        """The documents whose labels a document knows under a prefix, by prefix."""
+    in_document: Callable[[str, str], str | None]  # the target of a label of a document
+    in_folder: Callable[[str, str], str | None]  # of a label of the documents in a folder; None where there are several
+    in_corpus: Callable[[str], str | None]  # the passage of this id, or else the only target of this name
+    place: Callable[[str], str | None]  # where a document lies on disk, without suffix
+    at_place: Callable[[str], str | None]  # the document that lies there
+    imported: Callable[[str], Mapping[str, str]]  # the documents whose labels a document knows under a prefix
+    cited: Callable[[str, str], str | None]  # the document that a key means in the bibliography of a document
 
 
-def resolve_links(
-    links: Iterable[tuple[int, str, str, str]],
-    labels: Iterable[Label],
-    prefixes: Iterable[tuple[str, str, str]],
-    cited: Callable[[str, str], str | None],
-    places: Mapping[str, str] | None = None,
-) -> Iterator[Resolved]:
-    """As `resolve`, with all labels, prefixes and places of the corpus in memory."""
-    return resolve(links, AllNames(labels, prefixes, places or {}), cited)
-
-
-def resolve(
-    links: Iterable[tuple[int, str, str, str]], names: Names, cited: Callable[[str, str], str | None]
-) -> Iterator[Resolved]:
+def resolve(links: Iterable[tuple[int, str, str, str]], names: Names) -> Iterator[Resolved]:
     """Target and number of each link (number, document, relation, label).
 
     A label is looked up in its own document, then in documents imported under a prefix, then in the folder
     (references inside papers) or in the whole corpus (names and ids). In the last two it must be unique. In a folder,
-    the name of another document may be the prefix of its labels (`sets:lemma-union`).
-    `cited` returns the target of a citation key of a document. The cell of a table is looked up whole, and where it
-    is unknown as a list of ids. Folders are meant on disk, whatever ids the documents have.
+    the name of another document may be the prefix of its labels (`sets:lemma-union`). The cell of a table is looked up
+    whole, and where it is unknown as a list of ids. Folders are meant on disk, whatever ids the documents have.
     """
 
     def neighbour(document: str, name: str) -> str:
         """The place of a document that another names by a path, which starts with the folder in its own id."""
         folder = posixpath.dirname(document)
         below = name.removeprefix(f"{folder}/") if folder else name
-        return posixpath.normpath(posixpath.join(folder_of(names, document), below))
+        return posixpath.normpath(posixpath.join(folder_of(document, names.place), below))
 
     def through_prefix(document: str, label: str) -> str | None:
         imported = names.imported(document)
@@ -161,7 +125,7 @@ def resolve(
             return location  # a log of the same table may be called like a location
         resolved = names.in_document(document, label) or through_prefix(document, label)
         if resolved is None and relation in LOCAL and not label.startswith("name:"):
-            resolved = names.in_folder(folder_of(names, document), label) or names.in_document("", label)
+            resolved = names.in_folder(folder_of(document, names.place), label) or names.in_document("", label)
             if resolved is None and names.place(document) is not None:
                 resolved = names.at_place(neighbour(document, label)) or through_name(document, label)
             return resolved
@@ -169,7 +133,7 @@ def resolve(
 
     for number, document, relation, label in links:
         if relation == "cites":
-            yield Resolved(cited(document, label) or names.in_document("", label), number)
+            yield Resolved(names.cited(document, label) or names.in_document("", label), number)
             continue
         resolved = look_up(document, relation, label)
         if resolved is None and relation in CELLS and not label.startswith("name:"):
@@ -180,50 +144,40 @@ def resolve(
             yield Resolved(resolved, number)
 
 
-def folder_of(names: Names, document: str) -> str:
-    place = names.place(document)
-    return posixpath.dirname(document if place is None else place)
+def folder_of(document: str, place: Callable[[str], str | None]) -> str:
+    return posixpath.dirname(place(document) or document)
 
 
-class AllNames:
-    """The names of a corpus in memory."""
-
-    def __init__(
-        self, labels: Iterable[Label], prefixes: Iterable[tuple[str, str, str]], places: Mapping[str, str]
-    ) -> None:
-        self._places = places
-        self._at_place = {place: document for document, place in places.items()}
-        self._in_document: dict[tuple[str, str], str] = {}
-        self._in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
-        self._in_corpus: dict[str, str | None] = {}
-        ids: set[str] = set()  # a name that is an id means the passage of that id
-        for document, name, target in labels:
-            self._in_document.setdefault((document, name), target)
-            place = (folder_of(self, document), name)
-            self._in_folder[place] = target if self._in_folder.get(place, target) == target else None
-            if name == target:
-                ids.add(name)
-                self._in_corpus[name] = target
-            elif name not in ids:
-                self._in_corpus[name] = target if self._in_corpus.get(name, target) == target else None
-        self._imported: dict[str, dict[str, str]] = {}
-        for document, prefix, other in prefixes:
-            self._imported.setdefault(document, {})[prefix] = other
-
-    def in_document(self, document: str, name: str) -> str | None:
-        return self._in_document.get((document, name))
-
-    def in_folder(self, folder: str, name: str) -> str | None:
-        return self._in_folder.get((folder, name))
-
-    def in_corpus(self, name: str) -> str | None:
-        return self._in_corpus.get(name)
-
-    def place(self, document: str) -> str | None:
-        return self._places.get(document)
-
-    def at_place(self, place: str) -> str | None:
-        return self._at_place.get(place)
-
-    def imported(self, document: str) -> Mapping[str, str]:
-        return self._imported.get(document, {})
+def names_in_memory(
+    labels: Iterable[Label],
+    prefixes: Iterable[tuple[str, str, str]],
+    places: Mapping[str, str],
+    cited: Callable[[str, str], str | None],
+) -> Names:
+    """The names of a corpus, all read at once."""
+    documents = {place: document for document, place in places.items()}
+    in_document: dict[tuple[str, str], str] = {}
+    in_folder: dict[tuple[str, str], str | None] = {}  # None where the label is ambiguous
+    in_corpus: dict[str, str | None] = {}
+    ids: set[str] = set()  # a name that is an id means the passage of that id
+    for document, name, target in labels:
+        in_document.setdefault((document, name), target)
+        label = (folder_of(document, places.get), name)
+        in_folder[label] = target if in_folder.get(label, target) == target else None
+        if name == target:
+            ids.add(name)
+            in_corpus[name] = target
+        elif name not in ids:
+            in_corpus[name] = target if in_corpus.get(name, target) == target else None
+    imported: dict[str, dict[str, str]] = {}
+    for document, prefix, other in prefixes:
+        imported.setdefault(document, {})[prefix] = other
+    return Names(
+        lambda document, name: in_document.get((document, name)),
+        lambda folder, name: in_folder.get((folder, name)),
+        in_corpus.get,
+        places.get,
+        documents.get,
+        lambda document: imported.get(document, {}),
+        cited,
+    )

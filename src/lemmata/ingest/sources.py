@@ -48,7 +48,6 @@ from lemmata.latex.mains import (
     TEX_SUFFIXES,
     TexFile,
     format_file_of,
-    has_class,
     included_among,
     read_tex_file,
     stale_copy_of,
@@ -140,7 +139,7 @@ def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
 
 
 def _has_class(path: Path) -> bool:
-    return has_class(decode(path.read_bytes()[:200_000]))
+    return read_tex_file(decode(path.read_bytes()[:200_000])).document_class is not None
 
 
 def _has_hierarchy_columns(start: bytes) -> bool:
@@ -246,7 +245,7 @@ class _Source(NamedTuple):
 
     @property
     def is_main(self) -> bool:
-        return self.file.starts or (self.file.has_class and bool(self.file.included))
+        return self.file.starts or (self.file.document_class is not None and bool(self.file.included))
 
 
 _LOOKS: Remembered[tuple[str, str, _Source | None]] = Remembered()
@@ -407,7 +406,7 @@ def _unread_files(unread: Mapping[str, str], sources: Mapping[str, _Source]) -> 
 
 def _included(sources: Mapping[str, _Source], names: Collection[str]) -> set[str]:
     """Those of the names that one of the sources includes."""
-    return included_among(names, {name: source.file.included for name, source in sources.items()})
+    return included_among(names, {name: source.file for name, source in sources.items()})
 
 
 _MOST_FLATTENED = 20
@@ -508,7 +507,7 @@ def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, ski
     ):  # a macro may include them by a path that it builds
         included |= _read_by(starts, base)
         roots = [name for name in roots if name not in included]
-    formats = {name: format_file_of(name, files) for name in roots if files[name].starts and not files[name].has_class}
+    formats = {name: format_file_of(name, files) for name in roots}
     mains = {name for name in roots if sources[name].is_main} - set(formats.values())
     main_folders = {posixpath.dirname(name) for name in mains}
     for name in roots:
@@ -519,7 +518,7 @@ def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, ski
             newer = stale_copy_of(name, mains)
             if newer is None:
                 metadata = side.get(document) or side.get(arxiv_id_of_file(document)) or {}
-                yield Unit("paper", name, document, metadata, format_file=formats.get(name, ""))
+                yield Unit("paper", name, document, metadata, format_file=formats[name])
             else:
                 skips.append(Skip(name, 0, f"looks like an old copy of {newer}"))
         elif name not in formats.values() and _is_inside(name, main_folders):

@@ -15,16 +15,12 @@ from lemmata.ingest.dates import read_date
 from lemmata.latex.sentences import chunks, gather, join_tiny_sections, pieces
 from lemmata.latex.source import decode
 
-
-class TextFormat(NamedTuple):
-    """A kind of text files."""
-
-    blocks: Callable[[str, int], Iterator[Block]]
-    has_markup: bool = False  # Markdown's, which is taken out of the passages
-
-
-_MARKDOWN, _PLAIN = TextFormat(markdown_blocks, has_markup=True), TextFormat(plain_blocks)
-FORMATS = {".md": _MARKDOWN, ".markdown": _MARKDOWN, ".txt": _PLAIN, ".text": _PLAIN, ".rst": TextFormat(rest_blocks)}
+TextFormat = Callable[[str, int], Iterator[Block]]  # reads the blocks of a text from an offset on
+FORMATS: dict[str, TextFormat] = {
+    **dict.fromkeys((".md", ".markdown"), markdown_blocks),
+    **dict.fromkeys((".txt", ".text"), plain_blocks),
+    ".rst": rest_blocks,
+}
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _KEY = re.compile(r"(\w+)[ \t]*:[ \t]*(.*)")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:)?[ \t]*(.*)")
@@ -67,7 +63,7 @@ def _strip_markup(text: str) -> str:
 def _format_of(file: str) -> TextFormat:
     """By the last suffix that is one, of `notes.rst.gz` too; a file that the user named may have none."""
     suffixes = reversed(PurePosixPath(file.lower()).suffixes)
-    return next((FORMATS[suffix] for suffix in suffixes if suffix in FORMATS), _MARKDOWN)
+    return next((FORMATS[suffix] for suffix in suffixes if suffix in FORMATS), markdown_blocks)
 
 
 def _pieces(block: Block, text: str, size: int) -> list[tuple[int, int]]:
@@ -141,8 +137,9 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
     text = decode(data)
     listed, start = _front_matter(text)
     front = {key: ", ".join(values) for key, values in listed.items()}
-    text_format = _format_of(file)
-    sections = _sections(text_format.blocks(text, start))
+    read_blocks = _format_of(file)
+    is_markdown = read_blocks is markdown_blocks
+    sections = _sections(read_blocks(text, start))
     headings = [section.path[-1] for section in sections if section.path]
     title = front.get("title") or next(iter(headings), "") or posixpath.basename(document)
     line_ends = [match.start() for match in re.finditer("\n", text)]
@@ -158,7 +155,7 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
         for low, high in gather([piece for block in blocks for piece in _pieces(block, text, size)], size, overlap):
             covered = blocks[bisect_right(ends, low) : bisect_left(begins, high)]
             parts = [(block, text[max(low, block.begin) : min(high, block.end)]) for block in covered]
-            clean = "\n\n".join(filter(None, (_clean(block, part, text_format.has_markup) for block, part in parts)))
+            clean = "\n\n".join(filter(None, (_clean(block, part, is_markdown) for block, part in parts)))
             if not re.search(r"\w", clean):
                 continue
             raw = text[low:high]

@@ -15,18 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.core.archives import printable
-from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.errors import InputError
 from lemmata.core.types import Label, Reading, Skip
-from lemmata.core.workers import WorkerDied, parallel_map, time_limit
+from lemmata.core.workers import WorkerDied, parallel_map
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.writer import CorpusWriter, IdTaken, Rename
 from lemmata.ingest.ingest import IngestReport, shown_path
 from lemmata.ingest.logs import derive_hierarchy
 from lemmata.ingest.outside import name_references_outside
-from lemmata.ingest.readers import STREAMED, IngestOptions, Unit, fingerprint, is_unchanged, read_unit, read_whole_unit
+from lemmata.ingest.readers import (
+    STREAMED,
+    IngestOptions,
+    Unit,
+    Unreadable,
+    fingerprint,
+    is_unchanged,
+    read_in_time,
+    read_whole_unit,
+)
 from lemmata.ingest.relink import IN_FILES, concerns_little, relink, store_keys
-from lemmata.ingest.resolve import match_entry, resolve_links
+from lemmata.ingest.resolve import match_entry, names_in_memory, resolve
 from lemmata.ingest.sources import Source, alternative_names, find_units, place_of
 
 _LARGE = 2**20  # bytes; a larger file may take more than a second
@@ -99,14 +108,6 @@ def read_before(workspace: Workspace) -> frozenset[str]:
 # ---------------------------------------------------------------- one source
 
 
-class _Unreadable(Exception):  # noqa: N818 - a failure of the source, not of lemmata
-    """One sentence that says why a unit could not be read, and what was skipped in it."""
-
-    def __init__(self, cause: str, skips: Sequence[Skip] = ()) -> None:
-        super().__init__(cause)
-        self.skips = skips
-
-
 class SourceUpdate:
     """The update of one source: its units are named, read where they are new or changed, and written."""
 
@@ -145,7 +146,7 @@ class SourceUpdate:
             self._progress("reading", number, len(units))
             try:
                 self._write(unit, readings)
-            except _Unreadable as error:
+            except Unreadable as error:
                 if not os.path.lexists(self._source.base / unit.path):  # the same as if it had gone a moment earlier
                     notes.append(Skip(unit.path, 0, "it disappeared while the source was read; ingest again"))
                     continue
@@ -259,13 +260,13 @@ class SourceUpdate:
             done += 1
         for unit in units:
             if unit.reader in STREAMED:
-                yield unit, _readable(read_unit(base, unit, self._options), self._options.seconds)
+                yield unit, read_in_time(base, unit, self._options)
 
     def _write(self, unit: Unit, readings: Iterable[Reading] | str) -> None:
         """Store a unit under ids that no other has."""
         while True:
             if isinstance(readings, str):
-                raise _Unreadable(readings)
+                raise Unreadable(readings)
             try:
                 with self._writer.transaction():
                     renames = self._writer.replace(
@@ -303,7 +304,7 @@ class SourceUpdate:
                 self._progress("rows", self._rows, None)
         if skips and not (passages if streamed else documents):
             more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
-            raise _Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
+            raise Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
         wanted = self._found[unit.path].document
         notes = {
             "the table has no rows": streamed and not passages,
@@ -318,23 +319,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _readable(readings: Iterator[Reading], seconds: float) -> Iterator[Reading]:
-    """The readings of a table, each within the time limit; an error while reading is _Unreadable, one while writing
-    passes.
-    """
-    while True:
-        try:
-            with time_limit(seconds):
-                reading = next(readings, None)
-        except InputError as error:
-            raise _Unreadable(f"{error.cause} (line {error.line})" if error.line else error.cause) from error
-        except (LemmataError, OSError) as error:
-            raise _Unreadable(str(error)) from error
-        if reading is None:
-            return
-        yield reading
 
 
 # ---------------------------------------------------------------- the whole corpus
@@ -378,17 +362,17 @@ def _resolve(writer: CorpusWriter) -> None:
     ]
     writer.set_targets("bibliography", (match[2:] for match in matches))
     cited = {(document, key): target for document, key, target, _ in matches if target is not None}
-    resolved = resolve_links(
-        select("SELECT number, document, relation, label FROM links WHERE number >= 0").fetchall(),
+    names = names_in_memory(
         (Label(*row) for row in select("SELECT document, name, target FROM labels")),
         select("SELECT document, prefix, other FROM prefixes"),
-        lambda document, key: cited.get((document, key)),
         {row[0]: place_of(*row) for row in select(f"{IN_FILES} ORDER BY d.id")},
+        lambda document, key: cited.get((document, key)),
     )
+    links = select("SELECT number, document, relation, label FROM links WHERE number >= 0").fetchall()
     others: list[tuple[int, str, str | None]] = []  # of cells that hold several ids
 
     def targets() -> Iterator[tuple[str | None, int]]:
-        for link in resolved:
+        for link in resolve(links, names):
             others.extend((link.number, label, target) for label, target in link.others)
             yield link.target, link.number
 

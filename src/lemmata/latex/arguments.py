@@ -140,6 +140,14 @@ def _embellishments(text: str, at: int, run: Sequence[Argument], reach: int) -> 
     return [values.get(kind[1], default) for kind, default in run], at
 
 
+_PARAMETER = re.compile(r"#([1-9])")
+
+
+def fill(text: str, values: Sequence[str]) -> str:
+    """The text with values in the place of `#1`, `#2`, …; nothing where there are fewer."""
+    return _PARAMETER.sub(lambda m: values[int(m[1]) - 1] if int(m[1]) <= len(values) else "", text)
+
+
 # ---------------------------------------------------------------- tests
 
 CONDITION = re.compile(

@@ -14,8 +14,10 @@ from lemmata.core.types import Reference
 from lemmata.latex.bib_identifiers import arxiv_id, doi
 from lemmata.latex.bib_titles import BLOCK, CLOSE, MARKS, OPEN, YEAR, checked_title, guess_title, guess_year
 from lemmata.latex.clean import plain
-from lemmata.latex.source import read_optional, runs_into
+from lemmata.latex.commands import MOST_FAILURES, read_calls
+from lemmata.latex.source import match_brace, read_argument, read_optional, runs_into
 
+_REACH = 100_000  # characters to search for the end of a field
 # One level of nested braces is enough for addresses such as {http://x.org/a{\_}b}.
 _SHALLOW = r"\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}"
 
@@ -245,60 +247,38 @@ def read_bibitems(text: str) -> list[Reference]:
     return references
 
 
-_BRACES_OF_LATEX = re.compile(r"\\.|[{}]", re.S)
-
-
-def _matching(text: str) -> dict[int, int]:
-    """The offset of the closing brace for each opening one; groups that do not close are left out."""
-    pairs: dict[int, int] = {}
-    stack: list[int] = []
-    for match in _BRACES_OF_LATEX.finditer(text):
-        if match[0] == "{":
-            stack.append(match.start())
-        elif match[0] == "}" and stack:
-            pairs[stack.pop()] = match.start()
-    return pairs
-
-
-def _with_groups(pattern: re.Pattern[str], text: str, pairs: Mapping[int, int]) -> Iterator[tuple[re.Match[str], str]]:
-    """The matches that are followed by a braced group, and its content; matches inside such a group are left out."""
-    position = 0
-    for match in pattern.finditer(text):
-        close = pairs.get(match.end(), -1)
-        if match.start() >= position and close >= 0:
-            yield match, text[match.end() + 1 : close]
-            position = close
-
-
 def _parts_of(body: str, label: str) -> tuple[str, str, int | None]:
     """Title, authors and year of an entry."""
-    pairs = _matching(body)
     fields: dict[str, list[str]] = {"title": [], "booktitle": [], "author": [], "year": []}
-    for match, content in _with_groups(_BIBINFO, body, pairs):
+    for match, content, _ in read_calls(_BIBINFO, body, _REACH):
         fields[match[1]].append(plain(content))
-    marked = _mark(body, pairs)
+    marked = _mark(body)
     title, authors = guess_title(marked)
     title = checked_title(title.rstrip(" .,;:"), marked)
-    if macro := _TITLE_MACRO.search(body):
-        title = plain(body[macro.end() + 1 : pairs.get(macro.end(), macro.end())]) or title
+    if (macro := _TITLE_MACRO.search(body)) and (argument := read_argument(body, macro.end())):
+        title = plain(argument[0]) or title
     title = next(iter(fields["title"] + fields["booktitle"]), "") or title
     authors = ", ".join(fields["author"]) or authors
     year_field = YEAR.search(fields["year"][0]) if fields["year"] else None
     return title.rstrip(" .,;:"), authors, int(year_field[1]) if year_field else guess_year(marked, label)
 
 
-def _mark(body: str, pairs: Mapping[int, int]) -> str:
+def _mark(body: str) -> str:
     r"""The cleaned body, with outermost emphasis and `\newblock`s as private characters."""
     pieces: list[str] = []
-    position = 0
+    position = failures = 0
     body = body.translate(MARKS)
     for match in _EMPHASIS.finditer(body):
-        close = pairs.get(match.start(match.lastindex or 0), -1)
-        if match.start() >= position and close >= 0:
-            inside = body[match.end() : close]
-            marks = ("", "") if _ET_AL.fullmatch(inside) else (OPEN, CLOSE)
-            pieces += (body[position : match.start()], marks[0], inside, marks[1])
-            position = close + 1
+        if match.start() < position or failures == MOST_FAILURES:
+            continue
+        end = match_brace(body, match.start(match.lastindex or 0))
+        if end < 0:
+            failures += 1
+            continue
+        inside = body[match.end() : end - 1]
+        marks = ("", "") if _ET_AL.fullmatch(inside) else (OPEN, CLOSE)
+        pieces += (body[position : match.start()], marks[0], inside, marks[1])
+        position = end
     pieces.append(body[position:])
     return plain(re.sub(r"\\newblock(?![A-Za-z])", BLOCK, "".join(pieces)))
 
@@ -329,13 +309,12 @@ def read_biblatex_bbl(text: str) -> list[Reference]:
 
 
 def _biblatex_fields(entry: str) -> dict[str, str]:
-    pairs = _matching(entry)
     fields: dict[str, str] = {}
-    for match, content in _with_groups(_BIBLATEX_FIELD, entry, pairs):
+    for match, content, _ in read_calls(_BIBLATEX_FIELD, entry, _REACH):
         fields.setdefault(match[1].lower(), content)
     for match in _BIBLATEX_VERB.finditer(entry):
         fields.setdefault(match[1].lower(), match[2])
-    for match, names in _with_groups(_BIBLATEX_NAMES, entry, pairs):
+    for match, names, _ in read_calls(_BIBLATEX_NAMES, entry, _REACH):
         fields.setdefault(match[1], " and ".join(_biblatex_people(names)))
     return fields
 

@@ -7,24 +7,15 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from lemmata.latex.clean import plain
+from lemmata.latex.lists import roman
 
 SECTIONS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
 LEVELS = {name: level for level, name in enumerate(SECTIONS, -1)}
 BOOKS = frozenset("book report amsbook memoir scrbook scrreprt extbook extreport svmono cambridge7A octavo".split())
-_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
-          (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
 _MOST_FORMATS = 30  # formats inside formats
 LONGEST_FORMAT = 500  # characters
 _LARGEST = 100_000  # of a counter that is printed in letters
 _NOT_TEXT = re.compile(r"[\\{}$~]")
-
-
-def _roman(value: int) -> str:
-    digits = []
-    for size, digit in _ROMAN:
-        digits.append(digit * (value // size))
-        value %= size
-    return "".join(digits)
 
 
 def letter(value: int) -> str:
@@ -35,8 +26,8 @@ _STYLES: dict[str, Callable[[int], str]] = {
     "arabic": str,
     "alph": letter,
     "Alph": lambda value: letter(value).upper(),
-    "roman": lambda value: _roman(value) if 0 < value < _LARGEST else "",
-    "Roman": lambda value: _roman(value).upper() if 0 < value < _LARGEST else "",
+    "roman": lambda value: roman(value) if 0 < value < _LARGEST else "",
+    "Roman": lambda value: roman(value).upper() if 0 < value < _LARGEST else "",
     "fnsymbol": lambda value: ("", *"∗†‡§¶‖")[value] if 0 <= value < 7 else "",
 }
 _PRINTED = re.compile(

@@ -74,6 +74,14 @@ class Lists:
         self.stack.append(opened)
 
 
+def roman(value: int) -> str:
+    digits = ""
+    for size, digit in _ROMAN:
+        digits += digit * (value // size)
+        value %= size
+    return digits
+
+
 def _number(count: int, numbering: str) -> str:
     if numbering in ("a", "A"):
         letters = ""
@@ -82,11 +90,8 @@ def _number(count: int, numbering: str) -> str:
             letters = chr(ord(numbering) + rest) + letters
         return letters
     if numbering in ("i", "I"):
-        roman = ""
-        for value, sign in _ROMAN:
-            repeated, count = divmod(min(count, 9999), value)
-            roman += sign * repeated
-        return roman if numbering == "i" else roman.upper()
+        written = roman(min(count, 9999))
+        return written if numbering == "i" else written.upper()
     return str(count) if numbering else ""
 
 

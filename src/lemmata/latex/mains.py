@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -50,16 +50,6 @@ def _search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return next((match for match in pattern.finditer(text) if not _commented(text, match.start())), None)
 
 
-def is_main(text: str) -> bool:
-    """Whether a file starts a document."""
-    return ("document" in text or "\\bye" in text) and _search(_DOCUMENT, text) is not None
-
-
-def has_class(text: str) -> bool:
-    """Whether a file names a document class."""
-    return "\\document" in text and _search(_CLASS, text) is not None
-
-
 def stale_copy_of(path: str, others: Collection[str]) -> str | None:
     """The file among `others` of which `path` looks like an old copy."""
     stem, suffix = posixpath.splitext(path)
@@ -69,55 +59,61 @@ def stale_copy_of(path: str, others: Collection[str]) -> str | None:
     return original if original != path and original in others else None
 
 
-def included_files(text: str) -> list[str]:
-    """The names that a file includes, as written."""
+class TexFile(NamedTuple):
+    """What decides whether a TeX file is a main file."""
+
+    starts: bool  # a document
+    document_class: str | None  # that it names
+    included: tuple[str, ...]  # names of files, as written
+
+    @property
+    def is_part(self) -> bool:
+        """Of another file, by its class."""
+        return self.document_class == "subfiles"
+
+
+def read_tex_file(text: str) -> TexFile:
+    """What decides whether a file is a main file, from its text."""
+    document_class = _search(_CLASS, text) if "\\document" in text else None
+    starts = ("document" in text or "\\bye" in text) and _search(_DOCUMENT, text) is not None
     names = []
     for match in _INCLUDE.finditer(text):
         if not _commented(text, match.start()):
             braced, bare, folder, file = match.groups()
             names.append((braced or bare or posixpath.join(folder or "", file or "")).strip().strip('"'))
-    return names
+    return TexFile(starts, document_class[1] if document_class else None, tuple(names))
+
+
+def read_tex_files(texts: Mapping[str, str]) -> dict[str, TexFile]:
+    """The TeX files of a package, by their suffix; where none has it (plain TeX, a strange name) by their class."""
+    sources = [path for path in texts if path.lower().endswith(TEX_SUFFIXES)]
+    sources = sources or [path for path, text in texts.items() if "\\" in text and _search(_CLASS, text)]
+    return {path: read_tex_file(texts[path]) for path in sources}
 
 
 _PARAMETER = re.compile(r"\\?#(\d)")
 
 
-def included_among(files: Collection[str], names: Mapping[str, Iterable[str]]) -> set[str]:
-    r"""Those of the files that others include, from the names that each file includes.
+def included_among(names: Collection[str], files: Mapping[str, TexFile]) -> set[str]:
+    r"""Those of the names that one of the files includes.
 
     A parameter in a name, as in a macro that means `\include{#1/text}`, may be any name without a slash.
     """
     paths: set[str] = set()
     patterns: set[str] = set()
-    for path, others in names.items():
-        for name in others:
+    for path, file in files.items():
+        for name in file.included:
             for folder in {"", posixpath.dirname(path)}:
                 target = posixpath.normpath(posixpath.join(folder, name))
                 if "#" in target:
                     patterns.add(_PARAMETER.sub("[^/]+", re.escape(target)))
                 else:
                     paths.update((target, target + ".tex"))
-    included = {path for path in paths if path in files}
+    included = {path for path in paths if path in names}
     if patterns:
         pattern = re.compile("|".join(f"(?:{each})(?:\\.tex)?" for each in sorted(patterns)))
-        included.update(path for path in files if pattern.fullmatch(path))
+        included.update(path for path in names if pattern.fullmatch(path))
     return included
-
-
-class TexFile(NamedTuple):
-    """What decides whether a TeX file is a main file."""
-
-    starts: bool  # a document
-    has_class: bool
-    included: tuple[str, ...]  # names, as written
-    is_part: bool = False  # of another file, by its class
-
-
-def read_tex_file(text: str) -> TexFile:
-    """What decides whether a file is a main file, from its text."""
-    document_class = _search(_CLASS, text) if "\\document" in text else None
-    is_part = document_class is not None and document_class[1] == "subfiles"
-    return TexFile(is_main(text), document_class is not None, tuple(included_files(text)), is_part)
 
 
 def format_file_of(main: str, files: Mapping[str, TexFile]) -> str:
@@ -125,29 +121,24 @@ def format_file_of(main: str, files: Mapping[str, TexFile]) -> str:
 
     LaTeX reads such a file beforehand (`\dump`, `pdflatex -fmt`), and neither file names the other.
     """
-    if files[main].has_class or not files[main].starts:
+    if files[main].document_class is not None or not files[main].starts:
         return ""
     starting = {path for path, file in files.items() if file.starts}
-    included = included_among(files, {path: file.included for path, file in files.items()})
+    others = files.keys() - starting - included_among(files, files)
     beside = [
         path
-        for path, file in files.items()
-        if file.has_class and path not in starting | included and posixpath.dirname(path) == posixpath.dirname(main)
-        if not included_among(starting, {path: file.included})
+        for path in others
+        if files[path].document_class is not None and posixpath.dirname(path) == posixpath.dirname(main)
+        if not included_among(starting, {path: files[path]})
     ]
     return beside[0] if len(beside) == 1 else ""
 
 
-def complete_papers(texts: Mapping[str, str]) -> list[str]:
+def complete_papers(files: Mapping[str, TexFile]) -> list[str]:
     """The TeX files that name a class, start a document and are no part of another, sorted."""
-    sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
-    included = included_among(sources, {path: included_files(text) for path, text in sources.items()})
-
-    def is_complete(path: str, text: str) -> bool:
-        document_class = _search(_CLASS, text) if path not in included and is_main(text) else None
-        return document_class is not None and document_class[1] not in _CLASSES_OF_PARTS
-
-    return sorted(path for path, text in sources.items() if is_complete(path, text))
+    others = {path for path, file in files.items() if file.document_class in (None, *_CLASSES_OF_PARTS)}
+    complete = (path for path, file in files.items() if file.starts and path.lower().endswith(TEX_SUFFIXES))
+    return sorted({*complete} - others - included_among(files, files))
 
 
 _HINT_KEYS = ("filename", "usage")
@@ -173,32 +164,27 @@ def read_hints(texts: Mapping[str, str]) -> dict[str, str]:
     return hints
 
 
-def rank_mains(texts: Mapping[str, str]) -> list[Candidate]:
+def rank_mains(texts: Mapping[str, str], files: Mapping[str, TexFile]) -> list[Candidate]:
     """TeX files by how likely each is the main one, best first; files that cannot be are left out.
 
     `texts` has every text file of the package by path: TeX files, bibliographies and `00README`.
     """
     hints = read_hints(texts)
-    sources = {path: text for path, text in texts.items() if path.lower().endswith(TEX_SUFFIXES)}
-    if not sources:  # a package of one file with a strange name, or plain TeX without a suffix
-        sources = {path: text for path, text in texts.items() if "\\" in text and _search(_CLASS, text)}
-    files = {path: read_tex_file(text) for path, text in sources.items()}
-    included = included_among(files, {path: file.included for path, file in files.items()})
-    formats = {format_file_of(path, files) for path, file in files.items() if file.starts and not file.has_class}
+    included = included_among(files, files)
+    formats = {format_file_of(path, files) for path in files}
     order = {file: number for number, (file, usage) in enumerate(hints.items()) if usage == "toplevel"}
     candidates = []
-    for path, text in sources.items():
-        hint = hints.get(path)
+    for path, file in files.items():
+        hint, text = hints.get(path), texts[path]
         stem = posixpath.splitext(path)[0]
         if hint == "ignore" or path.split("/")[0] == "anc":
             continue
-        document_class = _search(_CLASS, text)
         signs = (
             (path in order, 100.0 - order.get(path, 0)),
             (hint == "include", -20.0),
-            (document_class, 4.0),
-            (document_class and document_class[1] in _CLASSES_OF_PARTS, -3.0),
-            (files[path].starts, 3.0),
+            (file.document_class is not None, 4.0),
+            (file.document_class in _CLASSES_OF_PARTS, -3.0),
+            (file.starts, 3.0),
             (path in formats, -10.0),
             ("\\title" in text or "\\maketitle" in text, 1.0),
             (stem + ".bbl" in texts, 2.0),

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from lemmata.latex.arguments import fill
 from lemmata.latex.clean import plain
 from lemmata.latex.counters import BOOKS, LEVELS, LONGEST_FORMAT, SECTIONS, Counters, letter
 from lemmata.latex.expand import Definitions, Macro, Opening, read_call
@@ -77,7 +78,6 @@ _CLASS = re.compile(r"\\(?:documentclass|documentstyle|LoadClass)\s*(?:\[[^\]]*\
 _PACKAGE = re.compile(r"\\(?:usepackage|RequirePackage)\s*(?:\[([^\]]*)\])?\s*\{([^{}]*)\}")
 _SHORT_LABEL = re.compile(r"[AaIi1]")
 _SHORT_STYLES = {"A": "Alph", "a": "alph", "I": "Roman", "i": "roman", "1": "arabic"}
-_ARGUMENT = re.compile(r"#([1-9])")
 _PRINTED = re.compile(  # counters with dots between; the name of the last one
     r"(?:\\(?:the[a-zA-Z]+|(?:arabic|[aA]lph|[rR]oman)\s*\{[^{}]*\})\.)*"
     r"\\(?:the([a-zA-Z]+)|(?:arabic|[aA]lph|[rR]oman)\s*\{([^{}]*)\})"
@@ -488,8 +488,7 @@ class _Reader:
         macro = self.callable[name]
         values, _ = read_call(macro, text, at) or ((), at)
         known = [value if "\\" not in value else "" for value in values]  # what they hold is read in the text
-        body = _ARGUMENT.sub(lambda m: known[int(m[1]) - 1] if int(m[1]) <= len(known) else "", macro.body)
-        self.scan(body, depth + 1)
+        self.scan(fill(macro.body, known), depth + 1)
         return at
 
     def count(self, command: str, only: bool, text: str, at: int) -> int:

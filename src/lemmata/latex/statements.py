@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from lemmata.latex.arguments import NO_VALUE, choose, read_values
+from lemmata.latex.arguments import NO_VALUE, choose, fill, read_values
 from lemmata.latex.clean import plain
 from lemmata.latex.commands import BEGIN, MOST_FAILURES, referred_labels
 from lemmata.latex.kinds import COMPUTED_REFERENCE, PLACING, PRINTED_COUNTER, PROVING, Kind, kind_of
@@ -119,7 +119,6 @@ def _title_in(options: str) -> str:
 
 _OPTIONS = re.compile(r"\s*[a-z][a-z /_-]+=")  # of a box or list: title=…, leftmargin=…
 _LONGEST_OPENED = 8_000  # characters of an opening with its arguments inserted
-_ARGUMENT = re.compile(r"#([1-9])")
 _LABEL = re.compile(r"\\label\s*\{([^{}]*)\}")
 
 
@@ -291,8 +290,7 @@ class _Reader:
     def wrapped(self, text: str, at: int, kind: Kind, depth: int) -> _Head:
         """The head of an environment that opens another one or prints its own heading."""
         values, at = read_values(text, at, kind.opening.arguments, SHORT)
-        opened = _ARGUMENT.sub(lambda m: values[int(m[1]) - 1] if int(m[1]) <= len(values) else "", kind.opening.text)
-        opened = choose(opened)[:_LONGEST_OPENED]
+        opened = choose(fill(kind.opening.text, values))[:_LONGEST_OPENED]
         rest, note, labels, restated_by = opened, "", [], ""
         for begin in reversed(list(BEGIN.finditer(opened))):
             inner_kind = self.kinds.get(begin[1].strip())
