@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # compiled modules are kept, whatever the environment says: the tests start many interpreters
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-hashes wheel test coverage fuzz mutants kills soak lint docs bench clean
+.PHONY: demo demo-hashes wheel test coverage fuzz mutants kills soak style lint docs bench clean
 .DELETE_ON_ERROR:
 
 $(DEMO): pyproject.toml constraints.txt
@@ -47,9 +47,11 @@ wheel: $(READY)
 # a module at a time, as its tests share what they need, in the order of tests/conftest.py: the long ones first
 MODULES := --dist loadfile --no-loadscope-reorder
 
-# more processes than cores, as some tests wait for servers and clusters
-test: lint
-	$(BIN)/python -m pytest -n 3 $(MODULES)
+# more processes than cores, as some tests wait for servers and clusters; mypy has one thread, and runs beside them
+test: style
+	@mkdir -p build; $(BIN)/mypy > build/mypy.txt 2>&1 & types=$$!; trap "kill $$types" INT TERM; \
+	$(BIN)/python -m pytest -n 3 $(MODULES); tests=$$?; \
+	wait $$types; types=$$?; echo mypy:; cat build/mypy.txt; exit $$((tests || types))
 
 # the tests again, counting lines, which takes half as long again
 coverage: $(READY)
@@ -71,9 +73,11 @@ MINUTES ?= 60
 soak: $(READY)
 	$(BIN)/python -m tests.faults.soak --minutes $(MINUTES) --write
 
-lint: $(READY)
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint: style
 	$(BIN)/mypy
 
 docs: $(READY)

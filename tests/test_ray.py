@@ -49,7 +49,7 @@ def _start_cluster(attempts: int = 4) -> Any:
             nodes.add_node(num_cpus=1, object_store_memory=_STORE)
         nodes.wait_for_nodes(timeout=300)
     except Exception:
-        nodes.shutdown()  # type: ignore[no-untyped-call]
+        nodes.shutdown()
         if attempts == 1:
             raise
         return _start_cluster(attempts - 1)

@@ -70,7 +70,7 @@ def model_of(tensors: dict[str, np.ndarray], layers: list[int]) -> Any:
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    model: Any = BertModel(config, add_pooling_layer=False)  # type: ignore[no-untyped-call]
+    model: Any = BertModel(config, add_pooling_layer=False)
     named = {name: values for name, values in tensors.items() if not name.startswith("encoder.")}
     for number, layer in enumerate(layers):
         old = f"encoder.layer.{layer}."
