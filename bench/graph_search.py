@@ -199,8 +199,8 @@ def fit(retriever: Retriever, task: Task) -> dict[str, Fusion]:
     dense, lexical = (
         retriever.search_rows(texts, depth, name, task.candidates, itself=task.rows) for name in ("dense", "lexical")
     )
-    learned = retriever.learned(texts, depth, task.candidates)
-    crowding = retriever.dense().vectors.crowding
+    index = retriever.dense()
+    learned, crowding = index.learned(index.encode_queries(texts), depth, task.candidates), index.vectors.crowding
     found = candidates(
         dense,
         lexical,

@@ -320,7 +320,7 @@ def killed_at(stage: str, step: int, work: Callable[[Callable[[str, int, int | N
 
 def search(project: Project, *, paths: bool = False) -> list[str]:
     """The first hits for the width of a tree."""
-    with Retriever(project, encoder=HashingEncoder()) as retriever:
+    with Retriever(project) as retriever:
         return [hit.id for hit in retriever.search("width of a tree", k=3, paths=paths)]
 
 

@@ -13,6 +13,7 @@ from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Hit
 from lemmata.project import Project
 from lemmata.search.confidence import FIRST, Scale, confidence_of, matches_badly, measure_scale, unrelated_texts
+from lemmata.search.hints import foreign, hint
 from lemmata.search.lexical import LexicalIndex
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "qseries"
@@ -32,13 +33,13 @@ def _hits(*confidences: float | None) -> list[Hit]:
 
 def test_a_german_query_to_english_vectors_is_told_which_encoder_reads_both(project: Project) -> None:
     with project.retriever() as retriever:
-        assert "lemmata index --encoder lemmata-plant" in retriever.foreign(
-            "Welche Zerlegung hat keine gleichen Teile?"
+        assert "lemmata index --encoder lemmata-plant" in foreign(
+            retriever, "Welche Zerlegung hat keine gleichen Teile?"
         )
-        assert retriever.foreign("asdfgh qwertz") == ""  # nonsense with German letters
-        assert retriever.foreign("Nullstellensatz partitions") == ""  # a German name in an English query
-        assert retriever.foreign("Which partition has no equal parts?") == ""
-        assert retriever.hint("Welche Zerlegung hat keine gleichen Teile?").startswith("the query seems to be German")
+        assert foreign(retriever, "asdfgh qwertz") == ""  # nonsense with German letters
+        assert foreign(retriever, "Nullstellensatz partitions") == ""  # a German name in an English query
+        assert foreign(retriever, "Which partition has no equal parts?") == ""
+        assert hint(retriever, "Welche Zerlegung hat keine gleichen Teile?").startswith("the query seems to be German")
 
 
 def test_the_confidence_of_a_query_is_that_of_its_best_first_hits() -> None:

@@ -222,13 +222,13 @@ def test_the_command_reranks_and_evaluate_measures_it_beside_the_plain_retriever
     [chosen] = json.loads(lemmata("evaluate", "-w", folder, *files, "--retriever", name, "--tune", "--json"))
     assert chosen["weight"] == 0.0  # words alone find it first
     with project.retriever() as retriever:
-        assert retriever.rerank_weight("lexical", str(exported)) == 0.0
-        assert retriever.rerank_weight("dense", str(exported)) == 0.0  # the last that was chosen
+        assert retriever.rerankers.weight("lexical", str(exported)) == 0.0
+        assert retriever.rerankers.weight("dense", str(exported)) == 0.0  # the last that was chosen
     stored = read_manifest(project.rerank) or {}
     other = {**chosen, "retriever": "dense", "weight": 0.9}
     write_manifest(project.rerank, {**stored, "weights": {**stored["weights"], "other": other}})
     with project.retriever() as retriever:
-        assert retriever.rerank_weight("lexical", str(exported)) == 0.0
-        assert retriever.rerank_weight("dense", str(exported)) == 0.9
+        assert retriever.rerankers.weight("lexical", str(exported)) == 0.0
+        assert retriever.rerankers.weight("dense", str(exported)) == 0.9
         assert retriever.search("a1 a2 a3", retriever=f"lexical+rerank4:{exported}")[0].id == "p1"
     project.rerank.unlink()

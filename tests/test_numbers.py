@@ -20,6 +20,7 @@ from lemmata.latex.mains import Main
 from lemmata.latex.numbers import read_aux
 from lemmata.project import Project
 from lemmata.search.exact import missing_number
+from lemmata.search.hints import hint
 
 # ---------------------------------------------------------------- what LaTeX prints
 
@@ -340,4 +341,4 @@ def test_a_number_that_nothing_has_is_said_to_be_missing(notes: Path) -> None:
         assert "Example 1.1" in missing_number(corpus, "Example 1.1")  # it is no theorem
         assert not any(missing_number(corpus, text) for text in ("theorem 1.1", "python 3.11", "why is it so", ""))
     with Project(notes).retriever() as retriever:
-        assert "Theorem 9.99" in retriever.hint("Theorem 9.99")
+        assert "Theorem 9.99" in hint(retriever, "Theorem 9.99")

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from tests.make import PLANT, copied, lemmata, make_workspace, padded, to_lines
 
-from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
 from lemmata.core.workspace import vector_set, write_manifest
 from lemmata.project import Project
 from lemmata.search import index as index_stage
 from lemmata.search.filter import Filter
 from lemmata.search.fusion import Fusion
+from lemmata.search.hints import hint
 from lemmata.search.names import RETRIEVERS, RetrieverKind
 from lemmata.search.ranking import diversify
-from lemmata.search.retriever import Retriever
 from lemmata.vectors import fill as vectors_stage
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex
@@ -206,9 +206,9 @@ def test_equal_texts_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_query_without_a_known_word_gets_a_hint(indexed: Project) -> None:
     with indexed.retriever() as retriever:
-        assert retriever.hint("prime ideals") == ""
-        assert retriever.hint("zzzqqq xyzzy").startswith("no word of the query occurs in the corpus")
-        assert retriever.hint(" 3 ") == "3 is the id of a passage; to see it: lemmata show 3"
+        assert hint(retriever, "prime ideals") == ""
+        assert hint(retriever, "zzzqqq xyzzy").startswith("no word of the query occurs in the corpus")
+        assert hint(retriever, " 3 ") == "3 is the id of a passage; to see it: lemmata show 3"
     assert lemmata("search", "prime ideals", "-w", indexed.root)
 
 
@@ -240,15 +240,6 @@ def test_every_retriever_has_its_own_branch_and_stands_in_the_documentation(
     retriever = indexed.retriever()
     with pytest.raises(NotImplementedError, match="'magic'"):
         retriever.search("partitions", retriever="magic")
-    retriever.close()
-
-
-def test_an_encoder_of_another_dimension_is_refused_with_the_command_that_helps(indexed: Project) -> None:
-    from lemmata.encode.hashing import HashingEncoder
-
-    retriever = Retriever(indexed, encoder=HashingEncoder(dimension=32))
-    with pytest.raises(InputError, match=r"256.*32.*lemmata index --encoder"):
-        retriever.search("x", retriever="dense")
     retriever.close()
 
 

@@ -13,6 +13,7 @@ from tests.served import serving
 
 from lemmata.core.errors import InputError
 from lemmata.project import Project
+from lemmata.search.hints import did_you_mean, hint
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.spelling import Spelling, _distances, _letters
 from lemmata.search.synonyms import Glossary, introduced
@@ -59,7 +60,7 @@ def test_a_word_that_no_passage_has_is_corrected_by_those_of_the_corpus(
     project: Project, typed: str, meant: str
 ) -> None:
     with project.retriever() as retriever:
-        assert retriever.did_you_mean(typed, retriever.search(typed)) == meant
+        assert did_you_mean(retriever, typed, retriever.search(typed)) == meant
 
 
 WORDS = st.text("abcä", min_size=1, max_size=8)
@@ -159,7 +160,7 @@ def test_synonyms_and_forms_of_abbreviations_are_searched_for_too(
     with project.retriever() as retriever:
         assert retriever.also_searched(query) == also
         assert not found or found in [hit.id for hit in retriever.search(query)]
-        assert not found or not retriever.hint(query)  # the corpus has a word for it
+        assert not found or not hint(retriever, query)  # the corpus has a word for it
 
 
 @pytest.mark.parametrize(

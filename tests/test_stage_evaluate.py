@@ -22,6 +22,7 @@ from lemmata.evaluate.tasks import task_from
 from lemmata.evaluate.workspace_tasks import beir_task, read_asked
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
+from lemmata.search.hints import missing_part
 
 TEXTS = {
     "a1": ("a", "Partitions into odd parts and partitions into distinct parts are equally many."),
@@ -229,7 +230,7 @@ def test_auto_does_without_a_graph_and_with_one_of_another_corpus(cited: Project
     assert any("graph build" in problem for problem in project.info()["problems"])
     missing = "searched without citations, which the weights of auto count on: run 'lemmata graph build'"
     with project.retriever() as retriever:
-        assert retriever.missing_part() == missing
+        assert missing_part(retriever) == missing
     task = task_from("t", {"q": STATEMENTS["d1"]}, {"q": {"d2": 1}})
     assert missing in project.evaluate(task, retrievers=["auto"]).notes
     assert missing not in project.evaluate(task, retrievers=["dense"]).notes

@@ -257,7 +257,8 @@ def test_passages_that_change_again_or_go_are_not_counted_twice(tmp_path: Path) 
 
 def test_the_fit_and_the_search_take_a_query_of_blanks_alike(learned: Project) -> None:
     with learned.retriever() as retriever:
-        rank = retriever.learned(["aaword", " \n"], 5)
+        index = retriever.dense()
+        rank = index.learned(index.encode_queries(["aaword", " \n"]), 5)
         assert rank is not None
         rows, scores = rank(np.full((2, 1), -1))
         assert (rows[0] >= 0).any()

@@ -20,6 +20,7 @@ from lemmata.encode.load import PACKAGED, load_encoder
 from lemmata.graph.lengths import open_lengths
 from lemmata.maintain.info import doctor
 from lemmata.project import Project
+from lemmata.search import hints
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
 from lemmata.vectors.store import invalidate_vectors, open_vectors
@@ -316,7 +317,7 @@ class Killed(HashingEncoder):
             os.kill(os.getpid(), 9)
         return super().encode(texts, role)
 
-stage.load_encoder = lambda *a, **k: Killed()
+stage.open_encoder = lambda *a, **k: Killed()
 Project(sys.argv[1]).index(settings={"encoder": sys.argv[2]})
 """
 
@@ -360,7 +361,7 @@ def words_only(root: Path) -> str:
     with Retriever.open(root) as retriever:
         assert retriever.search("leaking pump")[0].id == "pump"
         assert retriever.similar("n1")
-        return retriever.words_only
+        return hints.words_only(retriever)
 
 
 def test_words_find_passages_while_the_first_vectors_are_made(tmp_path: Path) -> None:
@@ -411,7 +412,7 @@ def test_old_vectors_are_used_while_those_of_a_few_new_passages_are_made(tmp_pat
         for row, identity in enumerate(retriever.corpus.ids()):
             vector = retriever.encoder.encode([next(retriever.corpus.contents(row, row + 1))], role="passage")[0]
             assert np.allclose(retriever.vectors.matrix[row], 0 if identity == "a" else vector, atol=1e-5)
-        assert "98% of the vectors" in retriever.words_only
+        assert "98% of the vectors" in hints.words_only(retriever)
     assert project.index()["encoded"] == 1
     assert words_only(project.root) == ""
 
@@ -446,18 +447,3 @@ def test_a_kill_before_the_default_is_noted_leaves_the_old_default(project: Proj
     assert first_hits(project, "dense") == first_hits(project, "dense:hashing")
     assert project.index(settings={"encoder": MINI})["encoded"] == 0
     assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
-
-
-def test_a_shared_encoder_replaces_the_default_one_only(project: Project) -> None:
-    class Counting:
-        name, dimension, calls = "counting", 256, 0
-
-        def encode(self, texts: list[str], role: str = "passage") -> np.ndarray:
-            Counting.calls += 1
-            return load_encoder("hashing").encode(texts, role)
-
-    with Retriever(project, encoder=Counting()) as retriever:  # type: ignore[arg-type]
-        retriever.search("pump", retriever=f"dense:{MINI}")
-        assert Counting.calls == 0
-        retriever.search("pump", retriever="dense")
-        assert Counting.calls > 0

@@ -15,9 +15,8 @@ from typer import Argument, Option
 from lemmata.cli.content import show
 from lemmata.cli.evaluate import evaluate
 from lemmata.cli.graph import build as build_graph
-from lemmata.cli.map import map_
 from lemmata.cli.output import invocation, line, showing_progress
-from lemmata.cli.search import bridge, index, search
+from lemmata.cli.search import bridge, index, map_, search
 from lemmata.cli.train import run
 from lemmata.cli.workspace import info
 from lemmata.core.errors import LemmataError

@@ -17,6 +17,7 @@ from lemmata.cli.output import (
     assigned,
     confirm_limits,
     counted,
+    given,
     invocation,
     line,
     open_console,
@@ -357,8 +358,8 @@ def judge(
     from lemmata.evaluate.judge import judge, preview_judged_queries
     from lemmata.llm.endpoint import Limits
 
-    if queries is not None:
-        _refuse_with_queries(model, limit, part)
+    if queries is not None and (ignored := given(model=model or None, limit=limit, part=part or None)):
+        raise LemmataError(f"all --queries are judged as they are: leave out --{next(iter(ignored))}")
     pool: dict[str, Any] = {"part": part or "test", "limit": 200 if limit is None else limit}
     settings, others = assigned(o, "mine")
     workspace = opened({**others, "mine": settings})
@@ -414,15 +415,6 @@ def _print_judgments(logged: list[LoggedQuery]) -> None:
     open_console().print(table(("query", ">asked", "answer", "wrong", "opened"), rows))
     marked = sum(bool(query.answers or query.wrong) for query in logged)
     line(f"{counted(len(logged), 'query')}, {marked:,} with marks")
-
-
-def _refuse_with_queries(model: str, limit: int | None, part: str) -> None:
-    if model:
-        raise LemmataError("--queries are judged as they are: leave out --model")
-    if limit is not None:
-        raise LemmataError("all --queries are judged: leave out --limit")
-    if part:
-        raise LemmataError("--queries are of no part: leave out --part")
 
 
 def _thresholds(text: str) -> Thresholds | None:

@@ -19,18 +19,14 @@ import typer.core
 from typer import Option
 
 from lemmata.cli import (
-    adapt,
     ask,
     content,
     demo,
     evaluate,
     export,
-    fetch,
     graph,
     inspect,
-    map,  # noqa: A004 - the command is called so
     mine,
-    publish,
     search,
     serve,
     train,
@@ -80,14 +76,14 @@ def _options(
 Commands = Sequence[Callable[..., None]]
 # by what they are for; a name stands for a group of commands
 COMMANDS: dict[str, Sequence[Callable[..., None] | str]] = {
-    "From a folder to a page": (serve.serve, ask.mcp, adapt.adapt, demo.demo),
+    "From a folder to a page": (serve.serve, ask.mcp, train.adapt, demo.demo),
     "A workspace, step by step": (
         workspace.init,
-        fetch.fetch,
+        workspace.fetch,
         workspace.ingest,
         "graph",
         search.index,
-        map.map_,
+        search.map_,
         workspace.config,
         workspace.info,
         content.list_,
@@ -110,8 +106,8 @@ COMMANDS: dict[str, Sequence[Callable[..., None] | str]] = {
         workspace.doctor,
         workspace.verify,
         workspace.gc,
-        publish.push,
-        publish.pull,
+        workspace.push,
+        workspace.pull,
         "export",
         evaluate.export_encoder,
     ),
@@ -147,7 +143,7 @@ SHARED = {
     "as_json": Annotated[bool, Option("--json", help="Print one JSON document.")],
 }
 _WITHOUT: dict[str, Commands] = {
-    "workspace": (demo.demo, workspace.init, fetch.fetch, publish.pull),
+    "workspace": (demo.demo, workspace.init, workspace.fetch, workspace.pull),
     "as_json": (demo.demo, mine.export, serve.serve, ask.mcp),
 }
 

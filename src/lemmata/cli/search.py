@@ -1,4 +1,4 @@
-"""Commands: index, search, similar, bridge."""
+"""Commands: index, search, similar, bridge, map."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from lemmata.cli.output import (
     megabytes,
     open_console,
     opened,
+    perform,
     print_report,
     read_budget,
     showing_progress,
@@ -208,18 +209,19 @@ def search(
 ) -> None:
     """Search the corpus."""
     from lemmata.search.confidence import matches_badly
+    from lemmata.search.hints import did_you_mean, foreign, hint, missing_part, words_only
     from lemmata.search.retriever import Retriever
 
     if not text.strip():
         raise LemmataError("the query is empty: write what to search for")
     with Retriever(opened()) as searcher:
         hits = searcher.search(text, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
-        if parse_retriever(retriever) == ("auto", "") and (reason := searcher.words_only or searcher.missing_part()):
+        if parse_retriever(retriever) == ("auto", "") and (reason := words_only(searcher) or missing_part(searcher)):
             typer.echo(reason, err=True)
-        is_told = (matches_badly(hits) and not searcher.foreign(text)) or (hits and hits[0].cites)
-        if hits and not is_told and (hint := searcher.hint(text)):
-            typer.echo(hint, err=True)
-        if meant := searcher.did_you_mean(text, hits):
+        is_told = (matches_badly(hits) and not foreign(searcher, text)) or (hits and hits[0].cites)
+        if hits and not is_told and (told := hint(searcher, text)):
+            typer.echo(told, err=True)
+        if meant := did_you_mean(searcher, text, hits):
             typer.echo(f"did you mean: {meant}", err=True)
         if also := searcher.also_searched(searcher.read_query(text).text):
             typer.echo(f"also searched for: {', '.join(also)}", err=True)
@@ -347,3 +349,20 @@ def _path(path: tuple[Step, ...]) -> Text:
         shown.append(f" ←{relation}— " if is_backwards else f" —{relation}→ ", "magenta")
         shown.append(step.target, "cyan")
     return shown
+
+
+def map_() -> None:
+    """Place all passages in the plane, for the map of the web page."""
+    from lemmata.search.map import build_map
+
+    perform(build_map, _print_map)
+
+
+def _print_map(report: dict[str, Any]) -> None:
+    number = counted(report["passages"], "passage")
+    if not report["placed"]:
+        line(f"the map of {number} is up to date")
+        return
+    line(f"{number} placed by the vectors of {report['encoder']}, in {report['seconds']:.1f} s")
+    if report["method"] == "pca":
+        line("by their two main directions only: pip install 'lemmata[geometry]' for a better map")

@@ -1,4 +1,4 @@
-"""Commands on a workspace: init, ingest, info, config, doctor, verify, gc."""
+"""Commands on a workspace: init, fetch, ingest, info, config, doctor, verify, gc, push, pull."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from lemmata.cli.output import (
     opened,
     perform,
     print_report,
+    progress_display,
     say,
     table,
     working,
@@ -32,8 +33,10 @@ from lemmata.core.errors import ConfigError, LemmataError, near
 if TYPE_CHECKING:
     from lemmata.core.config import Option as Setting
     from lemmata.core.types import Skip
+    from lemmata.ingest.arxiv import Fetched
     from lemmata.ingest.ingest import IngestReport
     from lemmata.maintain.info import Check
+    from lemmata.maintain.publish import PushReport
     from lemmata.maintain.verify import Garbage, Verification
 
 
@@ -52,6 +55,40 @@ def init(folder: Annotated[Path, Argument(help="The workspace folder.", metavar=
         {"workspace": str(workspace.root), "config": str(workspace.config_file)},
         lambda made: line("workspace ", (made["workspace"], "bold"), f"{state}, settings in {made['config']}"),
     )
+
+
+def fetch(
+    source: Annotated[str, Argument(help="arxiv.", metavar="arxiv")],
+    ids: Annotated[
+        list[str] | None, Argument(help="Papers: 2004.14974, 2004.14974v2, math/0211159 …", metavar="[ID...]")
+    ] = None,
+    category: Annotated[str, Option(help="Papers of this category instead: math.CO.", metavar="NAME")] = "",
+    month: Annotated[str, Option(help="First submitted in this month.", metavar="YYYY-MM")] = "",
+    to: Annotated[Path, Option(help="The folder.", metavar="DIR")] = Path("arxiv"),
+    url: Annotated[str, Option(help="A mirror of export.arxiv.org.", metavar="URL")] = "",
+    contact: Annotated[str, Option(help="Who asks: your mail address or page.", metavar="TEXT")] = "",
+) -> None:
+    """Fetch source packages of arXiv into a folder, one request every three seconds.
+
+    The same command resumes a stopped run, and skips what is there. 'lemmata ingest DIR' reads the folder.
+    """
+    from lemmata.ingest.arxiv import URL, fetch_arxiv
+
+    if source != "arxiv":
+        raise LemmataError(f"cannot fetch from {source!r}: lemmata fetch arxiv ID…")
+    with progress_display() as progress:
+        report = fetch_arxiv(
+            to, ids or (), category=category, month=month, url=url or URL, contact=contact, progress=progress
+        )
+    print_report(report, _print_fetched)
+
+
+def _print_fetched(report: Fetched) -> None:
+    line((f"{counted(len(report.fetched), 'package')} fetched", "bold"), f", {report.present:,} there already")
+    for identity, cause in report.notes.items():
+        line((f"{identity}: ", "yellow"), cause)
+    if report.fetched or report.present:
+        line(f"read them with 'lemmata ingest {report.folder}'")
 
 
 def ingest(
@@ -386,3 +423,39 @@ def _print_garbage(garbage: Sequence[Garbage], done: str) -> None:
         line(f"{item.path}  {megabytes(item.bytes)}, {item.why}")
     size = megabytes(sum(item.bytes for item in garbage))
     line(f"{size} in {counted(len(garbage), 'place')} {done} removed" if garbage else "nothing to remove")
+
+
+Place = Annotated[str, Argument(help="For example s3://bucket/name, or a folder.", metavar="URL")]
+
+
+def push(
+    url: Place, replace: Annotated[bool, Option("--replace", help="Replace what was pushed from elsewhere.")] = False
+) -> None:
+    """Copy the workspace to an object store: only what changed."""
+    from lemmata.maintain.publish import push
+
+    with working() as workspace:
+        report = push(workspace, url, replace=replace)
+    for sentence in report.out_of_date:
+        say(f"pushed as it is: {sentence}")
+    print_report(report, _print_pushed)
+
+
+def _print_pushed(report: PushReport) -> None:
+    sent = f"{megabytes(report.sent)} sent" if report.changed or report.sent else "nothing has changed"
+    removed = f", {counted(report.removed, 'old object')} removed" if report.removed else ""
+    size = f"{counted(report.files, 'file')}, {megabytes(report.bytes)}"
+    line(f"{report.url}, generation {report.generation}: {size}; {sent}{removed}")
+
+
+def pull(url: Place, folder: Annotated[Path, Argument(help="The workspace to write.", metavar="DIR")]) -> None:
+    """Copy a workspace from an object store: only what changed."""
+    from lemmata.core.workspace import Workspace
+    from lemmata.maintain.publish import pull
+
+    with progress_display() as progress:
+        report = pull(Workspace(folder, progress), url)
+    received = f"{megabytes(report.received)} received, {counted(report.changed, 'file')} changed"
+    size = f"{counted(report.files, 'file')}, {megabytes(report.bytes)}"
+    shown = f"{folder}, generation {report.generation}: {size}; {received}"
+    print_report(report, lambda _: line(shown))

@@ -67,6 +67,11 @@ class MissingExtra(LemmataError):  # noqa: N818 - the name says what is wrong
     """An optional library that is not installed; the message names the extra to install."""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of another library says, short enough for a sentence; its type where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
+
+
 def require(module: str, extra: str) -> ModuleType:
     """Import an optional library; MissingExtra names the extra of lemmata that installs it."""
     try:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lemmata.core.errors import InputError, WorkspaceBusy, WorkspaceError
+from lemmata.core.errors import InputError, WorkspaceBusy, WorkspaceError, first_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -244,7 +244,7 @@ def read_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
     except PermissionError:
         raise
     except Exception as error:  # a damaged header raises errors of any kind: of numpy, of the parser, of the mapping
-        raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
+        raise WorkspaceError(f"{path} is damaged ({first_line(error)}): {cure}") from error
 
 
 def read_checked_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
@@ -292,11 +292,7 @@ def read_json(path: Path, cure: str) -> Any:
     except FileNotFoundError as error:
         raise WorkspaceError(f"{path} is missing: {cure}") from error
     except (ValueError, RecursionError) as error:
-        raise WorkspaceError(f"{path} is damaged ({_first_line(error)}): {cure}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise WorkspaceError(f"{path} is damaged ({first_line(error)}): {cure}") from error
 
 
 def json_object(line: str | bytes) -> dict[str, Any]:

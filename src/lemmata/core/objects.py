@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lemmata.core.errors import InputError, MissingExtra, require
+from lemmata.core.errors import InputError, MissingExtra, first_line, require
 
 _THREADS = 8  # transfers at a time; one connection rarely fills a network
 _LONGEST_NAME = 255  # bytes of one part of a path on common disks
@@ -135,7 +135,7 @@ class ObjectStore:
 
 def _cause(error: Exception) -> str:
     """What went wrong and what to do."""
-    text = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+    text = first_line(error)
     if "Credential" in type(error).__name__:
         return f"no credentials for it ({text}): for s3:// set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     if isinstance(error, PermissionError):

@@ -19,7 +19,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any, TypeVar
 
-from lemmata.core.errors import ConfigError, LemmataError, require
+from lemmata.core.errors import ConfigError, LemmataError, first_line, require
 from lemmata.core.types import Progress
 
 Item = TypeVar("Item")
@@ -178,7 +178,7 @@ def computing_on(where: str, progress: Progress | None = None) -> Iterator[None]
             if where == "local"
             else ("the Ray cluster cannot be reached", "check the address, and that it has the same Ray and Python")
         )
-        raise ConfigError(f"--on {where}: {what} ({_first_line(error)}): {cure}") from error
+        raise ConfigError(f"--on {where}: {what} ({first_line(error)}): {cure}") from error
     _connected = True
     try:
         yield
@@ -228,7 +228,7 @@ def ray_map(
     except died.RayTaskError as error:
         raise error.cause from error  # an exception of the function
     except (died.RayError, ConnectionError) as error:
-        cause = f"the Ray cluster failed ({_first_line(error)})"
+        cause = f"the Ray cluster failed ({first_line(error)})"
         raise LemmataError(f"{cause}; finished work is kept, the same command resumes") from error
 
 
@@ -278,10 +278,6 @@ def _version() -> str:
 
 def _cores(ray: Any) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 # ---------------------------------------------------------------- limits

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lemmata.core.errors import InputError, near, require
-from lemmata.core.files import sha256_of, writing
+from lemmata.core.files import is_writable, sha256_of, writing
 from lemmata.core.keys import NO_KEY, ApiKey
 from lemmata.core.types import Encoder
+from lemmata.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
@@ -75,6 +76,18 @@ def load_encoder(
     from lemmata.encode.transformer import TransformerEncoder
 
     return TransformerEncoder(folder if folder.exists() else name, dimension=dimension, threads=threads)
+
+
+def open_encoder(workspace: Workspace, name: str, *, dimension: int = 0, allowance: Allowance | None = None) -> Encoder:
+    """The encoder that a name means in a workspace: with its models, its key and its cache of answers."""
+    return load_encoder(
+        name,
+        dimension=dimension or None,
+        key=workspace.key,
+        cache=workspace.encodings if is_writable(workspace.root) else None,
+        models=workspace.models_folder,
+        allowance=allowance,
+    )
 
 
 def encoder_for(language: str, *, static: bool = False) -> str:

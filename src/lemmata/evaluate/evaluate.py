@@ -26,6 +26,7 @@ from lemmata.evaluate.task_search import TaskSearch, asking
 from lemmata.evaluate.tasks import Task
 from lemmata.evaluate.training_seen import audit_task, known_queries, seen_and_unseen, trained_passages
 from lemmata.evaluate.tuning import fitted_to
+from lemmata.search.hints import missing_part
 from lemmata.search.names import USUAL, WITH_ENCODER, parse_retriever
 
 _LEVELS = {
@@ -102,7 +103,7 @@ def evaluate(
         encoder = retriever.vectors.encoder if is_default_used else ""
         trained_on, warnings = known_queries(retriever, task, parsed, encoder)
         notes += [*warnings, *fitted_to(retriever, task, retrievers)]
-        notes += filter(None, (retriever.missing_part(name) for kind, name in parsed.values() if kind == "auto"))
+        notes += filter(None, (missing_part(retriever, name) for kind, name in parsed.values() if kind == "auto"))
         notes += [_LEVELS[level] for level in levels if level != "passage"]
         measure_level = {
             level: _measuring(search, [measure for other, measure in asked.values() if other == level], level)

@@ -19,7 +19,7 @@ import numpy as np
 from lemmata.core.errors import ConfigError, InputError, LemmataError, require
 from lemmata.core.types import Encoder, Floats, Progress
 from lemmata.core.workspace import Workspace, silent
-from lemmata.encode.load import AUTO, load_encoder
+from lemmata.encode.load import AUTO, open_encoder
 from lemmata.evaluate.runs import strictly_falling
 from lemmata.ingest.beir import read_corpus, read_judged
 from lemmata.search.index import index_options, packaged_encoder
@@ -238,10 +238,7 @@ def run_mteb(
         models = {}
         for name in retrievers:
             if name == "dense":
-                loaded = load_encoder(
-                    encoder, key=workspace.key, cache=workspace.encodings, models=workspace.models_folder
-                )
-                models[encoder] = mteb_encoder(loaded, progress=workspace.progress)
+                models[encoder] = mteb_encoder(open_encoder(workspace, encoder), progress=workspace.progress)
             else:
                 models["BM25"] = mteb_search(partial(_build_lexical, Path(folder)), name="BM25")
         for task_name in tasks:

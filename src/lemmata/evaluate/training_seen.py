@@ -35,7 +35,7 @@ def known_queries(
         known = {what: max(count, known.get(what, 0)) for what, count in counts.items()} or known
         warnings += about_encoder
     rerankers = (split_reranker(name) for name in parsed)
-    for model in dict.fromkeys(retriever.reranker_name(model) for _, number, model in rerankers if number):
+    for model in dict.fromkeys(retriever.rerankers.name(model) for _, number, model in rerankers if number):
         warnings += _trained_on(retriever.workspace, retriever.corpus, task, model)[1]
     return known, warnings
 
@@ -124,7 +124,7 @@ def seen_and_unseen(corpus: Corpus, task: Task, trained: Iterable[str]) -> dict[
 def trained_passages(retriever: Retriever, parsed: Mapping[str, Parsed], encoder: str) -> set[str]:
     """The passages of the corpus that the encoders and rerankers of these retrievers were trained on."""
     models = [encoder, *(named for _, named in parsed.values())]
-    models += [retriever.reranker_name(model) for _, number, model in map(split_reranker, parsed) if number]
+    models += [retriever.rerankers.name(model) for _, number, model in map(split_reranker, parsed) if number]
     records = [
         record
         for model in dict.fromkeys(filter(None, models))

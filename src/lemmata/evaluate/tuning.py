@@ -107,8 +107,8 @@ def fusion_values(search: TaskSearch, measure: str, *, encoder: str = "") -> tup
     dense = search.rank(f"dense:{encoder}" if encoder else "dense", depth)
     lexical = search.rank("lexical", depth)
     citations = retriever.citations
-    learned = retriever.learned(search.texts, depth, allowed, encoder)
-    crowding = retriever.dense(encoder).vectors.crowding
+    index = retriever.dense(encoder)
+    learned, crowding = index.learned(index.encode_queries(search.texts), depth, allowed), index.vectors.crowding
     bounds = retriever.bounds(search.texts)
     found = candidates(dense, lexical, crowding, citations, search.own_rows, allowed, learned=learned, bounds=bounds)
 
@@ -129,8 +129,8 @@ def _fit_reranker(search: TaskSearch, name: str, measure: str) -> dict[str, Any]
     for start in range(0, len(rows), RERANK_BATCH):
         workspace.progress("reranking", start, len(rows))
         batch = slice(start, start + RERANK_BATCH)
-        cross[batch] = opened.cross_scores(search.texts[batch], rows[batch, : cross.shape[1]], model)
-    reranker = opened.cross_encoder(model).name
+        cross[batch] = opened.rerankers.scores(search.texts[batch], rows[batch, : cross.shape[1]], model)
+    reranker = opened.rerankers.open(model).name
 
     def value(ranked: Integers) -> float:
         return float(measure_rankings(ranked, search.judgments, [chosen])[str(chosen)].mean())
@@ -188,7 +188,7 @@ def fitted_to(retriever: Retriever, task: Task, retrievers: Sequence[str]) -> li
         vectors = _vectors_of(retriever.workspace, encoder)
         if kind == "auto" and vectors is not None:
             asked[base] = (read_manifest(vectors.fusion) or {}).get("asked", [])
-        if number and (weight := retriever.stored_rerank_weight(base, model)):
+        if number and (weight := retriever.rerankers.chosen_weight(base, model)):
             asked[name] = weight.get("asked", [])
     keys = np.array(_keys_of(task), np.uint64)
     known = {name: int(np.isin(keys, np.array(each, np.uint64)).sum()) for name, each in asked.items()}

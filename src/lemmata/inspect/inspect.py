@@ -15,20 +15,28 @@ import numpy as np
 
 from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import ConfigError, LemmataError, MissingExtra, WorkspaceError, near, require
-from lemmata.core.files import check_replaceable, is_writable, writing
+from lemmata.core.files import check_replaceable, writing
 from lemmata.core.types import Encoder, Floats, Integers, Passage
 from lemmata.core.workers import one_torch_thread
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.bert import max_tokens, read_architecture, read_json
-from lemmata.encode.load import encoder_id, encoder_kind, load_encoder, model_folder
+from lemmata.encode.load import encoder_id, encoder_kind, model_folder, open_encoder
 from lemmata.encode.static import read_static
 from lemmata.evaluate.charts import svg_file
 from lemmata.graph.store import Citations, open_citations
 from lemmata.inspect.figures import draw
 from lemmata.inspect.inspection import Changed, Comparison, EncoderView, Inspection, Shown, to_json
-from lemmata.inspect.layers import open_layers, pool_static, read_text, summarise_readings
-from lemmata.inspect.modules import Weights, describe_modules, moved, part_weights
+from lemmata.inspect.layers import (
+    Weights,
+    describe_modules,
+    moved,
+    open_layers,
+    part_weights,
+    pool_static,
+    read_text,
+    summarise_readings,
+)
 from lemmata.inspect.report import as_html
 from lemmata.inspect.space import compare_neighbours, measure_space, nearest, neighbour_purity, random_pairs, tsne_maps
 from lemmata.inspect.tokens import common_commands, read_tokenizer, token_norms, tokenise, vocabulary_overlap
@@ -331,9 +339,7 @@ class _Inspector:
 
     def _vectors(self, name: str, label: str) -> Floats:
         """The vectors of all passages, from the index where it has those of this encoder."""
-        cache = self._workspace.encodings if is_writable(self._workspace.root) else None
-        models = self._workspace.models_folder
-        encoder = load_encoder(name, key=self._workspace.key, cache=cache, models=models)
+        encoder = open_encoder(self._workspace, name)
         if (stored := self._stored(name, encoder)) is not None:
             return stored
         texts = self._chosen.texts

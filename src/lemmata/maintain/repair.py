@@ -18,7 +18,7 @@ from lemmata.graph.build import build_graph
 from lemmata.mine.embedding import embed_graph
 from lemmata.mine.mine import mine_again
 from lemmata.mine.splits import split
-from lemmata.search.index import index, update_vectors
+from lemmata.search.index import as_before, index, update_vectors
 from lemmata.search.map import build_map
 from lemmata.vectors.store import vectors_manifest
 
@@ -40,9 +40,8 @@ def _index(workspace: Workspace, item: Artefact, _manifest: Manifest) -> None:
     if item.encoder not in ("", default):
         update_vectors(workspace, [item.encoder], whole=True)
         return
-    made = vectors_manifest(workspace) or {}
-    as_before = {"dimension": made["cut"], "expand": bool(made["expansion"])} if made else {}
-    index(workspace, settings={"encoder": default, **as_before} if default else {}, dense=bool(default))
+    settings = {"encoder": default, **as_before(vectors_manifest(workspace))} if default else {}
+    index(workspace, settings=settings, dense=bool(default))
 
 
 def _map(workspace: Workspace, item: Artefact, _manifest: Manifest) -> None:

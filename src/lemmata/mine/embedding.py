@@ -19,7 +19,7 @@ from lemmata.core.types import Concept, Document, Floats, Graph, Integers, Vecto
 from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.training_files import split_key
-from lemmata.encode.load import load_encoder
+from lemmata.encode.load import open_encoder
 from lemmata.graph.embed import OPERATORS, EmbedOptions, split_edges, train_embedding
 from lemmata.graph.store import open_embedding, open_graph, write_embedding
 from lemmata.mine.training_sets import TrainingPart, open_training_part
@@ -176,13 +176,7 @@ def _text_vectors(nodes: _Nodes) -> Floats:
     matrix = np.zeros((len(names), vectors.matrix.shape[1]), np.float32)
     matrix[rows >= 0] = vectors.matrix[rows[rows >= 0]]
     numbers = [number for number in np.flatnonzero(rows < 0).tolist() if nodes.texts.get(names[number], "").strip()]
-    encoder = load_encoder(
-        vectors.encoder,
-        dimension=vectors.cut or None,
-        key=workspace.key,
-        cache=workspace.encodings,
-        models=workspace.models_folder,
-    )
+    encoder = open_encoder(workspace, vectors.encoder, dimension=vectors.cut)
     for start in range(0, len(numbers), 1024):
         workspace.progress("encoding names", start, len(numbers))
         batch = numbers[start : start + 1024]

@@ -10,13 +10,13 @@ import numpy as np
 
 from lemmata.core.artefacts import Artefact, neighbour_index, open_artefact, summary_neighbours
 from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.files import is_writable, read_array
+from lemmata.core.files import read_array
 from lemmata.core.types import Encoder, Floats, Index, Mask, Ranking
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import repeats
 from lemmata.corpus.texts import Hashes
-from lemmata.encode.load import BASELINE, encoder_kind, is_static_encoder, load_encoder
+from lemmata.encode.load import BASELINE, encoder_kind, is_static_encoder, open_encoder
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import open_graph
 from lemmata.graph.stored_metric import LearnedMetric, StoredMetric, open_metric
@@ -58,20 +58,13 @@ def _drop_blank(queries: Floats, ranking: Ranking) -> Ranking:
 class EncoderIndex:
     """The vectors of one encoder, their neighbour index, their summaries, and the encoder for queries.
 
-    `encoder` is empty for the default one. `given` replaces the encoder that made the vectors.
+    `encoder` is empty for the default one.
     """
 
     def __init__(
-        self,
-        workspace: Workspace,
-        corpus: Corpus,
-        encoder: str = "",
-        *,
-        given: Encoder | None = None,
-        allowance: Allowance | None = None,
+        self, workspace: Workspace, corpus: Corpus, encoder: str = "", *, allowance: Allowance | None = None
     ) -> None:
-        self._workspace, self._corpus, self._name = workspace, corpus, encoder
-        self._given, self._allowance = given, allowance
+        self._workspace, self._corpus, self._name, self._allowance = workspace, corpus, encoder, allowance
         self._encoded: tuple[list[str], Floats] | None = None  # the last queries: hits, paths and confidence need them
 
     @property
@@ -120,21 +113,8 @@ class EncoderIndex:
     @cached_property
     def encoder(self) -> Encoder:
         vectors = self.vectors
-        dimension = vectors.matrix.shape[1]
-        encoder = self._given or load_encoder(
-            vectors.encoder,
-            dimension=vectors.cut or None,
-            key=self._workspace.key,
-            cache=self._workspace.encodings if is_writable(self._workspace.root) else None,
-            models=self._workspace.models_folder,
-            allowance=self._allowance,
-        )
-        if encoder.dimension != dimension:
-            raise InputError(
-                f"the index has vectors of dimension {dimension}, {encoder.name} makes {encoder.dimension}:"
-                " run 'lemmata index --encoder …' with the encoder you want"
-            )
-        if self._given is None and vectors.made_by != encoder.name:  # of a model of the same name as today's
+        encoder = open_encoder(self._workspace, vectors.encoder, dimension=vectors.cut, allowance=self._allowance)
+        if vectors.made_by != encoder.name:  # of a model of the same name as today's
             raise WorkspaceError(
                 f"the vectors of {vectors.encoder} were made by {vectors.made_by}, it is {encoder.name} now:"
                 f" run 'lemmata index --encoder {vectors.encoder}' again"

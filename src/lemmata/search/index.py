@@ -28,7 +28,7 @@ from lemmata.core.artefacts import (
     write_hashed_manifest,
 )
 from lemmata.core.errors import LemmataError, WorkspaceError, suggest
-from lemmata.core.files import is_writable, link_folder, read_array, writing
+from lemmata.core.files import link_folder, read_array, writing
 from lemmata.core.types import Encoder, Integers, Progress
 from lemmata.core.words import LANGUAGES, language_shares
 from lemmata.core.workspace import (
@@ -46,7 +46,7 @@ from lemmata.core.workspace import (
 )
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.texts import match_rows
-from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_kind, load_encoder
+from lemmata.encode.load import AUTO, PLANT, encoder_for, encoder_id, encoder_kind, open_encoder
 from lemmata.encode.remote import Allowance, Estimate, RemoteEncoder
 from lemmata.graph.lengths import measure_edges
 from lemmata.graph.stored_metric import extend_metric
@@ -176,14 +176,14 @@ def index(
                 chosen = encoder_for(language)
                 report["encoder_choice"] = _reason(chosen, options, language, shares)
                 options = replace(options, encoder=chosen)
+            options = _with_id(workspace, options)
             if options.summaries in ("", NONE):  # for all encoders: a choice holds for the workspace
                 report["dropped_summaries"] = drop_summaries(workspace)
             report |= _index_dense(workspace, corpus, texts, options, allowance, rebuild=rebuild)
-            name = encoder_id(options.encoder, workspace.models_folder)
-            others = [other for other in vector_sets(workspace) if other.encoder != name]
+            others = [other for other in vector_sets(workspace) if other.encoder != options.encoder]
             if others and others[0].is_default:
                 report["default_before"] = others[0].encoder
-            set_default_encoder(workspace, name)  # last: until now, search uses what it used before
+            set_default_encoder(workspace, options.encoder)  # last: until now, search uses what it used before
             report["kept_encoders"] = [other.encoder for other in others]
         else:
             _note_outdated(workspace, texts, report["tokenised"])
@@ -211,8 +211,7 @@ def _index_dense(
 ) -> dict[str, Any]:
     """Bring the vectors of one encoder up to date, with their neighbour index; those of others stay as they are."""
     place, left = choose_place(workspace, options.milvus)
-    encoder = _encoder(workspace, options, allowance)
-    name = encoder_id(options.encoder, workspace.models_folder)
+    encoder, name = _encoder(workspace, options, allowance), options.encoder
     report: dict[str, Any] = {"encoder": encoder.name}
     before = vectors_manifest(workspace, name) or {}
     if before.get("made_by", encoder.name) != encoder.name:
@@ -337,10 +336,8 @@ def update_vectors(
     queries: Sequence[str] = (),
     allowance: Allowance | None = None,
     whole: bool = False,
-) -> dict[str, int]:
-    """Make the vectors of encoders, or bring them up to date; returns how many passages each had to encode.
-
-    With `whole` also what is made from them, where the vectors themselves are up to date.
+) -> None:
+    """Make the vectors of encoders, or bring them up to date; with `whole` also what is made from them.
 
     Which encoder search uses by default stays. Sets that exist keep their length and expansion, and [index] is for new
     ones; all get the summaries of the encoder that search uses, so that encoders are compared fairly. What remote
@@ -351,31 +348,24 @@ def update_vectors(
     wanted = []
     for name in dict.fromkeys(encoders):
         encoder_kind(name, workspace.models_folder)  # refuse a typing error before anything long starts
-        stored = vectors_manifest(workspace, encoder_id(name, workspace.models_folder))
-        as_before = {"dimension": stored["cut"], "expand": bool(stored["expansion"])} if stored else {}
-        wanted.append(replace(options, encoder=name, **as_before))
-    estimates = [_estimate(workspace, each, queries=queries) for each in wanted]
+        chosen = _with_id(workspace, replace(options, encoder=name))
+        wanted.append(replace(chosen, **as_before(vectors_manifest(workspace, chosen.encoder))))
+    estimates = (_estimate(workspace, each, queries=queries) for each in wanted)
     allowance.check(_total(each for each in estimates if each is not None))
     with contextlib.closing(Corpus(workspace)) as corpus:
         stale = [each for each in wanted if whole or not _is_up_to_date(workspace, corpus, each)]
         if not stale:
-            return {}  # a read-only workspace can be evaluated
-        encoded = {}
+            return  # a read-only workspace can be evaluated
+        progress = workspace.progress
         with workspace.hold():
             for each in stale:
-                texts = _texts(workspace, corpus, each)
-                with workspace.reporting_to(partial(_labelled, workspace.progress, each.encoder)):
-                    encoded[each.encoder] = _index_dense(workspace, corpus, texts, each, allowance)["encoded"]
-    return encoded
-
-
-def _labelled(progress: Progress, encoder: str, what: str, done: int, total: int | None) -> None:
-    progress(f"{what} ({encoder})", done, total)
+                texts, encoder = _texts(workspace, corpus, each), each.encoder
+                with workspace.reporting_to(lambda what, *done, of=encoder: progress(f"{what} ({of})", *done)):
+                    _index_dense(workspace, corpus, texts, each, allowance)
 
 
 def _is_up_to_date(workspace: Workspace, corpus: Corpus, options: IndexOptions) -> bool:
-    name = encoder_id(options.encoder, workspace.models_folder)
-    vectors = vectors_of(workspace, name)
+    name, vectors = options.encoder, vectors_of(workspace, options.encoder)
     killed = (read_manifest(workspace.indexing) or {}).get("encoder") == name  # before it had measured the edges
     if killed or not vectors.manifest.exists():
         return False
@@ -395,7 +385,7 @@ def _estimate(workspace: Workspace, options: IndexOptions, *, queries: Sequence[
         return None
     encoder = _encoder(workspace, options)
     assert isinstance(encoder, RemoteEncoder)
-    name = encoder_id(options.encoder, workspace.models_folder)
+    name = options.encoder
     with contextlib.closing(Corpus(workspace)) as corpus:
         texts = _texts(workspace, corpus, options)
         hashes = texts.hashes()
@@ -416,15 +406,17 @@ def _total(parts: Iterable[Estimate]) -> Estimate:
     return Estimate(*(sum(numbers) for numbers in zip(Estimate(0, 0, 0), *parts, strict=True)))
 
 
+def _with_id(workspace: Workspace, options: IndexOptions) -> IndexOptions:
+    return replace(options, encoder=encoder_id(options.encoder, workspace.models_folder))
+
+
+def as_before(manifest: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings with which vectors were made; none where there are none."""
+    return {"dimension": manifest["cut"], "expand": bool(manifest["expansion"])} if manifest else {}
+
+
 def _encoder(workspace: Workspace, options: IndexOptions, allowance: Allowance | None = None) -> Encoder:
-    return load_encoder(
-        options.encoder,
-        dimension=options.dimension or None,
-        key=workspace.key,
-        cache=workspace.encodings if is_writable(workspace.root) else None,
-        models=workspace.models_folder,
-        allowance=allowance,
-    )
+    return open_encoder(workspace, options.encoder, dimension=options.dimension, allowance=allowance)
 
 
 # ---------------------------------------------------------------- language

@@ -5,23 +5,19 @@ Every part is opened at its first use: a lexical search loads no encoder.
 
 from __future__ import annotations
 
-import contextlib
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lemmata.core.artefacts import artefact, open_artefact, read_artefact
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.types import CrossEncoder, Encoder, Floats, Hit, Integers, Mask, Ranking, no_hits
-from lemmata.core.words import GERMAN_STOP_WORDS, language_of
-from lemmata.core.workspace import Workspace, open_manifest, read_manifests
+from lemmata.core.types import Encoder, Floats, Hit, Integers, Mask, Ranking, no_hits
+from lemmata.core.workspace import Workspace, open_manifest
 from lemmata.corpus.corpus import Corpus
-from lemmata.encode.cross import load_cross_encoder
-from lemmata.encode.load import ENGLISH_ONLY, PLANT, encoder_id
+from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
 from lemmata.search.confidence import (
     FIRST,
@@ -33,17 +29,17 @@ from lemmata.search.confidence import (
     unrelated_texts,
 )
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
-from lemmata.search.exact import citing_rows, missing_number, named_rows, put_first, titled_rows
+from lemmata.search.exact import citing_rows, named_rows, put_first, titled_rows
 from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
-from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, Rank, fuse
+from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, fuse
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.names import RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
 from lemmata.search.query import Query, parse_query
 from lemmata.search.ranking import diversify, fold_parts, place_by_words, rerank, without_itself
-from lemmata.search.spelling import corrected
+from lemmata.search.rerankers import Rerankers
 from lemmata.search.synonyms import Glossary, also_meant
-from lemmata.vectors.store import StoredVectors, no_vectors, unfinished
+from lemmata.vectors.store import StoredVectors
 
 if TYPE_CHECKING:
     from lemmata.encode.remote import Allowance
@@ -52,44 +48,33 @@ if TYPE_CHECKING:
 # of a word in the heading of a section or in the title of a document, against 1 for a word of the text below; chosen on
 # validation queries (`bench/lexical_search.py --choose`), where 1 to 3 differ little
 HEADING_WEIGHT = 1.5
-RERANK_WEIGHT = 0.5  # of the cross-encoder, until validation chose another
 _DIVERSIFIED = 100  # first hits that `diversity` orders anew
 _MOST_READ = 20_000  # passages that are read for phrases and excluded words
 _PERHAPS_INTRODUCED = 30  # passages in which an abbreviation is looked for
 _REMEMBERED = 256  # queries
-NEW_BY_WORDS = "new passages are searched by words only"
 _PERHAPS_NAMED = 100  # first passages by words whose titles are compared with a query
-
-
-def rerankers(models: Path) -> list[str]:
-    """The names of the trained rerankers in a folder of models."""
-    return [name for name, manifest in read_manifests(models).items() if manifest.get("verb") == "reranker"]
 
 
 class Retriever:
     """Search in a workspace; `Retriever.open(folder)` opens one. Use it as a context manager, or call `close`.
 
-    `encoder` replaces the one that made the index, for example to share a loaded one; `allowance` is what
-    remote encoders may use.
+    `allowance` is what remote encoders may use.
     """
 
-    def __init__(
-        self, workspace: Workspace, *, encoder: Encoder | None = None, allowance: Allowance | None = None
-    ) -> None:
+    def __init__(self, workspace: Workspace, *, allowance: Allowance | None = None) -> None:
         self.workspace = workspace
         self.corpus = Corpus(workspace)
-        self._encoder = encoder
+        self.rerankers = Rerankers(workspace, self.corpus)
         self._allowance = allowance
         self._dense: dict[str, EncoderIndex] = {}
-        self._cross: dict[str, CrossEncoder] = {}
         self._also: dict[str, list[str]] = {}  # by query
         if not len(self.corpus):
             raise WorkspaceError(f"the corpus in {workspace.root} is empty: ingest something first")
 
     @classmethod
-    def open(cls, folder: str | Path = ".", *, encoder: Encoder | None = None) -> Retriever:
+    def open(cls, folder: str | Path = ".") -> Retriever:
         """The retriever of a workspace folder."""
-        return cls(Workspace(Path(folder)), encoder=encoder)
+        return cls(Workspace(Path(folder)))
 
     def close(self) -> None:
         self.corpus.close()
@@ -113,10 +98,7 @@ class Retriever:
         """Everything that is made from the vectors of an encoder, by default of the one that search uses."""
         encoder = encoder_id(encoder, self.workspace.models_folder) if encoder else ""
         if encoder not in self._dense:
-            given = None if encoder else self._encoder
-            self._dense[encoder] = EncoderIndex(
-                self.workspace, self.corpus, encoder, given=given, allowance=self._allowance
-            )
+            self._dense[encoder] = EncoderIndex(self.workspace, self.corpus, encoder, allowance=self._allowance)
         return self._dense[encoder]
 
     def release(self, encoder: str) -> None:
@@ -147,155 +129,38 @@ class Retriever:
         except WorkspaceError:
             return False
 
-    def missing_part(self, encoder: str = "") -> str:
-        """What the fitted weights of `auto` count on and is not there, in one sentence; empty where all is."""
-        index = self.dense(encoder)
-        if not index.exists:
-            return ""
-        if index.fusion.uses_graph and self.citations is None:
-            return "searched without citations, which the weights of auto count on: run 'lemmata graph build'"
-        if index.fusion.learned and index.metric is None:
-            return "searched without a learned metric, which the weights of auto count on: run 'lemmata train metric'"
-        return ""
-
-    @property
-    def words_only(self) -> str:
-        """Why `auto` ranks all passages, or new ones, by words only, in one sentence; empty where it does not."""
-        if not self.has_vectors:
-            return f"searched by words only: {unfinished(self.workspace) or no_vectors(self.workspace)}"
-        return f"{NEW_BY_WORDS}: {unfinished(self.workspace)}" if self.dense().is_outdated else ""
-
-    def hint(self, text: str) -> str:
-        """What somebody who searched for this should know, in one sentence; empty where there is nothing."""
-        with contextlib.suppress(KeyError):
-            self.corpus.row(text.strip())
-            return f"{text.strip()} is the id of a passage; to see it: lemmata show {shlex.quote(text.strip())}"
-        text = self.read_query(text).text
-        if not text or (missing := missing_number(self.corpus, text) or self.foreign(text)):
-            return missing if text else ""
-        if any(self._is_word(each[:LONGEST_QUERY]) for each in (text, *self.also_searched(text))):
-            return ""
-        return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
-
-    def foreign(self, text: str) -> str:
-        """What to do about a German query to an English corpus whose vectors know English only; else empty.
-
-        German names are in English queries, too: most words of the query must be missing in the corpus.
-        """
-        if len(text) > LONGEST_NAME or language_of(text) != "de" or self.lexical.tokenizer.language != "en":
-            return ""
-        if not self.dense().exists or (encoder := self.dense().vectors.encoder) not in ENGLISH_ONLY:
-            return ""
-        words = text.split()
-        is_told = not GERMAN_STOP_WORDS.isdisjoint(word.casefold() for word in words)  # letters alone may be nonsense
-        if not is_told or 2 * sum(map(self._is_word, words)) >= len(words):
-            return ""
-        return (
-            f"the query seems to be German and the corpus is English, which {encoder} does not bring together;"
-            f" {PLANT} does: lemmata index --encoder {PLANT}"
-        )
-
-    def did_you_mean(self, text: str, hits: Sequence[Hit]) -> str:
-        """A query with words of the corpus in the place of those that no passage has; empty where it has all.
-
-        Where a query found nothing because of its quotes, it is meant without them.
-        """
-        query = self.read_query(text)
-        if not hits and query.phrases:
-            return " ".join(text.replace('"', " ").split())
-        if len(text) > LONGEST_NAME or query != Query(text):  # names and values are no words to correct
-            return ""
-        lexical = self.lexical
-        return corrected(
-            text,
-            lambda: lexical.spelling,
-            lexical.tokenizer,
-            lexical.holding,
-            lambda row: self.corpus[row].text,
-            self._is_word,
-        )
-
     @cached_property
     def _glossary(self) -> Glossary:
         return Glossary(self.workspace.glossary)
 
     def also_searched(self, text: str) -> list[str]:
         """What is searched for besides a query: other words of the glossary, long and short forms of abbreviations."""
-        if len(text) > LONGEST_NAME:
-            return []
-        if text not in self._also:
-            rows_with = self.lexical.holding
+        known = [] if len(text) > LONGEST_NAME else self._also.get(text)
+        if known is not None:
+            return known
 
-            def read(rows: Sequence[int]) -> list[str]:
-                return [passage.text for passage in self.corpus.passages(list(rows))]
+        def read(rows: Sequence[int]) -> list[str]:
+            return [passage.text for passage in self.corpus.passages(list(rows))]
 
-            def first_texts() -> list[str]:
-                rows = self.lexical.search([text], _PERHAPS_INTRODUCED, heading_weight=HEADING_WEIGHT)[0][0]
-                return read(rows[rows >= 0].tolist())
+        def first_texts() -> list[str]:
+            rows = self.lexical.search([text], _PERHAPS_INTRODUCED, heading_weight=HEADING_WEIGHT)[0][0]
+            return read(rows[rows >= 0].tolist())
 
-            def texts_with(word: str) -> list[str]:
-                tokens = self.lexical.tokenizer(word)
-                return read(rows_with(tokens[0], _PERHAPS_INTRODUCED)) if tokens else []
+        def texts_with(word: str) -> list[str]:
+            tokens = self.lexical.tokenizer(word)
+            return read(self.lexical.holding(tokens[0], _PERHAPS_INTRODUCED)) if tokens else []
 
-            while len(self._also) >= _REMEMBERED:
-                self._also.pop(next(iter(self._also), ""), None)
-            self._also[text] = also_meant(text, self._glossary, texts_with, first_texts)
-        return self._also[text]
+        terms = also_meant(text, self._glossary, texts_with, first_texts)
+        if len(self._also) >= _REMEMBERED:
+            self._also = {}  # other threads may be reading the one before
+        self._also[text] = terms
+        return terms
 
     def _check_links(self) -> None:
         """Refuse diffusion where nothing can flow."""
         open_artefact(self.workspace, artefact(self.workspace, "graph"), self.corpus.digest)
         if self.citations is None or not len(self.citations.indices):
             raise WorkspaceError("no passage refers to another one in the graph: search with another retriever")
-
-    def learned(self, texts: Sequence[str], depth: int, allowed: Mask | None = None, encoder: str = "") -> Rank | None:
-        """What ranks passages by the learned metric of each query; None where there is no metric."""
-        index = self.dense(encoder)
-        if index.metric is None:
-            return None
-        return index.learned(index.encode_queries(texts), depth, allowed)
-
-    # ------------------------------------------------------------ reranking
-
-    def cross_encoder(self, model: str = "") -> CrossEncoder:
-        """The cross-encoder that a name means; without a name, the workspace's reranker that was trained last."""
-        model = self.reranker_name(model)
-        if model not in self._cross:
-            self._cross[model] = load_cross_encoder(model, models=self.workspace.models_folder)
-        return self._cross[model]
-
-    def reranker_name(self, model: str = "") -> str:
-        """The name as it was given; without one, that of the reranker that was trained last."""
-        if model:
-            return model
-        names = rerankers(self.workspace.models_folder)
-        if not names:
-            raise WorkspaceError(
-                "there is no reranker yet: run 'lemmata train reranker', or name a model: dense+rerank:MODEL"
-            )
-        return max(names, key=lambda name: self.workspace.manifest(self.workspace.model(name)).stat().st_mtime_ns)
-
-    def rerank_weight(self, retriever: str, model: str = "") -> float:
-        """The weight of a cross-encoder behind a retriever, as validation chose it, or the default."""
-        return float((self.stored_rerank_weight(retriever, model) or {"weight": RERANK_WEIGHT})["weight"])
-
-    def stored_rerank_weight(self, retriever: str, model: str = "") -> dict[str, Any] | None:
-        """How the weight of a cross-encoder was chosen: behind this retriever or, if never, last behind another."""
-        chosen = open_manifest(self.workspace.rerank, "delete it, or choose again with 'lemmata evaluate --tune'") or {}
-        reranker = self.cross_encoder(model).name
-        weights = [each for each in chosen.get("weights", {}).values() if each["reranker"] == reranker]
-        weights.sort(key=lambda each: each["retriever"] == retriever)  # stable: the last one chosen stays behind
-        return weights[-1] if weights else None
-
-    def cross_scores(self, texts: Sequence[str], rows: Integers, model: str = "") -> Floats:
-        """Scores (n, k) of the passages in `rows` for each query; -inf where there is no hit."""
-        places = np.argwhere(rows >= 0)
-        needed = np.unique(rows[rows >= 0]).tolist()
-        contents = {row: passage.content for row, passage in zip(needed, self.corpus.passages(needed), strict=True)}
-        pairs = [(texts[query][:LONGEST_QUERY], contents[int(rows[query, place])]) for query, place in places.tolist()]
-        scores = np.full(rows.shape, -np.inf, np.float32)
-        scores[places[:, 0], places[:, 1]] = self.cross_encoder(model).score(pairs)
-        return scores
 
     # ------------------------------------------------------------ searching
 
@@ -350,8 +215,8 @@ class Retriever:
             else:
                 rows, scores = self.search_rows(texts, depth + 1, base, allowed, fusion, itself)
                 rows, scores = without_itself(rows, scores, itself)
-            cross = self.cross_scores(texts, rows[:, :number], model)
-            rows, scores = rerank(rows, scores, cross, self.rerank_weight(base, model))
+            cross = self.rerankers.scores(texts, rows[:, :number], model)
+            rows, scores = rerank(rows, scores, cross, self.rerankers.weight(base, model))
             return rows[:, :k], scores[:, :k]
         retriever, encoder = parse_retriever(retriever)
         index = self.dense(encoder)
@@ -418,7 +283,7 @@ class Retriever:
         allowed = np.logical_and.reduce(masks) if masks else None
         kind, encoder = parse_retriever(retriever)
         index = self.dense(encoder)
-        citing = citing_rows(self.corpus, text, self._is_word, allowed)
+        citing = citing_rows(self.corpus, text, self.is_word, allowed)
         named = [*dict.fromkeys([*(named_rows(self.corpus, text, allowed) or self._titled(text, allowed)), *citing])]
 
         meant = " ".join([text, *self.also_searched(text)])
@@ -446,7 +311,7 @@ class Retriever:
         titled = [row for row in self.corpus.titled(text, _PERHAPS_NAMED) if allowed is None or allowed[row]]
         by_words = self.search_rows([text], _PERHAPS_NAMED, "lexical", allowed)[0][0]
         rows = list(dict.fromkeys([*titled, *by_words[by_words >= 0].tolist()]))
-        return titled_rows(self.corpus, text, rows, self.lexical.tokenizer, self._is_word)
+        return titled_rows(self.corpus, text, rows, self.lexical.tokenizer, self.is_word)
 
     def _in_order(self, allowed: Mask, depth: int) -> Ranking:
         """The first allowed passages of the corpus."""
@@ -492,7 +357,7 @@ class Retriever:
         rows = np.array([self.corpus.row(hit.id) for hit in hits])
         by_text = []
         for text, scores in zip(texts, self._scores(texts, [rows] * len(texts), index), strict=True):
-            is_known = scores[1].any() or self._is_word(text[:LONGEST_QUERY])
+            is_known = scores[1].any() or self.is_word(text[:LONGEST_QUERY])
             by_text.append([(1 if is_known else UNKNOWN_WORDS) * each for each in scale.confidences(scores)])
         confidences = map(max, *by_text) if len(by_text) > 1 else by_text[0]
         return [
@@ -514,7 +379,7 @@ class Retriever:
         scores = self._scores(texts, [places[places >= 0][:FIRST] for places in found], index)
         return measure_scale(scores[: len(own)], scores[len(own) :], dense=bool(encoder))
 
-    def _is_word(self, word: str) -> bool:
+    def is_word(self, word: str) -> bool:
         """Whether a passage, or a heading above it, holds a word."""
         return int(self.lexical.search([word], 1, heading_weight=HEADING_WEIGHT)[0][0, 0]) >= 0
 

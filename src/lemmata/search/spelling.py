@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.types import Integers
 from lemmata.core.words import fold
+
+if TYPE_CHECKING:
+    from lemmata.search.lexical import LexicalIndex
 
 SHORTEST = 4  # letters of a word that is corrected, and of those that correct it
 _LONGEST = 24
@@ -92,20 +96,13 @@ def _distances(word: str, letters: npt.NDArray[np.uint32], lengths: Integers) ->
     return np.asarray(row[np.arange(len(letters)), lengths])
 
 
-def corrected(
-    query: str,
-    spelling: Callable[[], Spelling],
-    tokenize: Callable[[str], list[str]],
-    rows_with: Callable[[str, int], Sequence[int]],
-    text_of: Callable[[int], str],
-    is_known: Callable[[str], bool],
-) -> str:
+def corrected(query: str, lexical: LexicalIndex, text_of: Callable[[int], str], is_known: Callable[[str], bool]) -> str:
     """The query with words of the corpus in the place of unknown ones; empty where nothing is to be corrected.
 
-    `rows_with` gives passages that hold a token, so many at most, `text_of` the text of one; `is_known` knows headings,
-    too. Of words that are as near as each other, the one is taken that stands most often beside the other words of the
-    query.
+    `text_of` gives the text of a passage; `is_known` knows headings, too. Of words that are as near as each other, the
+    one is taken that stands most often beside the other words of the query.
     """
+    tokenize, rows_with = lexical.tokenizer, lexical.holding
     formulas = [match.span() for match in _FORMULA.finditer(query)]
     around: set[int] = set()
     unknown: list[tuple[re.Match[str], str]] = []
@@ -119,7 +116,7 @@ def corrected(
     parts, end = [], 0
     for match, token in unknown:
         choices: list[tuple[int, int, int, str]] = []
-        near = [(term, _TEXTS) for _, term in spelling().near(token)]
+        near = [(term, _TEXTS) for _, term in lexical.spelling.near(token)]
         for term, texts in (*near, *((stem, _TEXTS_OF_STEM) for stem in _stems(match[0]))):
             holding = rows_with(term, _AROUND)
             distance, word = _written(match[0], term, [text_of(row) for row in holding[:texts]], tokenize)

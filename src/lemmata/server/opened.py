@@ -30,6 +30,7 @@ from lemmata.llm.chat import Chat
 from lemmata.plant.link import PREDICTED
 from lemmata.project import Project
 from lemmata.search.bridge import BridgeGraph, open_bridge_graph
+from lemmata.search.hints import missing_part, words_only
 from lemmata.search.map import StoredMap, open_map
 from lemmata.search.names import parse_retriever, split_reranker
 from lemmata.search.retriever import Retriever
@@ -134,14 +135,14 @@ class Opened:
     def _open_all(self) -> None:
         corpus = self.retriever.corpus
         self.tokenizer = self.retriever.lexical.tokenizer
-        self.note = self.retriever.words_only
+        self.note = words_only(self.retriever)
         self.encoders = [vectors.encoder for vectors in vector_sets(self.workspace) if vectors.manifest.exists()]
         self.document = cached(_CACHED_DOCUMENTS)(corpus.document)  # by id; KeyError where there is none
         self.order_of = functools.lru_cache(_MOST_ORDERS)(self._order_of)
         self.chapters_of = functools.lru_cache(_MOST_ORDERS)(self._chapters_of)
         self.contents_of = functools.lru_cache(_MOST_ORDERS)(self._contents_of)
         self.retriever.search("of", 1)  # opens all that a search needs
-        self.problems: list[str] = [*filter(None, [self.retriever.missing_part()])]
+        self.problems: list[str] = [*filter(None, [missing_part(self.retriever)])]
         self.graph = self._open_graph()
         try:
             self.map: StoredMap | str = open_map(self.workspace, corpus.digest)
@@ -229,7 +230,7 @@ class Opened:
                 side = self.retriever.dense(encoder)
                 _ = side.encoder, side.query_index
                 if reranked:
-                    self.retriever.cross_encoder(model)
+                    self.retriever.rerankers.open(model)
 
     def encoder(self, name: str) -> Encoder:
         """One of `encoders`, loaded."""

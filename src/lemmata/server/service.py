@@ -33,9 +33,10 @@ from lemmata.search.confidence import NOTHING, confidence_of, matches_badly
 from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.exact import missing_number
 from lemmata.search.filter import Filter, Name
+from lemmata.search.hints import did_you_mean, foreign
 from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.query import SYNTAX
-from lemmata.search.retriever import rerankers
+from lemmata.search.rerankers import trained_rerankers
 from lemmata.server import entrance, plant, views
 from lemmata.server import map as passage_map
 from lemmata.server.background import Background
@@ -278,7 +279,7 @@ class Service:
             marks = self._noted(query, [hit.id for hit in page], offset, log=log)
             notes = [
                 missing_number(opened.retriever.corpus, words)
-                or opened.retriever.foreign(words)
+                or foreign(opened.retriever, words)
                 or (NOTHING if matches_badly(hits) else ""),
                 self._note(opened) if kind == "auto" and not encoder else "",
             ]
@@ -291,7 +292,7 @@ class Service:
                 **({"nodes": views.nodes(opened, _on_paths(page))} if paths or RETRIEVERS[kind].by_paths else {}),
                 **({"facets": views.facets(opened, hits[:_FACET_HITS])} if facets else {}),
                 "note": "; ".join(note for note in notes if note),
-                "did_you_mean": opened.retriever.did_you_mean(query, hits),
+                "did_you_mean": did_you_mean(opened.retriever, query, hits),
                 "also": opened.retriever.also_searched(words),
                 "took_ms": round(1000 * (time.perf_counter() - started), 3),
                 "next_offset": offset + k if more else None,
@@ -603,7 +604,7 @@ def _check_retriever(opened: Opened, name: str) -> None:
         raise LemmataError(f"there are no vectors of {encoder!r}{suggest(encoder, opened.encoders)}")
     if number > _MOST_RERANKED:
         raise LemmataError(f"{name!r} reranks too many hits: rerank at most {_MOST_RERANKED}")
-    trained = rerankers(opened.project.models_folder) if number else []
+    trained = trained_rerankers(opened.project.models_folder) if number else []
     if number and not trained:
         raise LemmataError("there is no reranker in the workspace: run 'lemmata train reranker'")
     if model and model not in trained:
