@@ -23,7 +23,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "popular": {"loss": "popular"},
     "triplet": {"loss": "triplet"},
     "kept": {"preserved_sets": ["pairs"]},
-    "taught": {"teacher": "base", "guide": "base"},
+    "taught": {"teacher": "base"},
 }
 METRIC = MetricOptions(dimension=8, rank=2, batch=33, negatives={"random": 16, "hard": 2}, epochs=2)
 
@@ -32,8 +32,7 @@ def gradients(base: Path, job: Job, options: dict[str, Any]) -> dict[str, Floats
     """Loss and gradients of a batch with an odd number of texts."""
     model = load_model(base, "cpu")
     chosen = FinetuneOptions(batch=25, **options)
-    guide, teachers = base if chosen.guide else None, [base] if chosen.teacher else []
-    objective = Objective(model, job, chosen, guide=guide, teachers=teachers, progress=silent)
+    objective = Objective(model, job, chosen, [base] if chosen.teacher else [], silent)
     loss = objective.loss(objective.batches(0)[0])
     loss.backward()
     parts = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}

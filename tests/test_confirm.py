@@ -18,8 +18,7 @@ from lemmata.core.errors import LemmataError
 from lemmata.core.types import Edge
 from lemmata.graph.store import GraphRecordStore, open_graph
 from lemmata.maintain.content import show
-from lemmata.plant.confirm import confirm_link
-from lemmata.plant.link import PREDICTED
+from lemmata.plant.link import PREDICTED, confirm_link
 from lemmata.project import Project
 from lemmata.server.plant import logs_over_time
 from lemmata.server.security import Access

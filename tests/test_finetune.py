@@ -49,10 +49,8 @@ def guarded(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 def tuned(base: Path, job: Job, folder: Path, **options: Any) -> FinetuneResult:
     chosen = FinetuneOptions(**{**QUICK, **options})
-    guide, teachers = base if chosen.guide else None, [base for _ in teacher_names(chosen.teacher)]
-    return finetune(
-        base, job, folder / "out", chosen, work=folder / "work", guide=guide, teachers=teachers, progress=silent
-    )
+    teachers = [base for _ in teacher_names(chosen.teacher)]
+    return finetune(base, job, folder / "out", chosen, work=folder / "work", teachers=teachers, progress=silent)
 
 
 def losses(result: FinetuneResult) -> dict[int, float]:
@@ -92,7 +90,6 @@ def test_a_model_learns_what_the_pairs_say_and_is_saved_for_anyone(base: Path, j
     [
         ({"loss": "triplet"}, 0.5),
         ({"dimensions": [1, 0.5, 8]}, 0.5),
-        ({"guide": "base"}, 0.2),
         ({"freeze": 1, "rate": 2e-2}, 0.05),
         ({"teacher": "base"}, 0.3),
         ({"teacher": "base, base"}, 0.1),  # four fifths of the loss say: stay what you are

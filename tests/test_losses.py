@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.small_bert import sayings, small_bert, small_job
+from tests.small_bert import small_bert, small_job
 
 from lemmata.core.errors import ConfigError
 from lemmata.core.workspace import silent
@@ -43,9 +43,9 @@ def table(negatives: int) -> Any:
     return torch.from_numpy(np.random.default_rng(5).permutation(BATCH * columns).reshape(BATCH, columns))
 
 
-def among(places: Any, pairs: Any = NOTHING, guide: Any = None) -> Any:
+def among(places: Any, pairs: Any = NOTHING) -> Any:
     count = int(places.max()) + 1
-    return candidates(places, torch.arange(count), pairs, count, guide)
+    return candidates(places, torch.arange(count), pairs, count)
 
 
 def by_hand(scores: npt.NDArray[np.float64], allowed: npt.NDArray[np.bool_]) -> float:
@@ -156,29 +156,6 @@ def test_a_record_whose_texts_are_equal_keeps_its_positive() -> None:
     assert among(places, pairs=torch.tensor([0])).allowed.tolist() == [[True, True], [True, True]]
 
 
-def test_a_guide_masks_what_gist_does(tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
-    base = small_bert(tmp_path / "base")
-    model, guide = (library.SentenceTransformer(str(base), device="cpu").eval() for _ in range(2))
-    torch.manual_seed(3)
-    torch.nn.init.normal_(guide[0].auto_model.embeddings.word_embeddings.weight)
-    pairs, others = sayings(BATCH, 1), sayings(BATCH, 2)
-    texts = [[pair[0] for pair in pairs], [pair[1] for pair in pairs], [other[1] for other in others]]
-    oracle = losses.GISTEmbedLoss(
-        model, guide, temperature=0.05, margin=0.0, contrast_anchors=False, contrast_positives=False
-    )
-    with torch.no_grad():
-        expected_value = oracle([model.preprocess(column) for column in texts], None)
-    places = torch.arange(3 * BATCH).reshape(3, BATCH).T
-    every = [text for column in texts for text in column]
-    vectors, trusted = (torch.from_numpy(one.encode(every, normalize_embeddings=True)) for one in (model, guide))
-    chosen = among(places, guide=trusted)
-    assert 0 < (~chosen.allowed).sum() < chosen.allowed.numel() / 2
-    value = contrastive(vectors, places, chosen)
-    assert value.item() == pytest.approx(expected_value.item(), rel=1e-4)
-
-
 # ---------------------------------------------------------------- triplets, teachers, short vectors
 
 
@@ -270,7 +247,7 @@ def test_gradients_of_the_cached_path_are_those_of_the_plain_one(tmp_path: Path,
             if isinstance(module, torch.nn.Dropout):
                 module.p = dropout
         options = FinetuneOptions(dimensions=[1, 0.5], loss=loss, batch=20)
-        objective = Objective(model, job, options, progress=silent)
+        objective = Objective(model, job, options, [], silent)
         objective.chunk, objective.memory = chunk, memory
         (batch,) = objective.batches(0)
         torch.manual_seed(1)  # for dropout

@@ -22,8 +22,7 @@ from lemmata.core.types import Pair
 from lemmata.corpus.split import LEFT_OUT, Split, write_split
 from lemmata.corpus.training_files import read_training
 from lemmata.ingest.queries import ImportedQuery, judged_queries, read_imported
-from lemmata.mine.imported import ImportReport, imported_pairs
-from lemmata.mine.mine import interleaved_search
+from lemmata.mine.mine import ImportReport, imported_pairs, interleaved_search
 from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 

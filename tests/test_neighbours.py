@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lemmata.core.types import Floats, Integers
-from lemmata.graph.attention import Layer, attend, incoming
-from lemmata.train.neighbours import NeighbourSampler
+from lemmata.graph.attention import Layer, NeighbourSampler, attend, incoming
 
 
 def by_definition(sources: Integers, targets: Integers, kinds: Integers, hidden: Floats, layer: Layer) -> Floats:

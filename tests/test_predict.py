@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lemmata.core.types import Document, Edge, Link, Passage
 from lemmata.plant.entities import learn_entities, link_entities
-from lemmata.plant.expand import expand
 from lemmata.plant.hierarchy import build_tree, closeness, contains
+from lemmata.plant.link import expand
 from lemmata.plant.memory import (
     all_association_scores,
     association_scores,

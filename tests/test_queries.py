@@ -25,7 +25,7 @@ from lemmata.llm.answers import fit, read_answer
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import TrainingView, training_view
-from lemmata.mine.queries.filter import round_trip
+from lemmata.mine.mine import round_trip
 from lemmata.mine.queries.model import STYLES, WrittenOptions, model_queries, query_prompt, query_requests, query_schema
 from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
 from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap

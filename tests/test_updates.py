@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lemmata.core.database import Memo
 from lemmata.core.types import Passage
 from lemmata.graph.concepts.build import build_concepts
-from lemmata.graph.concepts.evidence import Evidence, evidence_key, from_json, read_evidence, to_json
+from lemmata.graph.concepts.candidates import Evidence, evidence_key, from_json, read_evidence, to_json
 from lemmata.project import Project
 
 WORDS = ("comet", "sponge", "lattice", "zebra", "Glocke", "ring", "tableau")
@@ -150,7 +150,7 @@ def test_only_new_passages_are_read_for_concepts(tmp_path: Path, monkeypatch: py
         read.append(passage.id)
         return read_evidence(passage, title)
 
-    monkeypatch.setattr("lemmata.graph.concepts.evidence.read_evidence", noted)
+    monkeypatch.setattr("lemmata.graph.concepts.candidates.read_evidence", noted)
     write(notes, 1, 1)
     bring_up_to_date(tmp_path / "w")
     assert read

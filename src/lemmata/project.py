@@ -34,8 +34,7 @@ from lemmata.mine.embedding import embed_graph
 from lemmata.mine.mine import export_training, import_queries, mine, mix, preview_queries, write_queries
 from lemmata.mine.splits import split
 from lemmata.mine.training_sets import audit, training_sets
-from lemmata.plant.confirm import confirm_link
-from lemmata.plant.link import link_graph
+from lemmata.plant.link import confirm_link, link_graph
 from lemmata.run import run
 from lemmata.search.ask import ask, open_chat
 from lemmata.search.bridge import find_bridge

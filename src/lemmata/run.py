@@ -211,13 +211,13 @@ def _check(workspace: Workspace, options: RunOptions) -> None:
 
 
 def _check_models(workspace: Workspace, options: RunOptions) -> None:
-    """Refuse models whose base, guide or teacher neither exists nor is made before them."""
+    """Refuse models whose base or teacher neither exists nor is made before them."""
     trained: set[str] = set()
     for verb, name in options.models:
         table = workspace.config.get(verb, {}).get(name, {})
         if table.get("judge"):
             finetune_options(workspace, table["judge"])
-        for other in (table.get("base", ""), table.get("guide", ""), *teacher_names(table.get("teacher", ""))):
+        for other in (table.get("base", ""), *teacher_names(table.get("teacher", ""))):
             if other not in ("", "base", AUTO, *trained) and find_base(workspace, other) is None:
                 check_hub(other)
         if name in trained:

@@ -59,7 +59,6 @@ class EvaluateOptions:
 
 
 def evaluate_options(workspace: Workspace, settings: Settings | None = None) -> EvaluateOptions:
-    """The options of [evaluate]."""
     return workspace.options(EvaluateOptions, "evaluate", settings)
 
 

@@ -229,7 +229,6 @@ def _one_line(query: str) -> str:
 
 
 def judgments(workspace: Workspace) -> list[LoggedQuery]:
-    """The queries of the log with their marks, what was asked last first."""
     with JudgmentLog(workspace) as log:
         return log.queries()
 

@@ -227,7 +227,6 @@ _METHOD = (
     "Bold: corrected p below 0.05."
 )
 
-
 _SORT_ON_CLICK = """
 document.querySelectorAll('#queries th').forEach((head, column) => {
   head.firstElementChild.addEventListener('click', () => {

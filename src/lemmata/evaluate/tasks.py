@@ -26,7 +26,6 @@ class Task:
     part: str = ""  # of the split that the queries come from
 
     def relevant(self) -> Iterator[list[str]]:
-        """The relevant passages of each query."""
         for grades in self.qrels.values():
             yield [passage for passage, grade in grades.items() if grade > 0]
 

@@ -72,7 +72,6 @@ def _shareable(paths: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def _direct(graph: MeasuredGraph, first: End, last: End) -> list[Route]:
-    """The path without inner nodes, if there is one."""
     for text, node in ((first, last.node), (last, first.node)):
         if text.node < 0 and node in text.nodes:
             return [Route((node,), (), text.distances[text.nodes.index(node)])]

@@ -29,7 +29,7 @@ from lemmata.graph.store import IMPORT, GraphRecordStore, concept_passages, open
 from lemmata.graph.store import write_graph as write_compressed
 
 if TYPE_CHECKING:  # rules and formats are loaded by the verbs that need them, not by every search
-    from lemmata.graph.concepts.evidence import Evidence
+    from lemmata.graph.concepts.candidates import Evidence
     from lemmata.graph.concepts.merge import Merge
 
 SOURCE = "text"  # the name of the records made by rules
@@ -78,7 +78,7 @@ def build_graph(workspace: Workspace, *, settings: Settings | None = None) -> di
 def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any]) -> None:
     """Replace the records made by rules; `source` names the corpus and the options. Only new passages are read."""
     from lemmata.graph.concepts.build import build_concepts
-    from lemmata.graph.concepts.evidence import code_digest, evidence_key, from_json, read_evidence, to_json
+    from lemmata.graph.concepts.candidates import code_digest, evidence_key, from_json, read_evidence, to_json
 
     with Memo(workspace.evidence, code_digest()) as memo:
 

@@ -27,7 +27,7 @@ from lemmata.core.files import writing
 from lemmata.core.types import Floats, Graph, Integers, Progress
 from lemmata.core.workers import one_torch_thread
 
-OPERATORS = ("identity", "translation", "diagonal", "complex")
+OPERATORS = ("identity", "translation")
 CHUNK = 50  # edges of one relation that share negatives
 BATCH = 1000  # edges of one update
 EVALUATE_EVERY = 3  # epochs
@@ -46,7 +46,7 @@ class EmbedOptions:
     """The model and its training."""
 
     dimension: int = 128
-    operator: str = "translation"  # identity, translation, diagonal, complex
+    operator: str = "translation"  # one of OPERATORS
     epochs: int = 100  # at most
     rate: float = 0.03  # of Adagrad
     negatives: int = 100  # per chunk and side, drawn from all nodes of the right kinds
@@ -75,8 +75,6 @@ class Ranks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The measures over all edges, and per relation."""
-
     all: Ranks
     relations: Mapping[str, Ranks]
 
@@ -157,46 +155,6 @@ def _pools(graph: Graph, edges: Integers) -> Pools:
     return pools
 
 
-# ---------------------------------------------------------------- operators
-
-
-def _apply(operator: str, rows: Tensor, parameter: Tensor) -> Tensor:
-    """The operator on rows (..., dimension); complex numbers are all real parts, then all imaginary parts."""
-    if operator == "identity":
-        return rows
-    if operator == "translation":
-        return rows + parameter
-    if operator == "diagonal":
-        return rows * parameter
-    return _complex_product(rows, parameter)
-
-
-def _apply_backward(operator: str, rows: Tensor, parameter: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of rows (k, c, dimension) and of the parameter of their chunk (k, dimension)."""
-    if operator == "identity":
-        return gradient, None
-    if operator == "translation":
-        return gradient, gradient.sum(1)
-    if operator == "diagonal":
-        return gradient * parameter, (gradient * rows).sum(1)
-    return _complex_product(gradient, _conjugate(parameter)), _complex_product(gradient, _conjugate(rows)).sum(1)
-
-
-def _complex_product(left: Tensor, right: Tensor) -> Tensor:
-    half = left.shape[-1] // 2
-    a, b, c, d = left[..., :half], left[..., half:], right[..., :half], right[..., half:]
-    product = left.new_empty(left.shape)
-    product[..., :half] = (a * c).sub_(b * d)
-    product[..., half:] = (a * d).add_(b * c)
-    return product
-
-
-def _conjugate(numbers: Tensor) -> Tensor:
-    conjugate = numbers.clone()
-    conjugate[..., numbers.shape[-1] // 2 :].neg_()
-    return conjugate
-
-
 # ---------------------------------------------------------------- gradients
 
 
@@ -239,12 +197,11 @@ def _gradients(
     of_given, of_parameters = [], []
     for side in range(2):
         given, parameter = rows[side][:, :chunk], parameters[side][:, None]
-        queries = _apply(operator, given, parameter)
+        queries = given if operator == "identity" else given + parameter
         loss, of_queries, of_rows[1 - side] = _contrast(queries, rows[1 - side], masked[1 - side], counted)
-        gradient, of_parameter = _apply_backward(operator, given, parameter, of_queries)
         total = total + loss
-        of_given.append(gradient)
-        of_parameters.append(of_parameter)
+        of_given.append(of_queries)
+        of_parameters.append(of_queries.sum(1))
     for of_side, gradient in zip(of_rows, of_given, strict=True):
         of_side[:, :chunk] += gradient
     return total, of_rows, of_parameters
@@ -329,8 +286,6 @@ def train_embedding(
     held_out = np.zeros((0, 3), np.int64) if held_out is None else held_out
     if not 0 < options.rate < math.inf:
         raise ConfigError(f"rate is {options.rate}, not above 0")
-    if options.operator == "complex" and options.dimension % 2:
-        raise ConfigError(f"complex numbers need an even dimension, not {options.dimension}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     edges = edge_array(graph)
     pools = _pools(graph, edges)
@@ -369,7 +324,6 @@ def train_embedding(
 
 
 def _evaluations_without_gain(history: Sequence[Epoch]) -> int:
-    """Evaluations since the best one."""
     measured = [epoch.mrr for epoch in history if epoch.mrr is not None]
     return len(measured) - 1 - measured.index(max(measured)) if measured else 0
 
@@ -405,10 +359,6 @@ def _begin(graph: Graph, options: EmbedOptions, initial: Floats | None) -> Run:
         np.divide(texts, norms / TEXT_NORM, out=vectors, where=norms > 0)
     width = 0 if options.operator == "identity" else dimension
     parameters = np.zeros((2, len(graph.relations), width), np.float32)
-    if options.operator == "diagonal":
-        parameters[:] = 1
-    elif options.operator == "complex":
-        parameters[:, :, : dimension // 2] = 1
     return Run(vectors, np.zeros(nodes, np.float32), parameters, np.zeros(parameters.shape[:2], np.float32))
 
 
@@ -458,7 +408,6 @@ def _train_epoch(torch: Any, run: Run, edges: Integers, pools: Pools, options: E
 
 
 def _part_gradients(run: Run, batch: Batch, operator: str, part: slice) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """`_gradients` of some chunks of a batch."""
     nodes = batch.nodes[:, part]
     rows = run.vectors.index_select(0, nodes.flatten()).view(*nodes.shape, -1)
     parameters = run.parameters[:, batch.relation[part]]
@@ -564,7 +513,8 @@ def _rank(
         candidates = vectors[pool]
         step = max(1, BLOCK // len(pool))
         for block in (slice(start, start + step) for start in range(0, len(rows), step)):
-            queries = _apply(operator, vectors[given[block]], parameters[1 - side, relation])
+            queries = vectors[given[block]]
+            queries = queries if operator == "identity" else queries + parameters[1 - side, relation]
             ranks[side, rows[block]] = _rank_block(queries, candidates, answer[block], excluded[block]).cpu().numpy()
         competitors[side, rows] = len(pool) - np.array([len(positions) for positions in excluded])
     return ranks, competitors

@@ -189,31 +189,24 @@ def graph_inputs(workspace: Workspace) -> Any:
     return (read_manifest(workspace.manifest(workspace.graph_folder)) or {}).get("inputs", "")
 
 
-def measured_arrays(folder: Path, nodes: int, edges: int) -> MeasuredGraph:
-    """Arrays on the disk to fill in, for the edges in both directions."""
-    entries = 2 * edges
-    number = np.dtype(np.int32 if edges < 2**31 else np.int64)
-    shapes: list[tuple[np.dtype[Any], int]] = [
-        (np.dtype(np.int64), nodes + 1),
-        (np.dtype(np.int32), entries),
-        (np.dtype(np.float32), entries),
-        (number, entries),
-    ]
-    places = [folder / f"{name}.npy" for name in MeasuredGraph._fields]
-    return MeasuredGraph(
-        *(create_array(path, kind, (size,)) for path, (kind, size) in zip(places, shapes, strict=True))
-    )
+def measured_arrays(folder: Path | None, graph: Graph) -> MeasuredGraph:
+    """Arrays to fill in for the edges of a graph in both directions, on the disk or in memory."""
+    entries = 2 * len(graph.indices)
+    kinds = (np.int64, np.int32, np.float32, np.int32 if entries < 2**32 else np.int64)
+
+    def array(name: str, kind: type, size: int) -> Any:
+        return create_array(folder / f"{name}.npy", np.dtype(kind), (size,)) if folder else np.empty(size, kind)
+
+    return MeasuredGraph(*map(array, MeasuredGraph._fields, kinds, (len(graph.nodes) + 1, *[entries] * 3)))
 
 
 @contextlib.contextmanager
-def writing_lengths(
-    workspace: Workspace, vectors: VectorSet, nodes: int, edges: int
-) -> Iterator[tuple[MeasuredGraph, Floats]]:
+def writing_lengths(workspace: Workspace, vectors: VectorSet, graph: Graph) -> Iterator[tuple[MeasuredGraph, Floats]]:
     """Arrays on the disk to fill in, for both directions and (edges,) for one; they replace the lengths at the end."""
     with making(edge_lengths(vectors), _recipe(workspace, vectors)) as folder:
-        result = measured_arrays(folder, nodes, edges)
+        result = measured_arrays(folder, graph)
         along = folder / "along.npy"
-        yield result, create_array(along, np.dtype(np.float32), (edges,))
+        yield result, create_array(along, np.dtype(np.float32), (len(graph.indices),))
         for array in result:
             assert isinstance(array, np.memmap)
             array.flush()
@@ -238,7 +231,7 @@ def measure_edges(workspace: Workspace, encoder: str) -> int:
     stored = open_graph(workspace)
     graph, rows = stored.graph, np.asarray(stored.rows)
     matrix = open_vectors(workspace, corpus, encoder).matrix
-    with writing_lengths(workspace, vectors, len(graph.nodes), len(graph.indices)) as (result, lengths):
+    with writing_lengths(workspace, vectors, graph) as (result, lengths):
         measure_by_text(graph, rows, matrix, lengths, workspace.progress)
         workspace.progress("sorting edges", 0, None)
         sort_edges(graph, lengths, lengths, result)

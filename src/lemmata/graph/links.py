@@ -114,7 +114,6 @@ def build_graph(edges: Iterable[Edge], kinds: Mapping[str, str]) -> Graph:
 
 
 def _positions(ordered: Sequence[str], names: Iterable[str]) -> Integers:
-    """The position of each name in `ordered`."""
     positions = {name: position for position, name in enumerate(ordered)}
     return np.fromiter((positions[name] for name in names), np.int64, len(ordered))
 

@@ -104,7 +104,6 @@ class GraphRecordStore:
             check_integrity(self.connection)
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
-        """A transaction on the file."""
         return transaction(self.connection)
 
     # ------------------------------------------------------------ the sources
@@ -121,7 +120,6 @@ class GraphRecordStore:
         return {name: commands[name] for name, corpus in read.items() if corpus != inputs}
 
     def remove(self, source: str) -> None:
-        """Delete the records of a source."""
         for table in ("nodes", "concepts", "skips", "spans", "done"):
             self.connection.execute(f"DELETE FROM {table} WHERE source = ?", (source,))
         self.connection.execute("DELETE FROM edges WHERE maker_source = ?", (source,))
@@ -207,21 +205,20 @@ class GraphRecordStore:
 
     def edges(self) -> Iterator[Edge]:
         """All edges, in order of their records."""
-        query = "SELECT source, relation, target, evidence, maker, weight FROM edges ORDER BY rowid"
-        return (Edge(*row) for row in self.connection.execute(query))
+        return self._edges("ORDER BY rowid")
 
     def edges_of(self, node: str, source: str = "") -> Iterator[Edge]:
         """All edges that leave or reach a node, or those that a source gave."""
-        query = "SELECT source, relation, target, evidence, maker, weight FROM edges WHERE (source = ?1 OR target = ?1)"
-        query += " AND maker_source = ?2" if source else ""
-        return (Edge(*row) for row in self.connection.execute(query, (node, source) if source else (node,)))
+        of_source = " AND maker_source = ?2" if source else ""
+        return self._edges(f"WHERE (source = ?1 OR target = ?1){of_source}", node, *[source] * bool(source))
 
     def edges_from(self, source: str) -> Iterator[Edge]:
         """The edges that a source gave, in order of their records."""
-        query = (
-            "SELECT source, relation, target, evidence, maker, weight FROM edges WHERE maker_source = ? ORDER BY rowid"
-        )
-        return (Edge(*row) for row in self.connection.execute(query, (source,)))
+        return self._edges("WHERE maker_source = ? ORDER BY rowid", source)
+
+    def _edges(self, which: str, *values: str) -> Iterator[Edge]:
+        query = f"SELECT source, relation, target, evidence, maker, weight FROM edges {which}"
+        return (Edge(*row) for row in self.connection.execute(query, values))
 
     def evidence(self, sources: Sequence[str], relation: str, targets: Sequence[str]) -> list[str]:
         """The passages that state an edge between some of these nodes, in order of their records, each once."""
@@ -268,7 +265,6 @@ class GraphRecordStore:
         return {(kept, gone): verdict for kept, gone, verdict in rows}
 
     def decide(self, kept: str, gone: str, verdict: str | None) -> None:
-        """Set a verdict, or withdraw it with None."""
         self.connection.execute("DELETE FROM verdicts WHERE kept = ? AND gone = ?", (kept, gone))
         if verdict is not None:
             self.connection.execute("INSERT INTO verdicts VALUES (?, ?, ?)", (kept, gone, verdict))
@@ -308,7 +304,6 @@ def write_graph(
     merged: Mapping[str, str],
     manifest: Mapping[str, Any],
 ) -> None:
-    """Replace the compressed graph of a workspace."""
     kinds, kind = np.unique(np.asarray(graph.kinds, object), return_inverse=True)
     nodes = {
         "nodes": list(graph.nodes),
@@ -349,7 +344,6 @@ def open_graph(workspace: Workspace) -> StoredGraph:
 
 
 def open_graph_if_built(workspace: Workspace) -> StoredGraph | None:
-    """The graph of a workspace, or None where there is none yet."""
     return open_graph(workspace) if workspace.manifest(workspace.graph_folder).exists() else None
 
 
@@ -417,7 +411,6 @@ def concept_passages(
 
 
 def write_embedding(workspace: Workspace, vectors: Floats, manifest: Mapping[str, Any]) -> None:
-    """Replace the embedding of the compressed graph: one vector per node."""
     with making(artefact(workspace, "embedding"), manifest) as folder:
         np.save(folder / "matrix.npy", vectors)
 

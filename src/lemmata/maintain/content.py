@@ -18,8 +18,8 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.graph.build import describe_concept
 from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
-from lemmata.plant.confirm import confirmed_links
 from lemmata.plant.history import read_history
+from lemmata.plant.link import confirmed_links
 from lemmata.search.summaries.store import open_summaries
 
 LISTED = ("documents", "passages", "concepts", "bibliography", "locations", "sources")

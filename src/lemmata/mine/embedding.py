@@ -23,7 +23,7 @@ from lemmata.encode.load import open_encoder
 from lemmata.graph.embed import OPERATORS, EmbedOptions, split_edges, train_embedding
 from lemmata.graph.store import open_embedding, open_graph, write_embedding
 from lemmata.mine.training_sets import TrainingPart, open_training_part
-from lemmata.plant.expand import location_texts
+from lemmata.plant.hierarchy import location_texts
 from lemmata.vectors.store import open_vectors, vectors_manifest
 
 HELD_OUT = 0.05  # share of the edges that measure the result and stop the training
@@ -37,7 +37,7 @@ class EmbedStageOptions:
     SMALLEST: ClassVar = {"dimension": 1, "epochs": 1}
     start: str = "text"  # initialise from the vectors of texts, or random
     dimension: int = 128  # of the vectors
-    operator: str = "translation"  # of each relation: identity, translation, diagonal, complex
+    operator: str = "translation"  # of each relation: identity, translation
     epochs: int = 100  # at most
 
 
@@ -57,7 +57,10 @@ def embed_graph(workspace: Workspace, *, settings: Settings | None = None) -> di
             report = _embed(_part_to_embed(part), options)
     else:
         with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus:
-            report = _embed(_whole_graph(workspace, corpus), options)
+            stored = open_graph(workspace)
+            texts = _texts(corpus.documents(links=True), stored.concepts)
+            rows = np.asarray(stored.rows)
+            report = _embed(_Nodes(workspace, stored.graph, rows, texts, stored.inputs, ""), options)
     report["seconds"] = time.perf_counter() - begin
     return report
 
@@ -79,12 +82,6 @@ class _Nodes(NamedTuple):
     texts: Mapping[str, str]  # of nodes that are no passages: documents, locations and concepts
     inputs: str  # of the graph
     split: str  # "" for the whole graph
-
-
-def _whole_graph(workspace: Workspace, corpus: Corpus) -> _Nodes:
-    stored = open_graph(workspace)
-    texts = _texts(corpus.documents(links=True), stored.concepts)
-    return _Nodes(workspace, stored.graph, np.asarray(stored.rows), texts, stored.inputs, "")
 
 
 def _part_to_embed(part: TrainingPart) -> _Nodes:

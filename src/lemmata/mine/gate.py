@@ -50,7 +50,10 @@ class GateReport:
 
     def as_json(self) -> dict[str, Any]:
         kinds = {
-            kind: {**dict(sorted(counts.items())), **_rounded(self.thresholds[kind])}
+            kind: {
+                **dict(sorted(counts.items())),
+                **{name: round(value, 6) for name, value in self.thresholds[kind]._asdict().items()},
+            }
             for kind, counts in sorted(self.by_kind.items())
         }
         total = sum(counts["offered"] for counts in self.by_kind.values())
@@ -68,10 +71,6 @@ def thresholds_of(gate: Mapping[str, Any], model: str) -> dict[str, Threshold]:
     """The thresholds in the report `gate` of a set, by kind of anchor; none where another model drew them."""
     kinds = gate.get("kinds", {}) if gate.get("model") == model else {}
     return {kind: Threshold(*(counts[name] for name in Threshold._fields)) for kind, counts in kinds.items()}
-
-
-def _rounded(threshold: Threshold) -> dict[str, float]:
-    return {name: round(value, 6) for name, value in threshold._asdict().items()}
 
 
 def gated(

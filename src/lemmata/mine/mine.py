@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -24,16 +25,14 @@ from lemmata.corpus.training_files import QUESTIONS, set_file, sets, text_column
 from lemmata.encode.cross import find_cross_encoder
 from lemmata.encode.transformer import check_hub
 from lemmata.ingest.beir import read_qrels, read_queries
-from lemmata.ingest.queries import judged_queries, read_imported
+from lemmata.ingest.queries import ImportedQuery, judged_queries, read_imported
 from lemmata.llm.chat import Chat, Preview
 from lemmata.llm.endpoint import EndpointOptions, Limits, Spent
 from lemmata.mine.embedding import EmbedStageOptions, training_embedding
 from lemmata.mine.export import Mixture, mix_records, parts_of, write_training
 from lemmata.mine.gate import parse_gate
-from lemmata.mine.imported import ImportReport, imported_pairs
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
-from lemmata.mine.queries.filter import round_trip
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_prompt, query_requests
 from lemmata.mine.queries.rules import QueryOptions, rule_queries
 from lemmata.mine.training_sets import Mined, TrainingPart, open_training_part, trainable_sets, write_set
@@ -50,6 +49,8 @@ from lemmata.search.retriever import Retriever
 
 QUESTION = "question"  # the style of queries about the test part
 TRIPLETS = ("embedding", "scincl", "citations", "queries")
+_SEARCHED = 256  # queries per search of the round trip
+_CLOSING = "\"'”’»)]}"  # may follow the punctuation at the end of a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,6 @@ class MineOptions:
 
 
 def mine_options(workspace: Workspace, settings: Settings | None = None) -> MineOptions:
-    """The options of [mine]."""
     return workspace.options(MineOptions, "mine", settings)
 
 
@@ -206,6 +206,33 @@ def interleaved_search(retriever: Retriever, allowed: Mask, texts: Sequence[str]
     return np.stack((lexical, dense), axis=2).reshape(len(texts), -1)
 
 
+def round_trip(
+    pairs: Iterable[Pair],
+    search: Callable[[Sequence[str], int], Integers],
+    k: int,
+    tried: Counter[str],
+    kept: Counter[str],
+) -> Iterator[Pair]:
+    """The pairs whose query finds its own passage among the first k hits, streamed; counts queries by style.
+
+    `search` maps texts and k to rows (n, k), best first, -1 where there are fewer. Pairs whose anchor is a passage
+    are kept unsearched: a passage would find itself.
+    """
+    if k < 1:
+        raise ConfigError(f"a query cannot be found within {k} hits: give 1 or more")
+    remaining = iter(pairs)
+    while batch := list(islice(remaining, _SEARCHED)):
+        texts = [pair.anchor for pair in batch if isinstance(pair.anchor, str)]
+        hits = iter(search(texts, k)[:, :k] if texts else ())
+        for pair in batch:
+            if isinstance(pair.anchor, str):
+                tried[pair.relation] += 1
+                if pair.positive not in next(hits):
+                    continue
+                kept[pair.relation] += 1
+            yield pair
+
+
 @contextlib.contextmanager
 def _open_chat(
     workspace: Workspace, model: Settings | None, part: str, *, hold: bool = True
@@ -236,7 +263,6 @@ def write_queries(
     name: str = "",
     model: Settings | None = None,
     found_within: int = 0,
-    gate: str = "",
     part: str = "train",
 ) -> dict[str, Any]:
     """Queries for the passages by a language model, never beyond the limits.
@@ -290,7 +316,7 @@ def write_queries(
         used = {"model": endpoint.model, "prompt": query_prompt(asked), **asdict(asked)}
         command = ["queries", *_model_arguments(endpoint, limits), "--name", name]
         command += ["--part", part] * (part != "train")
-        gate = check_gate(workspace, gate or options.gate)
+        gate = check_gate(workspace, options.gate)
         report = _write_queries(opened, name, gate, pairs(), used, found_within, details, command=command)
         if not unanswered:
             start_file.unlink()
@@ -308,6 +334,51 @@ def _model_arguments(endpoint: EndpointOptions, limits: Limits) -> list[str]:
     return [*words, "--budget", budget or "unlimited"]
 
 
+@dataclass(slots=True)
+class ImportReport:
+    """Counts of the queries; each that was left out counts once, under the first reason."""
+
+    read: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)  # by reason
+    first_unknown: str = ""  # the first passage that the corpus does not have
+
+
+def imported_pairs(
+    queries: Iterable[ImportedQuery],
+    row_of: Mapping[str, int],
+    part_of: Callable[[str], str],
+    *,
+    file: str,
+    complete: bool = False,
+    report: ImportReport,
+) -> Iterator[Pair]:
+    """A pair for each query of a passage in `row_of`, which holds the training part only; nothing else is trusted.
+
+    `part_of` names the part of any other passage, "" where there is no such passage. `complete` drops queries that
+    do not end in punctuation. InputError at the end where no query was taken.
+    """
+    for query in queries:
+        report.read += 1
+        text = " ".join(query.text.split())
+        row = row_of.get(query.passage)
+        if row is None:
+            part = part_of(query.passage)
+            report.left_out[f"of {part or 'no passage'}"] += 1
+            report.first_unknown = report.first_unknown or ("" if part else query.passage)
+        elif not text:
+            report.left_out["empty"] += 1
+        elif complete and not text.rstrip(_CLOSING).endswith((".", "?", "!")):
+            report.left_out["cut"] += 1
+        else:
+            yield Pair(text, row, "written", query.style, query.place)
+    if not report.read:
+        raise InputError("there are no queries in it", file=file)
+    if report.left_out.total() == report.read:
+        causes = ", ".join(f"{number:,} {cause}" for cause, number in sorted(report.left_out.items()))
+        first = f"; the first unknown passage is {report.first_unknown!r}" if report.first_unknown else ""
+        raise InputError(f"none of its {report.read:,} queries can be used: {causes}{first}", file=file)
+
+
 def import_queries(
     workspace: Workspace,
     path: str | Path,
@@ -316,7 +387,6 @@ def import_queries(
     name: str = "imported",
     complete: bool = False,
     found_within: int = 0,
-    gate: str = "",
 ) -> dict[str, Any]:
     """Import existing queries: JSON lines of queries and passages, or queries with ids and their `qrels`.
 
@@ -347,7 +417,7 @@ def import_queries(
 
         used = {"file": file, "complete": complete, "found_within": found_within}
         command += ["--name", name, *["--complete"] * complete]
-        gate = check_gate(workspace, gate or mine_options(workspace).gate)
+        gate = check_gate(workspace, mine_options(workspace).gate)
         return _write_queries(part, name, gate, pairs, used, found_within, details, command=command)
 
 

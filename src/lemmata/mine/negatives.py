@@ -258,7 +258,8 @@ class _NegativeSampler:
             ("document", self._same_document(rows, ends)),
             ("category", (self._categories[rows] & self._categories[pair.positive]) == 0),
             ("linked", self._among(rows, [self._linked(end) for end in ends])),
-            ("concept", self._among(rows, [self._related(end) for end in ends])),
+            # share a rare concept, or define what the other defines
+            ("concept", self._among(rows, [self._rows_of_topic.of(self._topics.of(np.array(ends, np.int64)))])),
             ("margin", candidates.cosines > most),
         ):
             self.report.dropped[rule] += int(np.count_nonzero(alive & masked))
@@ -318,10 +319,6 @@ class _NegativeSampler:
             frontier = frontier[self._edges.sizes(frontier) <= WIDEST_NODE]
         rows = self.view.node_rows[reached]
         return rows[rows >= 0]
-
-    def _related(self, row: int) -> Integers:
-        """Rows that share a rare concept with this one, or define what it defines."""
-        return self._rows_of_topic.of(self._topics.of(np.array([row], np.int64)))
 
     def _same_words(self, row: int, positive: int) -> bool:
         one, other = self._runs(row), self._runs(positive)

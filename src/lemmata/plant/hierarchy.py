@@ -118,6 +118,25 @@ def _code(location: Document) -> str:
     return str(location.metadata.get("location") or location.id.removeprefix("location:"))
 
 
+def location_texts(locations: Iterable[Document]) -> dict[str, str]:
+    """For each location its title, then those of the locations above it: `Rücklaufpumpe P202, Kolonne K201`.
+
+    A location without a title is called by its code. Of the locations above, the root of the plant says nothing and
+    is left out; so is a title that repeats one below it.
+    """
+    tree = build_tree(locations)
+    texts = {}
+    for row, identity in enumerate(tree.ids):
+        path = [tree.titles[row].strip() or tree.codes[row]]
+        above = int(tree.parent[row])
+        while above >= 0 and tree.parent[above] >= 0:
+            if (title := tree.titles[above].strip()) and title not in path:
+                path.append(title)
+            above = int(tree.parent[above])
+        texts[identity] = ", ".join(path)
+    return texts
+
+
 # ---------------------------------------------------------------- relations between rows
 
 

@@ -1,4 +1,4 @@
-"""Predict missing links of a plant's logs, and expand logs with them for encoders."""
+"""Predict missing links of a plant's logs, confirm them, and expand logs with them for encoders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,11 +21,12 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
 from lemmata.corpus.texts import Hashes, hash_texts, headed
 from lemmata.graph.build import compress
-from lemmata.graph.store import GraphRecordStore
-from lemmata.plant.expand import expand
+from lemmata.graph.store import IMPORT, GraphRecordStore
 from lemmata.plant.hierarchy import build_tree, contains
+from lemmata.plant.names import tokenise
 
 PREDICTED = "predicted"  # the name of this source of records
+CONFIRMED = "confirmed"  # the import that holds what somebody confirmed: builds and predictions leave it alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,76 @@ def read_withheld(path: Path, corpus: Corpus) -> list[Edge]:
     return edges
 
 
+# ---------------------------------------------------------------- confirmed links
+
+
+def confirm_link(
+    workspace: Workspace, source: str, relation: str, target: str, *, confirmed: bool = True
+) -> dict[str, Any]:
+    """Confirm a predicted link, or take that back; LemmataError for one that is not predicted, or not confirmed.
+
+    The next `lemmata graph build` takes it into the graph, which has the predicted link anyway.
+    """
+    triple = (source, relation, target)
+    with workspace.hold(), GraphRecordStore(workspace) as records:
+        kept = {edge[:3]: edge for edge in records.edges_from(IMPORT + CONFIRMED)}
+        if not confirmed:
+            if kept.pop(triple, None) is None:
+                raise LemmataError(f"nobody confirmed that {source} {relation} {target}")
+        elif triple in kept:
+            pass
+        elif any(edge[:3] == triple for edge in records.edges_of(source, PREDICTED)):
+            kept[triple] = Edge(*triple, evidence=source, maker=CONFIRMED)
+        else:
+            raise LemmataError(f"it is not predicted that {source} {relation} {target}: run 'lemmata graph link'")
+        if kept:
+            records.replace(IMPORT + CONFIRMED, edges=kept.values())
+        else:
+            with records.transaction():
+                records.remove(IMPORT + CONFIRMED)
+        records.note_checksum()
+    return {"source": source, "relation": relation, "target": target, "confirmed": confirmed}
+
+
+def confirmed_links(records: GraphRecordStore | None) -> list[Edge]:
+    """All links that were confirmed; none without a graph."""
+    return list(records.edges_from(IMPORT + CONFIRMED)) if records else []
+
+
+# ---------------------------------------------------------------- logs with the descriptions of their locations
+
+
+def expand(
+    text: str, mentions: Iterable[tuple[int, int, str]], titles: Mapping[str, str], known: Iterable[str] = ()
+) -> str:
+    """`P203 kavitiert` to `P203 (Rücklaufpumpe P203) kavitiert`, for passages that are indexed and trained on.
+
+    A mention is start and end of a part of the text and the id of the location that it names. Each location is
+    described once, after its first mention; one that is only `known`, or whose mention is empty, at the end of the
+    text. Nothing is added for a location without a title, for a title whose words are in the mention already (for one
+    that is only known: in the text), nor inside a longer mention.
+    """
+    mentions = list(mentions)
+    spans = sorted({span for span in mentions if span[0] < span[1]}, key=lambda span: (span[0], -span[1]))
+    added: dict[str, tuple[int, str]] = {}  # by location
+    for start, end, location in spans:
+        if location in added or any(other[0] < end < other[1] for other in spans):
+            continue
+        title = titles.get(location, "").strip()
+        mentioned = {token.word for token in tokenise(text[start:end])}
+        if not {token.word for token in tokenise(title)} <= mentioned:
+            added[location] = (end, f" ({title})")
+    named = {location for _, _, location in spans}
+    words = {token.word for token in tokenise(text)}
+    unnamed = dict.fromkeys([*(location for *_, location in mentions if location not in named), *known])
+    described = [titles.get(location, "").strip() for location in unnamed if location not in named]
+    missing = [title for title in described if not {token.word for token in tokenise(title)} <= words]
+    text += "".join(f" ({title})" for title in dict.fromkeys(missing))
+    for end, title in sorted(added.values(), key=lambda addition: addition[0])[::-1]:
+        text = text[:end] + title + text[end:]
+    return text
+
+
 class ExpandedCorpus:
     """A corpus whose logs describe their locations, known or predicted, for indexes and training.
 
@@ -143,13 +214,11 @@ class ExpandedCorpus:
         return len(self.corpus)
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The text of consecutive rows, as it is indexed."""
         stop = len(self) if stop is None else stop
         for first in range(start, stop, 1000):
             yield from map(self.content, self.corpus[first : min(first + 1000, stop)])
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The headings above each of consecutive rows."""
         return self.corpus.headings(start, stop)
 
     def hashes(self, *, with_headings: bool = False) -> Hashes:
@@ -158,7 +227,6 @@ class ExpandedCorpus:
         return hash_texts(texts, len(self))
 
     def content(self, passage: Passage) -> str:
-        """The text of a passage as it is indexed."""
         if passage.kind != "log":
             return passage.content
         spans = self._spans.get(passage.id, [])

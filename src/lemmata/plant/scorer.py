@@ -121,8 +121,6 @@ def choose_threshold(
 
 
 class Measures(NamedTuple):
-    """Predicted links compared with the true ones."""
-
     predicted: int
     wanted: int
     right: int

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from lemmata.core.records import Described
 from lemmata.core.types import Edge, Passage
-from lemmata.plant.confirm import confirmed_links
 from lemmata.plant.history import read_history, read_thread
+from lemmata.plant.link import confirmed_links
 from lemmata.search.filter import Name
 from lemmata.server import views
 from lemmata.server.opened import Opened

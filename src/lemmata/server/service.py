@@ -26,7 +26,7 @@ from lemmata.core.workspace import Workspace
 from lemmata.encode.onnx import normalised
 from lemmata.evaluate.judgments import JudgmentLog, Mark
 from lemmata.llm.endpoint import Budget
-from lemmata.plant.confirm import confirm_link
+from lemmata.plant.link import confirm_link
 from lemmata.project import Project
 from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
 from lemmata.search.confidence import NOTHING, confidence_of, matches_badly

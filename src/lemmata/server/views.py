@@ -16,8 +16,8 @@ from lemmata.core.records import Described
 from lemmata.core.types import BOOKKEEPING, INSERTED, Document, Edge, Hit, Passage, whole_id
 from lemmata.corpus.contents import headings, is_book
 from lemmata.latex.sentences import cut
-from lemmata.plant.confirm import confirmed_links
 from lemmata.plant.history import read_history
+from lemmata.plant.link import confirmed_links
 from lemmata.search.bridge import Bridge, bridge
 from lemmata.search.filter import Name
 from lemmata.server.mathml import inline_html, name_of, reference_links, title_html, to_html

@@ -83,7 +83,6 @@ class FinetuneOptions:
     margin: float = MARGIN  # of triplets: how much farther than the positive a negative has to be, in unit vectors
     pooling: str = ""  # how token vectors become one; cls+mean: both, twice as long; empty: as the base does
     dimensions: list[float] = field(default_factory=list)  # Matryoshka: lengths, or fractions of the whole
-    guide: str = ""  # a model that says which candidates may be answers too: "base", or as `base`
     teacher: str = ""  # "base", or as `base`: a model to stay close to; several, by commas: to learn from
     prompts: dict[str, str] = field(default_factory=dict)  # by role, query and passage; the base's own
     epochs: float = 1.0  # passes over the training sets
@@ -96,13 +95,12 @@ class FinetuneOptions:
 
 
 def stored_options(options: FinetuneOptions) -> dict[str, Any]:
-    """The options as a recipe has them, which is by the names before: by others, every model would be trained again."""
+    """The options as a recipe has them, with names of before: by others, every model would be trained again."""
     names = {new: old for old, new in options.RENAMED.items()}
-    return {names.get(name, name): value for name, value in asdict(options).items()}
+    return {"guide": "", **{names.get(name, name): value for name, value in asdict(options).items()}}
 
 
 def teacher_names(teacher: str) -> list[str]:
-    """The names in the option `teacher`."""
     return [name for part in teacher.split(",") if (name := part.strip())]
 
 
@@ -127,7 +125,6 @@ def finetune(
     options: FinetuneOptions,
     *,
     work: Path,
-    guide: Path | None = None,
     teachers: Sequence[Path] = (),
     base_is_candidate: bool = False,
     progress: Progress,
@@ -150,7 +147,7 @@ def finetune(
         freeze(model, options.freeze)
     if options.adapters:
         add_adapters(model, options.adapters)
-    objective = Objective(model, job, options, guide=guide, teachers=teachers, progress=progress)
+    objective = Objective(model, job, options, teachers, progress)
     steps = len(objective.plan)
 
     trained = [weight for weight in model.parameters() if weight.requires_grad]
@@ -216,20 +213,13 @@ class Objective:
     """Batches of a job, their loss, and the measures on validation."""
 
     def __init__(
-        self,
-        model: Any,
-        job: Job,
-        options: FinetuneOptions,
-        *,
-        guide: Path | None = None,
-        teachers: Sequence[Path] = (),
-        progress: Progress,
+        self, model: Any, job: Job, options: FinetuneOptions, teachers: Sequence[Path], progress: Progress
     ) -> None:
         import torch
 
         self._loss = LOSSES[options.loss]
-        if not self._loss.compares_candidates and (guide or teachers):
-            raise ConfigError(f"loss = {options.loss!r} has no candidates to compare: use it without guide and teacher")
+        if not self._loss.compares_candidates and teachers:
+            raise ConfigError(f"loss = {options.loss!r} has no candidates to compare: use it without a teacher")
         self.model, self.job, self.options = model, job, options
         self.precision = precision_for(model.device)
         self.reads = int(model.max_seq_length or 512)
@@ -262,7 +252,6 @@ class Objective:
             progress("encoding with the base", 0, None)
             texts = _texts_of([self.sets[number] for number in self._preserved])
             self._kept = self._encoded(model, job, texts, self.longest)
-        self._guide = None if guide is None else self._vectors_of(guide, progress)
         # the cosine of joined vectors is the mean of the teachers' cosines
         taught = [_centred(self._vectors_of(folder, progress)) for folder in teachers]
         self._teacher = torch.cat(taught, dim=1) * len(taught) ** -0.5 if taught else None
@@ -313,8 +302,7 @@ class Objective:
         vectors = gathered(torch.cat(parts), len(numbers))
         if "kept" in batch:
             return displacement(shortened(vectors, vectors.shape[1]), self._kept[numbers].float())
-        guide = None if self._guide is None else self._guide[numbers].float()
-        among = candidates(table, numbers, self._pairs, len(self.job.texts), guide)
+        among = candidates(table, numbers, self._pairs, len(self.job.texts))
         losses = []
         for length in self.dimensions:
             short = shortened(vectors, length)
@@ -349,11 +337,8 @@ class Objective:
         texts = np.unique(np.concatenate([part for task in tasks for part in (task.queries, task.passages)]))
         validation = int(self.job.texts.lengths(texts, self.reads).sum())
         trained = [self.sets[number][rows] for number, rows in zip(self.plan.sets, self.plan.records, strict=True)]
-        training = sum(self._tokens(records) for records in trained)
+        training = sum(int(self.job.texts.lengths(rows[rows >= 0], self.longest).sum()) for rows in trained)
         return [0, *evaluation_steps(steps, training, validation, others)]
-
-    def _tokens(self, records: Integers) -> int:
-        return int(self.job.texts.lengths(records[records >= 0], self.longest).sum())
 
 
 def _texts_of(sets: Sequence[Integers]) -> Integers:

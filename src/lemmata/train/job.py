@@ -92,13 +92,15 @@ class JobWriter:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         (folder / "manifest.json").unlink(missing_ok=True)
-        self._longest = int(static_settings(base)["max_tokens"]) if is_static(base) else max_tokens(base)
+        settings = static_settings(base) if is_static(base) else None
+        self._longest = int(settings["max_tokens"]) if settings else max_tokens(base)
         shutil.copyfile(_tokenizer_of(base), folder / "tokenizer.json")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
+        own_prompts = dict(settings["prompts"]) if settings else read_architecture(base).prompts
         self._kind = np.uint16 if self._tokenizer.get_vocab_size() < 2**16 else np.int32
-        self._prompts = {"query": "", "passage": "", **prompts} if prompts else _prompts_of(base)
+        self._prompts = {"query": "", "passage": "", **prompts} if prompts else own_prompts
         self._number_of: dict[bytes, int] = {}
         self._waiting: list[str] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
@@ -237,7 +239,7 @@ _SAME_ROLE = ({"[PAD]", "<pad>"}, {"[UNK]", "<unk>"}, {"[MASK]", "<mask>"})
 def translated(job: Job, model: Path) -> Job:
     """The job in the token ids of another model with the same word pieces; InputError where they differ.
 
-    Teachers and guides are often of another family with the same word pieces: MPNet has those of BERT.
+    Teachers are often of another family with the same word pieces: MPNet has those of BERT.
     """
     from tokenizers import Tokenizer
 
@@ -245,6 +247,8 @@ def translated(job: Job, model: Path) -> Job:
     if source.read_bytes() == target.read_bytes():
         return job
     tokenizers = [Tokenizer.from_file(str(file)) for file in (source, target)]
+    for tokenizer in tokenizers:
+        tokenizer.no_padding()
     old, new = (tokenizer.get_vocab(with_added_tokens=True) for tokenizer in tokenizers)
     alias = dict(new)
     for names in _SAME_ROLE:
@@ -254,7 +258,7 @@ def translated(job: Job, model: Path) -> Job:
     for token, number in old.items():
         table[number] = alias.get(token, -1)
     # the special tokens around a text go by their place: MPNet has [CLS] among its pieces and opens with <s>
-    old_frame, new_frame = (_special_tokens(tokenizer) for tokenizer in tokenizers)
+    old_frame, new_frame = (tokenizer.encode("").ids for tokenizer in tokenizers)
     if len(old_frame) != len(new_frame):
         cause = f"adds {len(new_frame)} special tokens to a text where the model of this job adds {len(old_frame)}"
         raise InputError(cause, file=str(target))
@@ -269,19 +273,8 @@ def translated(job: Job, model: Path) -> Job:
     return replace(job, texts=TokenizedTexts(table[job.texts.flat].astype(kind), job.texts.starts))
 
 
-def _prompts_of(model: Path) -> Mapping[str, str]:
-    """The prompts of a model, by role."""
-    return dict(static_settings(model)["prompts"]) if is_static(model) else read_architecture(model).prompts
-
-
 def _tokenizer_of(model: Path) -> Path:
     file = model / "tokenizer.json"
     if not file.is_file():
         raise InputError("has no tokenizer.json", file=str(model))
     return file
-
-
-def _special_tokens(tokenizer: Any) -> list[int]:
-    """The tokens that are added to every text."""
-    tokenizer.no_padding()
-    return list(tokenizer.encode("").ids)

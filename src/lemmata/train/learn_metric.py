@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lemmata.core.artefacts import Artefact, dense_index, is_current, learned_metric, making, open_artefact
 from lemmata.core.errors import LemmataError, WorkspaceError, require
 from lemmata.core.files import create_array
-from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress, Ranking
+from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress, Ranking
 from lemmata.core.workspace import Settings, Workspace, read_manifest, vector_set
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
@@ -185,11 +185,11 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
     epsilon = trained.model.options.epsilon
     stored, candidates, passages = data.stored, data.candidates, len(data.matrix)
     seen = stored._replace(graph=stored.graph.with_edges(data.seen))
-    by_text, lengths = _empty(seen.graph), np.empty(len(seen.graph.indices), np.float32)
+    by_text, lengths = measured_arrays(None, seen.graph), np.empty(len(seen.graph.indices), np.float32)
     measure_by_text(seen.graph, np.asarray(seen.rows), data.matrix, lengths, progress)
     sort_edges(seen.graph, lengths, lengths, by_text)
     known = stored._replace(graph=stored.graph.with_edges(data.citing & data.seen))
-    by_metric = _empty(known.graph)
+    by_metric = measured_arrays(None, known.graph)
     _measure(known, trained, by_metric, progress)
     citations = citations_between(known.graph, np.asarray(known.rows), passages)
     index, metric = ExactIndex(data.matrix), LearnedMetric(trained.nodes.h.cpu().numpy(), epsilon, _head(trained))
@@ -218,8 +218,11 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
         return paths.nearest([half.by_metric], DEPTH, candidates, half.task.rows)[0]
 
     def recalls(half: _Half, search: Callable[..., Integers], setting: tuple[Any, ...]) -> Any:
-        return _recalls(search(half, *setting), half.task)
+        grades = {str(place): dict.fromkeys(map(str, sorted(rows)), 1) for place, rows in enumerate(half.task.answers)}
+        measured = evaluate(search(half, *setting), judged(grades, int), [parse_measure(measure)])
+        return measured[measure]
 
+    measure = f"R@{DEPTH}"
     progress("choosing starts", 0, None)
     tuning, judging = read_half(0), read_half(1)
     settings = [*product(STARTS, QUERY_WEIGHTS)]
@@ -241,7 +244,7 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
     report = {
         "kept": helps,
         "helps": helps,
-        "measure": f"R@{DEPTH}",
+        "measure": measure,
         "queries": len(judging.task.rows),
         **{name: float(values.mean()) for name, values in recall_of.items()},
         "rival": rival.removeprefix("by_"),
@@ -253,21 +256,6 @@ def _judge(data: _Data, trained: TrainedMetric, progress: Progress) -> tuple[dic
     }
     starts, weight = setting_of["by_metric"]
     return report, {"epsilon": epsilon, "seeds": starts, "query_weight": weight}
-
-
-def _recalls(found: Integers, task: _Task) -> Any:
-    grades = {str(place): dict.fromkeys(map(str, rows), 1) for place, rows in enumerate(map(sorted, task.answers))}
-    return evaluate(found, judged(grades, int), [parse_measure(f"R@{DEPTH}")])[f"R@{DEPTH}"]
-
-
-def _empty(graph: Graph) -> MeasuredGraph:
-    entries = 2 * len(graph.indices)
-    return MeasuredGraph(
-        np.empty(len(graph.nodes) + 1, np.int64),
-        np.empty(entries, np.int32),
-        np.empty(entries, np.float32),
-        np.empty(entries, np.int64),
-    )
 
 
 def _head(trained: TrainedMetric) -> Any:
@@ -309,7 +297,7 @@ def _write(item: Artefact, data: _Data, trained: TrainedMetric, content: Mapping
             return
         stored = data.stored._replace(graph=data.stored.graph.with_edges(data.citing))
         edges = np.flatnonzero(data.citing)
-        result = measured_arrays(folder, len(stored.graph.nodes), len(edges))
+        result = measured_arrays(folder, stored.graph)
         _measure(stored, trained, result, progress)
         numbers: Integers = np.asarray(result.edges, np.int64)
         result.edges[:] = np.where(numbers >= 0, edges[numbers], -1 - edges[-1 - numbers])  # of the whole graph

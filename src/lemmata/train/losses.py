@@ -25,12 +25,11 @@ class Candidates(NamedTuple):
     allowed: Tensor  # (b, c) False where a candidate is masked, since it is or may be an answer too
 
 
-def candidates(table: Tensor, numbers: Tensor, pairs: Tensor, texts: int, guide: Tensor | None = None) -> Candidates:
+def candidates(table: Tensor, numbers: Tensor, pairs: Tensor, texts: int) -> Candidates:
     """The candidates of a batch, false negatives masked.
 
     `pairs` are the sorted keys anchor · texts + positive of all training pairs: another record's positive that answers
-    this anchor as well is no negative. `guide` (distinct texts, d) are unit vectors of a trusted model: what it ranks
-    above the positive is masked too (GISTEmbed, Solatorio 2024, arXiv:2402.16829).
+    this anchor as well is no negative.
     """
     import torch
 
@@ -47,9 +46,6 @@ def candidates(table: Tensor, numbers: Tensor, pairs: Tensor, texts: int, guide:
     else:
         masked = torch.zeros_like(keys, dtype=torch.bool)
     masked |= places[None, :] == anchors[:, None]
-    if guide is not None:
-        cosines = guide[anchors] @ guide[places].T
-        masked |= cosines > cosines.diagonal()[:, None]
     records = torch.arange(len(table), device=table.device)
     masked[records, records] = False
     return Candidates(places, ~masked)
@@ -68,7 +64,7 @@ class Loss(NamedTuple):
     """A loss by its name in [finetune.NAME]: what it is of the unit vectors (distinct texts, d) of a batch."""
 
     compute: Callable[[Tensor, Records], Tensor]
-    compares_candidates: bool = True  # else a guide and a teacher have nothing to say
+    compares_candidates: bool = True  # else a teacher has nothing to say
     needs_negatives: bool = False
 
 

@@ -23,9 +23,8 @@ from lemmata.core.errors import ConfigError, require
 from lemmata.core.files import writing
 from lemmata.core.types import Floats, Integers, Mask, Progress
 from lemmata.core.workspace import silent
-from lemmata.graph.attention import Incoming, Layer, attend, incoming
+from lemmata.graph.attention import Incoming, Layer, NeighbourSampler, attend, incoming
 from lemmata.train.metric_options import NEGATIVES, MetricStageOptions
-from lemmata.train.neighbours import NeighbourSampler
 from lemmata.train.ranks import average, barrier, from_first, gathered, is_first_process, own_items, processes, rank
 
 Tensor = Any  # of torch

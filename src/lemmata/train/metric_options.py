@@ -29,9 +29,7 @@ class MetricStageOptions:
     always: bool = False  # use the metric even where it does not help
 
     def loss(self, name: str) -> float:
-        """The weight of a loss."""
         return self.losses.get(name, LOSSES[name])
 
     def negative(self, kind: str) -> int:
-        """The number of negatives of a kind."""
         return self.negatives.get(kind, NEGATIVES[kind])

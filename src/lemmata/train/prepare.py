@@ -192,7 +192,6 @@ class _Seen:
         self._queries.append(id_keys(queries))
 
     def under(self, workspace: Workspace) -> Trained:
-        """With the split of a workspace."""
         manifest = read_manifest(workspace.manifest(workspace.split_folder)) or {}
         passages, queries = (np.unique(np.concatenate(keys)) for keys in (self._passages, self._queries))
         return Trained(split_key(workspace), manifest.get("seed", 0), manifest.get("method", ""), passages, queries)

@@ -69,6 +69,7 @@ def pretrain(
     The report has the held-out perplexity `before`, with the `head` trained alone, and `after`; where the head is new,
     the first says little. None where nothing could be held out.
     """
+    torch = require("torch", "train")
     began = time.monotonic()
     for name in ("epochs", "rate"):
         if getattr(options, name) <= 0:
@@ -121,7 +122,8 @@ def pretrain(
 
     def loss(batch: Mapping[str, Any]) -> Any:
         with autocast(model.device.type, precision):
-            return masked_loss(model, batch)
+            logits, labels = masked_logits(model, batch)
+            return torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum") / max(1, len(labels))
 
     def evaluate(step: int) -> dict[str, float]:
         progress("measuring perplexity", step, steps)
@@ -227,13 +229,6 @@ def masked_logits(model: Any, batch: Mapping[str, Any]) -> tuple[Any, Any]:
     finally:
         hook.remove()
     return output.logits[0], batch["labels"][masked]
-
-
-def masked_loss(model: Any, batch: Mapping[str, Any]) -> Any:
-    """Mean cross-entropy of the masked tokens; 0 where there are none."""
-    torch = require("torch", "train")
-    logits, labels = masked_logits(model, batch)
-    return torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum") / max(1, len(labels))
 
 
 def perplexity(model: Any, windows: Windows, chosen: Integers, pad: int, longest: int, size: int) -> float | None:

@@ -69,7 +69,6 @@ class QuantizedLinear(nn.Linear):
         return product if self.bias is None else product + self.bias
 
     def unpacked(self) -> nn.Linear:
-        """A plain layer with the same weights."""
         layer = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None)
         with torch.no_grad():
             layer.weight.copy_(self.weight)
@@ -102,7 +101,6 @@ class QuantizedEmbedding(nn.Embedding):
         return self.codes[input].float() * self.scales[input]
 
     def unpacked(self) -> nn.Embedding:
-        """A plain table with the same values."""
         table = nn.Embedding(self.num_embeddings, self.embedding_dim, padding_idx=self.padding_idx)
         with torch.no_grad():
             table.weight.copy_(self.weight)

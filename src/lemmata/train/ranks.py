@@ -91,7 +91,6 @@ def _join(torch: Any) -> None:
 
 
 def barrier() -> None:
-    """Wait until all processes have called this."""
     if processes() > 1:
         with _together() as distributed:
             distributed.barrier()
@@ -122,7 +121,6 @@ def from_first(make: Callable[[], Value]) -> Value:
 
 
 def from_each(value: Value) -> list[Value]:
-    """The values of all processes."""
     values = [value] * processes()
     if processes() > 1:
         with _together() as distributed:

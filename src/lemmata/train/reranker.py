@@ -247,7 +247,10 @@ class _Objective:
         for anchor, positive in self.records[:, :2].tolist():
             self._answers.setdefault(anchor, {anchor}).add(positive)
         generator = np.random.default_rng(0)
-        self.held_out = self._hold_out(generator, max(2, options.records // 20))
+        # one record each of some anchors: a tenth of them, and not more than needed
+        anchors, first = np.unique(self.records[:, 0], return_index=True)
+        number = min(HELD_OUT, max(2, options.records // 20), len(anchors) // 10)
+        self.held_out = np.sort(first[generator.permutation(len(anchors))[:number]])
         seen = np.unique(self.records[self.held_out, :2])
         trained = np.flatnonzero(~np.isin(self.records[:, :2], seen).any(axis=1) & (weights > 0))
         if len(trained) < 2:
@@ -257,12 +260,6 @@ class _Objective:
         self.steps = -(-len(self._order) // (BATCH * processes()))
         self._candidates = [self._group(row, CANDIDATES, width - 2, generator, self.records[self.held_out, 1])
                             for row in self.held_out.tolist()]  # fmt: skip
-
-    def _hold_out(self, generator: np.random.Generator, most: int) -> Integers:
-        """One record each of some anchors: a tenth of them, and not more than needed."""
-        anchors, first = np.unique(self.records[:, 0], return_index=True)
-        number = min(HELD_OUT, most, len(anchors) // 10)
-        return np.sort(first[generator.permutation(len(anchors))[:number]])
 
     def held_out_records(self) -> dict[str, list[int]]:
         """The held-out records by set, as positions in the set."""
@@ -298,15 +295,12 @@ class _Objective:
             rows = self._order[:1]
         generator = np.random.default_rng((0, place))
         groups = [self._group(row, GROUP, HARD, generator, self._passages) for row in rows.tolist()]
-        groups.sort(key=self._tokens)
+        groups.sort(key=lambda group: max(int(self.texts.lengths(np.array(p), self.longest).sum()) for p in group))
         most = max(1, self.chunk // (self.longest * GROUP))
         return [
             {name: torch.from_numpy(array) for name, array in self._arrays(groups[start : start + most]).items()}
             for start in range(0, len(groups), most)
         ]
-
-    def _tokens(self, group: Sequence[tuple[int, int]]) -> int:
-        return max(int(self.texts.lengths(np.array(pair), self.longest).sum()) for pair in group)
 
     def _arrays(self, groups: Sequence[Sequence[tuple[int, int]]]) -> dict[str, Integers]:
         pairs = [pair for group in groups for pair in group]

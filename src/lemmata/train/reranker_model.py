@@ -21,8 +21,7 @@ from lemmata.evaluate.tasks import Task, restricted
 from lemmata.evaluate.tuning import tune
 from lemmata.mine.training_sets import trainable_sets
 from lemmata.train.bases import base_folder, base_sha256, find_base, load_from_hub, trainable_copy, weights_sha256
-from lemmata.train.card import Estimate, Measured
-from lemmata.train.describe import write_description
+from lemmata.train.card import Estimate, Measured, write_description
 from lemmata.train.finetune import FinetuneOptions
 from lemmata.train.job import Job
 from lemmata.train.prepare import is_of

@@ -32,7 +32,7 @@ from lemmata.mine.material import training_view
 from lemmata.mine.training_sets import audit_again, older_sources, trainable_sets
 from lemmata.search.index import packaged_encoder
 from lemmata.train.bases import base_folder, base_sha256, find_base, locate_base, weights_sha256
-from lemmata.train.describe import describe_model
+from lemmata.train.card import describe_model
 from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, stored_options, teacher_names
 from lemmata.train.job import Job, open_job
 from lemmata.train.prepare import NewToModel, prepare, resolve_workspace
@@ -359,7 +359,7 @@ def training_inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str,
             tasks[spec] = [split_key(other), graph.get("inputs", "")]
         else:
             tasks[spec] = sha256_of(_files(workspace.root / Path(path).expanduser()))
-    others = [spec for spec in (options.guide, *teacher_names(options.teacher)) if spec not in ("", "base")]
+    others = [spec for spec in teacher_names(options.teacher) if spec != "base"]
     return {
         "options": stored_options(options),
         "sets": sets,
@@ -408,7 +408,6 @@ def _finetune(
         work / "out",
         options,
         work=work / "work",
-        guide=folder(options.guide) if options.guide else None,
         teachers=[folder(name) for name in teacher_names(options.teacher)],
         base_is_candidate=base_is_candidate,
         progress=progress,

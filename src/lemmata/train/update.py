@@ -39,7 +39,6 @@ class TrainingState(NamedTuple):
 
 
 def write_state(folder: Path, state: TrainingState) -> None:
-    """Write the record, in one file."""
     with writing(folder / "known.npz") as file, file.open("wb") as stream:
         np.savez(stream, **state._asdict())
 

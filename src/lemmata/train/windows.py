@@ -30,7 +30,6 @@ Ids = npt.NDArray[Any]  # (n,) uint16 or int32 on disk, int64 in a window
 
 _UNREAD_KINDS = frozenset("algorithm code listing table figure reference bibliography location".split())
 
-
 _UNREAD_HEADING = re.compile(
     r"(?:(?:appendix|anhang|annexe?)\b\s*)?(?:[\dA-Z]{1,2}(?:\.\d+)*[.:)]?\s+)?[-–—:.\s]*(?:"
     r"references?(?: and notes| cited)?|(?:selected |annotated )?bibliograph\w*|literatur\w*|works cited|citations"

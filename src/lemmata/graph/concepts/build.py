@@ -17,9 +17,18 @@ from typing import Any, NamedTuple
 from lemmata.core.types import Concept, Document, Edge, Passage, Progress
 from lemmata.core.words import GENERIC_ADJECTIVES, GENERIC_NOUNS, TITLE_FRAME_WORDS, language_of, singular, slug
 from lemmata.core.workers import cluster_map
-from lemmata.graph.concepts.candidates import Candidate, begins_prose, mask_references, phrase_key, title_phrases
+from lemmata.graph.concepts.candidates import (
+    Candidate,
+    Evidence,
+    ReadEvidence,
+    Run,
+    begins_prose,
+    mask_references,
+    phrase_key,
+    read_evidence,
+    title_phrases,
+)
 from lemmata.graph.concepts.definitions import LONGEST_DEFINITION, statement_of
-from lemmata.graph.concepts.evidence import Evidence, ReadEvidence, Run, read_evidence
 from lemmata.graph.concepts.german import (
     compound_relations,
     german_key,
@@ -163,8 +172,6 @@ def _reported(passages: Sequence[Passage], what: str, progress: Progress | None)
 
 @dataclass(slots=True)
 class _Entry:
-    """All evidence for one candidate."""
-
     rule: str = "phrase"
     passage: str = ""
     sentence: str = ""
@@ -232,17 +239,15 @@ class _Collector:
     def read_metadata(self) -> None:
         """What authors declared about their documents: keywords, or PlanetMath's fields."""
         for document in self.documents.values():
-            self._read_declared(document)
+            for word in document.metadata.get("keywords", ()):
+                if name := clean_term(mask(str(word))):
+                    self.add(Candidate(name, "object", "keywords"), "")
+            if declared := document.metadata.get("planetmath"):
+                self._read_planetmath(document, declared)
 
-    def _read_declared(self, document: Document) -> None:
-        for word in document.metadata.get("keywords", ()):
-            name = clean_term(mask(str(word)))
-            if name:
-                self.add(Candidate(name, "object", "keywords"), "")
-        declared: Mapping[str, Any] = document.metadata.get("planetmath", {})
-        if declared:
-            terms = (document.title, *declared.get("synonyms", ()), *declared.get("defines", ()))
-            self.declared[document.id] = frozenset(key_of(mask(term)) for term in terms)
+    def _read_planetmath(self, document: Document, declared: Mapping[str, Any]) -> None:
+        terms = (document.title, *declared.get("synonyms", ()), *declared.get("defines", ()))
+        self.declared[document.id] = frozenset(key_of(mask(term)) for term in terms)
         kind = _PLANETMATH_KINDS.get(str(declared.get("type", "")))
         if kind is None:
             return
@@ -493,8 +498,8 @@ class _Collector:
             before = " ".join(words[:-1]).split()
             if any(word in _NOT_MODIFIERS or len(word) < 3 for word in before):
                 continue
-            if not all(word in modifiers or self._is_proper_name(word) for word in before):
-                continue
+            if not all(word in modifiers or self.capital[word] > 2 * self.small[word] for word in before):
+                continue  # a proper name has a capital inside sentences
             if not clean_term(written) or written.split()[-1][0].isupper():
                 continue
             # pointwise mutual information of the first word and the rest, in bits
@@ -502,10 +507,6 @@ class _Collector:
             bits = math.log2(self.uses[key] * total / (max(1, self.word_uses[words[0]]) * max(1, rest)))
             if bits >= (4 if len(words) == 2 else 8):
                 yield key
-
-    def _is_proper_name(self, word: str) -> bool:
-        """Whether the corpus writes a word with a capital inside sentences."""
-        return self.capital[word] > 2 * self.small[word]
 
     def _lowered(self, part: re.Match[str]) -> str:
         """A word or a part of a hyphenated word, without its capital where the corpus mostly writes none."""
@@ -537,7 +538,6 @@ def _names_subject(name: str) -> bool:
 
 
 # ---------------------------------------------------------------- second pass: edges
-
 
 _OTHER_NAME = re.compile(
     r"[,\s(]*(?:or|(?:(?:is|are)\s+)?(?:(?:also|sometimes|often)\s+)+(?:known\s+as|called|termed))\s+(?:simply\s+)?(?:(?:an?|the)\s+)?"
@@ -596,7 +596,6 @@ class _Builder:
             self.relations.setdefault(edge[:3], edge)
 
     def add(self, passage: Passage, found: _Found) -> None:
-        """Add one passage of the second pass, in order."""
         self.opening.setdefault(passage.document, passage.id)
         for concept in found.mentioned:
             self.first_mention.setdefault(concept, passage.id)

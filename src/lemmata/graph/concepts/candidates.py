@@ -6,16 +6,19 @@ corpus has been read.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from lemmata.core.types import Passage
 from lemmata.core.words import GENERIC_NOUNS, GERMAN_LINKING_WORDS, LINKING_WORDS, PHRASE_BREAKS, language_of
 from lemmata.graph.concepts.definitions import CONDITION, Source, definition_of
-from lemmata.graph.concepts.german import german_kind, result_noun
+from lemmata.graph.concepts.german import german_kind, german_phrases, german_results, result_noun
 from lemmata.graph.concepts.terms import (
     RESULT_NOUNS,
     TECHNIQUE_NOUNS,
@@ -428,7 +431,6 @@ def _starts_with_verb(name: str) -> bool:
 
 _NOT_HEADS = {"argument", "trick", "reduction", "bound", "problem", "proposition", "corollary"}  # too common
 
-
 _HEADS = "|".join(sorted((RESULT_NOUNS | TECHNIQUE_NOUNS) - _NOT_HEADS, key=len, reverse=True))
 _NAME = r"(?:(?:[Dd]e|[Vv]on|[Vv]an)\s+)?[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_]+"
 _NAMED = re.compile(
@@ -475,10 +477,9 @@ _CREDITED = re.compile(
 )
 
 
-def credited_results(masked: str) -> Iterator[str]:
-    """Keys of the results that running text credits to people: `theorem of Gordon` is that of `Gordon's theorem`."""
-    for match in _CREDITED.finditer(masked):
-        yield key_of(re.sub(r"\band\b", " ", match["people"]) + " " + match["head"])
+def _credited_key(match: re.Match[str]) -> str:
+    """`theorem of Gordon` has the key of `Gordon's theorem`."""
+    return key_of(re.sub(r"\band\b", " ", match["people"]) + " " + match["head"])
 
 
 _UNSPECIFIC = frozenset(
@@ -568,3 +569,95 @@ def content_runs(masked: str) -> Iterator[list[tuple[str, bool]]]:
 def phrase_key(words: list[str]) -> str:
     """Normal forms of the words and of the parts of hyphenated words, joined by blanks."""
     return " ".join(normal(part) for word in words for part in re.split(r"[-–‐]", word))
+
+
+# ---------------------------------------------------------------- all that a passage says by itself
+
+
+class Run(NamedTuple):
+    """Adjacent content words."""
+
+    inside: bool  # whether the first word stands inside a sentence, as all others do
+    words: list[str]
+    keys: list[str]  # `phrase_key` of each word
+
+
+class Evidence(NamedTuple):
+    """What a passage says; the same passage always says the same, so it can be kept while others change."""
+
+    german: bool
+    digest: str  # of the masked text
+    defined: list[Candidate]
+    note: tuple[str, str]  # name and rule
+    titled: list[str]  # phrases of the document's title that this first passage of it confirms
+    named: list[tuple[str, list[str]]]  # results named after people
+    credited: list[str]  # keys of results that the text credits to people
+    runs: list[Run]  # of an English text
+    phrases: list[str]  # of a German text
+
+
+ReadEvidence = Callable[[Passage, str | None], Evidence]
+
+
+def read_evidence(passage: Passage, title: str | None) -> Evidence:
+    """Read a passage; `title` is that of its document if the document begins with it, else None."""
+    masked = mask_references(mask(passage.text))
+    german = language_of(masked) == "de"
+    proof = mask(passage.proof) if german else mask_references(mask(passage.proof))
+    runs = [] if german else [run for text in (masked, proof) for run in content_runs(text)]
+    return Evidence(
+        german,
+        hashlib.blake2b(masked.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
+        list(find_defined_terms(passage, masked, title is not None, german)),
+        note_name(passage.title, passage.kind, german) if passage.title else ("", ""),
+        _titled(title, masked) if title and not german else [],
+        [(name, []) for text in (masked, proof) for name in german_results(text)]
+        if german
+        else [(name, sorted(people)) for text in (masked, proof) for name, people in named_results(text)],
+        [_credited_key(match) for text in (masked, proof) for match in _CREDITED.finditer(text) if not german],
+        [Run(run[0][1], [word for word, _ in run], [phrase_key([word]) for word, _ in run]) for run in runs],
+        [phrase for text in (masked, proof) for phrase in german_phrases(text)] if german else [],
+    )
+
+
+def _titled(title: str, masked: str) -> list[str]:
+    text = f" {key_of(masked)} "
+    return [name for name in title_phrases(title) if f" {key_of(name)} " in text or result_kind(name)]
+
+
+def evidence_key(passage: Passage, title: str | None) -> bytes:
+    """A hash of all that `read_evidence` reads."""
+    parts = (
+        passage.kind,
+        passage.text,
+        passage.title,
+        passage.raw,
+        passage.proof,
+        passage.metadata.get("terms"),
+        passage.metadata.get("index"),
+        title,
+    )
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=16).digest()
+
+
+def code_digest() -> str:
+    """A hash of the rules themselves: evidence that other rules found is of no use."""
+    folder = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted((*folder.glob("*.py"), *(folder.parents[1] / "core").glob("words.*"))):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def to_json(evidence: Evidence) -> str:
+    return json.dumps(evidence, ensure_ascii=False, separators=(",", ":"))
+
+
+def from_json(text: str) -> Evidence:
+    fields = Evidence(*json.loads(text))
+    return fields._replace(
+        defined=[Candidate(*each)._replace(aliases=tuple(each[4])) for each in fields.defined],
+        note=(fields.note[0], fields.note[1]),
+        named=[(name, people) for name, people in fields.named],
+        runs=[Run(*run) for run in fields.runs],
+    )

@@ -211,8 +211,6 @@ _EMPTY_NAME = re.compile(r"^(?:equivalent|another|importan\w+) |(?:portion|chara
 
 
 class Source(NamedTuple):
-    """A passage, its masked text, and the spans of the sentences in it."""
-
     passage: Passage
     masked: str
     spans: list[tuple[int, int]]

@@ -179,7 +179,6 @@ def _words_between(text: str, source: Span | None, target: Span | None) -> tuple
 
 
 def _state(between: tuple[str, int] | None, relation: str) -> bool:
-    """Whether the words between two names state the relation."""
     return between is not None and re.fullmatch(_STATED[relation][between[1]], between[0], _FLAGS) is not None
 
 
@@ -280,8 +279,6 @@ class Prompt(NamedTuple):
 
 
 class Extraction(NamedTuple):
-    """The records of one document."""
-
     document: str  # id
     concepts: list[Concept]
     edges: list[Edge]
@@ -319,7 +316,8 @@ def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> 
             if sentence in shown_sentences:
                 continue
             shown_sentences.add(sentence)
-            line = head + _without_long_formulas(sentence)
+            short = FORMULA.sub(lambda each: each[0] if len(each[0]) <= _LONGEST_FORMULA else "$…$", sentence)
+            line = head + " ".join(short.split())
             if len(sentences) == _MOST_SENTENCES or sum(map(len, lines)) + len(line) > options.characters:
                 close()
             sentences.append(Sentence(sentence, passage.id, passage.title if head else ""))
@@ -337,11 +335,6 @@ def _sentences(text: str, options: ExtractOptions) -> Iterator[str]:
         for piece in _pieces(text[start:end], size):
             if len(re.findall(r"[^\W\d_]{2,}", mask(piece))) >= _FEWEST_WORDS and _phrases(piece):
                 yield piece
-
-
-def _without_long_formulas(text: str) -> str:
-    shortened = FORMULA.sub(lambda formula: formula[0] if len(formula[0]) <= _LONGEST_FORMULA else "$…$", text)
-    return " ".join(shortened.split())
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
@@ -547,8 +540,11 @@ class _Concepts:
         self._by_name: dict[str, str] = {}  # key of a concept's name: id
 
     def add(self, concept: Concept, passage: str = "") -> bool:
-        """Whether the text mentions the concept; only then is it added, with the passage that describes it."""
-        passages = self._passages_with(concept)
+        """Whether the text mentions the concept, in singular or plural; only then is it added, with its description."""
+        name = f" {key_of(concept.name)} "
+        passages = [identity for identity, text in self.keys.items() if name in text]
+        words = set(name.split())  # else the first passage with all words of the name
+        passages = passages or [other for other, text in self.keys.items() if words <= set(text.split())][:1]
         if not passages:
             return False
         identity = self._by_name.setdefault(key_of(concept.name), concept.id)  # `Bailey lemma` and `Bailey's lemma`
@@ -560,7 +556,6 @@ class _Concepts:
         return True
 
     def stands_in(self, name: str, passage: str) -> bool:
-        """Whether the passage has this name."""
         key = key_of(name)
         return bool(key) and f" {key} " in self.keys.get(passage, "")
 
@@ -578,10 +573,3 @@ class _Concepts:
         if key_of(name) not in self._by_name:
             self.add(Concept(f"concept:{slug(name)}", name))
         return self._by_name[key_of(name)]
-
-    def _passages_with(self, concept: Concept) -> list[str]:
-        """Passages that contain the name, in singular or plural; else the first with all words of the name."""
-        name = f" {key_of(concept.name)} "
-        passages = [passage for passage, text in self.keys.items() if name in text]
-        words = set(name.split())
-        return passages or [passage for passage, text in self.keys.items() if words <= set(text.split())][:1]

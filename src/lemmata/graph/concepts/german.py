@@ -19,7 +19,6 @@ from lemmata.graph.concepts.mentions import Mention
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d+")
 
-
 _ENDINGS = ("ern", "en", "em", "er", "es", "e", "n", "s")
 _IRREGULAR = {"matrizen": "matrix", "basen": "basis", "radien": "radius", "indizes": "index", "zentren": "zentrum"}
 
@@ -61,7 +60,6 @@ GERMAN_RESULTS = {
     "gleichung": ("f", "Gleichung", "formula"), "identität": ("f", "Identität", "identity"),
     "algorithmus": ("m", "Algorithmus", "technique"), "verfahren": ("n", "Verfahrens", "technique"),
 }  # fmt: skip
-
 
 _PERSON = r"(?:(?:de|von|van) )?[A-ZÄÖÜÉ][^\W\d_]+(?<!ung)(?<!ungen)(?<!heit)(?<!keit)(?<!tion)(?<!tionen)(?<!gruppen)"
 _PEOPLE = rf"{_PERSON}(?:(?: und |[-–]|, ){_PERSON}){{0,2}}"
@@ -165,7 +163,6 @@ _FIRST = re.compile(
     r"[\s(•\d.)]*(?:(?:Auch|Insbesondere gilt|Also|Daher|Bemerkung)[.,:]?\s+)?"
     r"(?P<word>[Ee]ine?|[Jj]ede[rs]?|[Aa]lle|[Dd]er|[Dd]ie|[Dd]as)?\s*"
 )
-
 
 _NAMED = r"(?:\s*\$+)?"
 _ADVERB = r"(?:auch |stets |immer |selbst |automatisch )?"

@@ -27,14 +27,10 @@ def name_trie(names: Iterable[tuple[str, str]], normal: Callable[[str], str] = n
         node = root
         for word in TOKEN.findall(name):
             if word[0].isalnum():
-                node = node.setdefault(word if _is_acronym(word) else normal(word), {})
+                node = node.setdefault(word if len(word) > 1 and word.isupper() else normal(word), {})
         if node is not root:
             node.setdefault(_LEAF, identity)
     return root
-
-
-def _is_acronym(word: str) -> bool:
-    return len(word) > 1 and word.isupper()
 
 
 def find_mentions(masked: str, trie: dict[str, Any], normal: Callable[[str], str] = normal) -> list[Mention]:

@@ -57,7 +57,6 @@ _ARTICLES = re.compile(
     re.IGNORECASE,
 )
 
-
 _POSSESSIVE = re.compile(r"(?<=[^\W\d_])['’ʼ](?:s\b|(?=[\s-]|$))", re.IGNORECASE)
 _FORMULA = re.compile(r"\$([^$]*)\$")
 _STARRED = re.compile(r"\^\s*\{?\s*(?:\*|∗|⋆|\\(?:ast|star)\b)\s*\}?|\\(?:ast|star)\b")
@@ -115,7 +114,6 @@ def _joined_singulars(words: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------- acronyms
 
 _IN_BRACKETS = re.compile(r"\(([^()]{2,80})\)")
-
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 

@@ -182,7 +182,6 @@ def is_term(words: Sequence[str]) -> bool:
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?(?:[-–‐][^\W_]+)*|\S")
 
-
 _BEFORE_NOUNS = (
     ARTICLES
     | (PREPOSITIONS - {"to"})

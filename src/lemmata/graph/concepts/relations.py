@@ -22,7 +22,6 @@ _FIRST = re.compile(
     r"[.,:]?\s+)?(?P<word>[Aa]n?|[Ee]very|[Aa]ny|[Ee]ach|[Tt]he|[Aa]ll)?\s*"
 )
 
-
 _NAMED = r"(?:\s*\$+)?(?:\s*\([^()]{1,40}\))?"
 _IS_A = re.compile(rf"{_NAMED}\s+is\s+(?:also\s+|always\s+|itself\s+)?an?\s+")
 _IS = re.compile(rf"{_NAMED}\s+(?:is|are)\s+(?:also\s+|always\s+|necessarily\s+|automatically\s+)?")

@@ -142,7 +142,6 @@ def _tokens(formula: str) -> list[_Token]:
 
 
 def _is_index(tokens: list[_Token], place: int) -> bool:
-    """Whether a token stands in an index or exponent."""
     depth = 0
     for token in reversed(tokens[:place]):
         depth += (token.text in _CLOSES) - (token.text in _OPENS)

@@ -69,7 +69,6 @@ _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[]|\b[A-Z]\.)(?:[A-Z]|e\.g|i\.e|cf|resp|etc|viz|vs|al|Thm|Prop|Lem|Cor|Def|Eq|Fig|Sec|p|pp|z|B|d|h)\.$"
 )
 
-
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")  # before an item or a displayed formula
 _LONGEST_BRACKET = 800  # characters of a sentence with sentences in brackets
 
@@ -143,7 +142,6 @@ def key_of(phrase: str) -> str:
 # ---------------------------------------------------------------- names
 
 _BRACKET = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
-
 
 _LEADING = re.compile(
     r"^(?:(?:a|an|the|its|their|our|this|eine?[nmrs]?|der|die|das|den|dem|des|ihre[nrsm]?|seine[nrsm]?)\s+)+",

@@ -149,7 +149,6 @@ def _read_nodes(collector: Collector, kind: str, size: int, mapping: Path | None
 
 
 def _read_relations(collector: Collector, mapping: Path) -> dict[int, str]:
-    """Names of relations by number."""
     paths = sorted((*mapping.glob("relidx2*.csv*"), *mapping.glob("reltype2*.csv*")))
     rows = list(csv_rows(collector, paths[0]))[1:] if paths else []
     return {int(cells[0]): cells[1] for _, cells in rows if len(cells) > 1 and cells[0].isdecimal()}

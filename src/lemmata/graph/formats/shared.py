@@ -192,7 +192,6 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
 
 
 def head(path: Path) -> str:
-    """The beginning of a file."""
     with open_binary(path) as stream:
         try:
             return stream.read(HEAD).decode("utf-8", "replace")

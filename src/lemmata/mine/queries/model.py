@@ -19,12 +19,15 @@ from lemmata.core.types import Pair, Passage
 from lemmata.llm.answers import to_json_text
 from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import TrainingView
-from lemmata.mine.queries.context import surroundings
 from lemmata.mine.queries.wording import OVERLAP, parse_styles, word_overlap
 
 Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
 _LONGEST = 1500  # characters of a passage that the model sees
+_AROUND = 300  # characters of each text around the passage
+_LOOK_BACK = 12  # passages of the same section that may define its symbols
+_MOST = 2  # definitions, and references
+_DEFINING = ("definition", "notation", "situation", "convention", "construction")
 _PROMPT_LINES = {
     "question": "a question that the passage answers, ending with a question mark",
     "keyword": "three to seven key words as typed into a search box, without small words",
@@ -150,7 +153,7 @@ def _request(view: TrainingView, batch: Batch, options: WrittenOptions) -> Reque
     for number, (row, passage) in enumerate(batch, 1):
         text = passage.text if len(passage.text) <= _LONGEST else passage.text[:_LONGEST] + " …"
         mark = f"[{number}] " if len(batch) > 1 else ""
-        around = surroundings(view, row, passage) + "\n" if options.context else ""
+        around = _surroundings(view, row, passage) + "\n" if options.context else ""
         title = f" ({passage.title})" if passage.title else ""
         shown.append(f"{mark}{around.lstrip()}{passage.kind}{title}: {text}")
     system, schema = query_prompt(options, len(batch)), query_schema(styles, len(batch))
@@ -287,3 +290,43 @@ def _fault(text: str, passage: Passage) -> str:
     if text.count("$") % 2:
         return "ends inside a formula"
     return "copies the passage" if word_overlap(text, passage.text) > OVERLAP else ""
+
+
+# ---------------------------------------------------------------- what stands around a passage
+
+
+def _surroundings(view: TrainingView, row: int, passage: Passage) -> str:
+    """A line for the place of a passage, and one for each text around it; all of it is of the passage's own part."""
+    document = view.documents.get(passage.document)
+    place = ", ".join(filter(None, (document.title if document else "", passage.section)))
+    lines = [f"From: {place}"] if place else []
+    return "\n".join([*lines, *_texts_around(view, row, passage)])
+
+
+def _texts_around(view: TrainingView, row: int, passage: Passage) -> Iterator[str]:
+    """Definitions before the passage, the passages before and after it, and those that it refers to, each once."""
+    own = view.allowed & (view.document_numbers == view.document_numbers[row])  # of the same document and part
+    near = range(max(0, row - _LOOK_BACK), min(row + 2, len(own)))
+    rows = [other_row for other_row in near if other_row != row and own[other_row]]
+    around = dict(zip(rows, view.passages(rows), strict=True))
+    defining = [
+        other_row
+        for other_row, other in around.items()
+        if other_row < row and other.section == passage.section and other.kind in _DEFINING
+    ]
+    targets = [view.row_of.get(link.target or "", row) for link in passage.links]
+    used = [target for target in dict.fromkeys(targets) if target != row][:_MOST]
+    shown = {row}
+    for name, chosen in (
+        ("Defined before", defining[-_MOST:]),
+        ("Before it", [row - 1]),
+        ("After it", [row + 1]),
+        ("It refers to", used),
+    ):
+        for other_row in chosen:
+            if other_row in shown or not (other_row in around or other_row in used):
+                continue
+            shown.add(other_row)
+            other = around[other_row] if other_row in around else view.passages([other_row])[0]
+            text = other.text if len(other.text) <= _AROUND else other.text[:_AROUND] + " …"
+            yield f"{name}: {other.kind}{f' ({other.title})' if other.title else ''}: {' '.join(text.split())}"

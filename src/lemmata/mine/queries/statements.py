@@ -48,7 +48,6 @@ def named_result(passage: Passage, pick: Pick, german: bool) -> Iterator[Query]:
 
 _PROOF = re.compile(r"(?:(?:another|direct|elementary|simple|short) )?proof of (?P<what>.+)", re.IGNORECASE)
 
-
 _EXAMPLE = re.compile(r"(?P<kind>(?:counter-?)?example)s? (?P<link>of|to|for) (?P<what>.+)", re.IGNORECASE)
 _NO_SUBJECT = re.compile(
     r"^[\d.A-Z]*\d|^(?:chapter|notes?|exercises|index|topic|table|bibliography|proof|introduction|(?!ring|string)\w+ing)\b|[:;?$\\=]"
@@ -89,7 +88,6 @@ def title_query(title: str, pick: Pick, german: bool) -> Iterator[Query]:
 # ---------------------------------------------------------------- defined terms
 
 _NOUN = r"[Aa]n? (?:\$\w\$-)?[A-Za-z-]+(?: [a-z-]+){0,3}?(?: of [a-z-]+)?"
-
 
 _INTRODUCED = re.compile(  # `Let $R$ be a ring.`, `A scheme $X$ is`
     rf"\b[Ll]et \$(?P<formula>[^$]+)\$ be (?P<noun>{_NOUN})"
@@ -149,7 +147,6 @@ _WEAK = frozenset(
     upper horizontal arrow vertical left right obviously usual unique distinct
     sequence equality formula type precise collection family subset diagram""".split()
 )
-
 
 _NO_NOUN = re.compile(
     r"(?:ing|ly|ed|izes|ates|ifies|erves|uces|tains|sends|nes|putes|erges|ays|able)$|'s?$|^[A-Z][a-z]+$"
