@@ -91,7 +91,7 @@ def test_keys_are_read_by_the_names_that_they_had_before(tmp_path: Path) -> None
     assert (
         workspace.named_options(FinetuneOptions, "finetune", "tuned", {"guard_tolerance": 0.2}).guard_tolerance == 0.2
     )
-    assert {"forget", "keep"} <= stored_options(options).keys()  # a model of before is not trained again
+    assert {"forget", "keep", "guide"} <= stored_options(options).keys()  # a model of before is not trained again
     values = {(option.table, option.key): value for option, value in all_options(workspace.config)}
     assert (values["geodesic", "starts"], values["finetune.tuned", "guard_tolerance"]) == (3, 0.1)
 

@@ -98,9 +98,11 @@ class JobWriter:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._longest)
-        own_prompts = dict(settings["prompts"]) if settings else read_architecture(base).prompts
         self._kind = np.uint16 if self._tokenizer.get_vocab_size() < 2**16 else np.int32
-        self._prompts = {"query": "", "passage": "", **prompts} if prompts else own_prompts
+        if prompts:  # a cross-encoder has none of its own
+            self._prompts: Mapping[str, str] = {"query": "", "passage": "", **prompts}
+        else:
+            self._prompts = dict(settings["prompts"]) if settings else read_architecture(base).prompts
         self._number_of: dict[bytes, int] = {}
         self._waiting: list[str] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
