@@ -225,7 +225,7 @@ class Edited:
         """Where the corpus is not what the files say: documents, their theorems in order, links that lead nowhere."""
         expected = {}
         for path in self.files:
-            name, stamp = path.relative_to(self.sources).as_posix(), path.stat().st_mtime_ns
+            name, stamp = str(path)[len(str(self.sources)) + 1 :], path.stat().st_mtime_ns
             if self.said.get(name, [""])[0] != str(stamp):
                 self.said[name] = [str(stamp), *re.findall(r"\nEvery (.*?) is", path.read_text("utf-8"))]
             expected[name] = self.said[name][1:]
@@ -234,9 +234,9 @@ class Edited:
             for file, text in corpus.table("file", "text"):
                 about = re.match(r"Every (.*?) is", text)
                 found.setdefault(file, []).extend(about.groups() if about else [])
-            ids = {*corpus.ids(), *(document.id for document in corpus.documents())}
+            documents = [document.id for document in corpus.documents()]
+            ids, number = {*corpus.ids(), *documents}, len(documents)
             lost = [link for name in ("refers_to", "cites") for link in corpus.linked(name) if link[1] not in ids]
-            number = len(list(corpus.documents()))
         wrong = [f"{name}: {found.get(name)}" for name in found if found[name] != expected.get(name)]
         wrong += [f"{source} -> {target}" for source, target in lost]
         return wrong + ([f"{number} documents of {len(expected)} files"] if number != len(expected) else [])

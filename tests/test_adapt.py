@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from lemmata.maintain.generations import is_published
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
-from lemmata.server.nightly import adapting_nightly, seconds_until_night
+from lemmata.server.nightly import adapt_command, adapting_nightly, seconds_until_night
 
 
 def candidate(name: str, marks: list[float], own: list[float] | None = None) -> Candidate:
@@ -179,6 +180,13 @@ def test_the_command_runs_again_and_again_and_ends_with_the_server(tmp_path: Pat
     with adapting_nightly(slow, lambda _: 0.0) as thread:
         wait_until((tmp_path / "slow").exists)
     assert not thread.is_alive()
+
+
+def test_no_module_of_the_present_folder_is_run(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    done = subprocess.run(adapt_command(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "not a lemmata workspace" in done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -149,7 +149,7 @@ def test_what_was_made_of_a_file_is_remembered_until_the_file_changes(tmp_path: 
             asked.append(file.read_text())
             return asked[-1]
 
-        return remembered.get(file, key, read)
+        return remembered.get(str(file), key, read)
 
     while time.time() - file.stat().st_ctime < 2.1:  # one that was written just now may change again unnoticed
         time.sleep(0.1)

@@ -374,7 +374,10 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
             opened.search(QUERIES[0], 3, retriever="dense")
     message = lemmata("search", "topic", "-w", root, code=1)
     assert f"Milvus at {uri} cannot be used" in message
-    assert "start it, check $MILVUS_TOKEN, or take the vectors back with 'lemmata index -o milvus=none'" in message
+    assert (
+        "start it, check $MILVUS_TOKEN and $MILVUS_URI, or take the vectors back with 'lemmata index -o milvus=none'"
+        in message
+    )
     assert "cannot be used" in lemmata("doctor", "-w", root)
     left = project.index(settings={"milvus": "none"})["left_in_milvus"]
     assert left.startswith("the collections lemmata_")
@@ -439,6 +442,23 @@ def test_the_token_is_sent_and_stored_nowhere(project: Project, monkeypatch: pyt
     assert base64.b64encode(b"root:secret").decode() in sent
     files = [path.read_bytes() for path in project.root.rglob("*") if path.is_file()]
     assert not any(b"secret" in content for content in [*files, str(error.value).encode()])
+
+
+@pytest.mark.parametrize(
+    ("uri", "token"),
+    [
+        ("http://localhost:19530", "root:secret"),
+        ("https://mine.example:19530", "root:secret"),
+        ("http://mine.example:19530", ""),
+        ("https://mine.example", ""),
+        ("https://evil.example:19530", ""),
+        ("http://127.0.0.1.evil.example:19530", ""),
+    ],
+)
+def test_the_token_goes_to_a_server_that_the_user_named(monkeypatch: pytest.MonkeyPatch, uri: str, token: str) -> None:
+    monkeypatch.setenv("MILVUS_TOKEN", "root:secret")
+    monkeypatch.setenv("MILVUS_URI", "https://mine.example:19530")
+    assert milvus.token_for(uri) == token
 
 
 def test_a_missing_library_is_named_with_its_extra(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

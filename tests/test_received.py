@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.make import lemmata
+from tests.make import lemmata, write
 
 from lemmata.core.artefacts import file_facts
+from lemmata.core.database import settle
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.workspace import read_manifest, write_manifest
+from lemmata.core.http import AnswerCache
+from lemmata.core.workspace import Workspace, read_manifest, write_manifest
+from lemmata.evaluate.judgments import JudgmentLog
 from lemmata.project import Project
+from lemmata.server.folder import HIDDEN, serving_alone, workspace_of
 
 
 @pytest.mark.parametrize("name", [".lock", "split", "index/lexical", "index/indexing.json", "graph/records.sqlite"])
@@ -28,6 +33,68 @@ def test_nothing_is_written_through_a_link_that_leads_out(project: Project, tmp_
         with pytest.raises(WorkspaceError, match=path.name):
             verb()
     assert {file.name: file.read_text() for file in victim.iterdir()} == {"thesis": "precious"}
+
+
+def test_what_is_written_without_the_lock_is_not_written_through_a_link(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"papers/a.md": "# A\n\nA note.", "thesis": "precious", "empty": ""}) / "papers"
+    hidden = folder / HIDDEN
+    hidden.mkdir()
+    for name in ("lemmata.toml", ".gitignore"):
+        (hidden / name).symlink_to(tmp_path / "new")  # which is not there yet
+    with pytest.raises(WorkspaceError):
+        workspace_of([folder])
+    assert not (tmp_path / "new").exists()
+    for name in ("lemmata.toml", ".gitignore"):
+        (hidden / name).unlink()
+    workspace = workspace_of([folder])
+    (workspace.root / ".server").symlink_to(tmp_path / "thesis")
+    with pytest.raises(WorkspaceError, match=r"\.server"), serving_alone(workspace):
+        pass
+    workspace.judgment_log.symlink_to(tmp_path / "empty")
+    with JudgmentLog(workspace) as log, pytest.raises(WorkspaceError, match=r"judgments\.sqlite"):
+        log.searched("width", [])
+    assert [(tmp_path / name).read_text() for name in ("thesis", "empty")] == ["precious", ""]
+
+
+def test_a_hidden_workspace_that_is_a_link_is_refused(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "received", {"a.md": "# A\n\nA note."})
+    (folder / HIDDEN).symlink_to(project.root)
+    with pytest.raises(WorkspaceError, match=HIDDEN):
+        workspace_of([folder])
+    assert workspace_of([folder], project.root).root == project.root  # of the user's own choice
+
+
+def name_in_journal(database: Path, victim: Path) -> None:
+    """Leave a journal beside a SQLite file that asks to delete a file after it was rolled back."""
+    mark, name, pages = bytes.fromhex("d9d505f920a163d7"), str(victim).encode(), database.stat().st_size // 4096
+    numbers = (0, 1, pages, 512, 4096)
+    head = (mark + b"".join(number.to_bytes(4, "big") for number in numbers)).ljust(512, b"\0")
+    end = (len(name).to_bytes(4, "big"), sum(name).to_bytes(4, "big"), mark)
+    Path(f"{database}-journal").write_bytes(head + (0x40000000 // 4096 + 1).to_bytes(4, "big") + name + b"".join(end))
+
+
+@pytest.mark.parametrize(
+    "open_it",
+    [
+        lambda path: settle(path, "cure"),
+        AnswerCache,
+        lambda path: Workspace(path.parent) and JudgmentLog(Workspace(path.parent)).queries(),
+    ],
+)
+def test_a_journal_that_names_a_file_of_the_users_does_not_delete_it(
+    tmp_path: Path, open_it: Callable[[Path], object]
+) -> None:
+    path, victim = tmp_path / "judgments.sqlite", tmp_path / "thesis"
+    victim.write_text("precious")
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE t(a)")
+    name_in_journal(path, victim)
+    with pytest.raises(WorkspaceError, match="journal"):
+        open_it(path)
+    assert victim.exists()
+    with contextlib.closing(sqlite3.connect(path)) as connection:  # as SQLite would
+        connection.execute("SELECT COUNT(*) FROM t").fetchone()
+    assert not victim.exists()
 
 
 def test_a_link_inside_the_workspace_is_followed(project: Project) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.embedding_server import FaultyServer, answering
 from tests.make import NAMES, make_workspace, wait_until, write, write_papers
 
 from lemmata.cli.output import invocation
@@ -333,6 +334,21 @@ def test_an_agent_gets_hits_of_a_folder_with_its_first_call(tmp_path: Path) -> N
 
 
 # ---------------------------------------------------------------- without processes
+
+
+def test_the_key_goes_to_no_address_that_only_the_settings_of_a_folder_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    with answering(FaultyServer()) as server:
+        folder = papers(tmp_path)
+        write(folder, {f"{HIDDEN}/lemmata.toml": f'[index]\nencoder = "{server.url}#m"\n'})
+        background = Background(workspace_of([folder]), [folder], lambda _: None)
+        background.start()
+        wait_until(lambda: not background.is_working)
+        background.stop()
+    assert not background.problems
+    assert set(server.keys) == {None}
 
 
 def test_a_workspace_of_several_folders_lies_in_the_data_folder(

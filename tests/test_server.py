@@ -627,6 +627,11 @@ def test_a_page_of_another_origin_may_not_ask(client: httpx.Client, project: Pro
     for origin in ("https://evil.example", "null", f"{own}.evil.example", "http://localhost:1"):
         refused(client.post("/search", json=body, headers={"origin": origin}), 403, "foreign_origin")
         refused(client.options("/search", headers={"origin": origin}), 403, "foreign_origin")
+    for site in ("cross-site", "same-site"):  # an image or a link of a page: browsers name no origin
+        refused(client.get("/outline", headers={"sec-fetch-site": site}), 403, "foreign_origin")
+        assert client.get("/", headers={"sec-fetch-site": site}).status_code == 200
+    for site in ("same-origin", "none"):
+        assert client.get("/outline", headers={"sec-fetch-site": site}).status_code == 200
     friend = "https://friend.example"
     with serving(project.root, access=Access("127.0.0.1", origins=[friend], token="t" * 16)) as opened:
         given = {"authorization": f"Bearer {'t' * 16}"}

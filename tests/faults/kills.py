@@ -11,9 +11,12 @@ import argparse
 import collections
 import contextlib
 import hashlib
+import importlib
 import json
 import os
+import pkgutil
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -25,7 +28,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from bench.random_edits import WORDS
+from tests.llm_server import Server
+from tests.make import plant, to_lines, write
+from tests.small_bert import small_bert
 
+import lemmata
 from lemmata.cli.main import main as run_lemmata
 from lemmata.core.database import Connection
 from lemmata.evaluate.judgments import JudgmentLog
@@ -33,7 +40,16 @@ from lemmata.maintain.info import doctor
 from lemmata.project import Project
 
 ROOT = Path(__file__).parents[2]
-PAPERS = ("partitions", "durfee", "glaisher", "heine", "q-binomial", "rsk", "tableaux", "jacobi-trudi")
+PAPERS = {  # each with one of its labels
+    "partitions": "def:partition",
+    "durfee": "def:durfee-square",
+    "glaisher": "def:merging",
+    "heine": "thm:heine",
+    "q-binomial": "def:gauss",
+    "rsk": "alg:insertion",
+    "tableaux": "def:tableau",
+    "jacobi-trudi": "satz:jt",
+}
 MORE = ("cauchy", "hook-length")
 SETTINGS = """
 [split]
@@ -41,8 +57,21 @@ method = "stratified"
 validation = 0.2
 test = 0.2
 
+[mixtures.mixed]
+weights = { pairs = 1.0, queries = 1.0 }
+
 [static.fast]
 base = "lemmata-nano"
+
+[finetune.tuned]
+base = "../bert"
+epochs = 0.2
+batch = 8
+
+[reranker.ranker]
+base = "../bert"
+epochs = 0.2
+batch = 8
 
 [run]
 sources = ["../papers", "../more"]
@@ -50,12 +79,35 @@ static = ["fast"]
 base = "lemmata-nano"
 """
 STAGES = {
+    "init": ["init", "inner"],
     "ingest": ["ingest", "../papers"],
     "graph build": ["graph", "build"],
+    "graph merges": ["graph", "merges", "--reject", "concept:partition", "concept:young-diagram"],
+    "graph extract": [*"graph extract --model tiny --budget unlimited -o llm.concurrency=1 -o".split(), "llm.url=URL"],
+    "graph embed": ["graph", "embed", "-o", "start=random", "-o", "epochs=3"],
+    "graph link": ["graph", "link"],
+    "graph export": ["graph", "export", "out.graphml"],
+    "export corpus": ["export", "corpus", "out.jsonl"],
     "split": ["split"],
+    "export beir": ["export", "beir", "out", "--task", "references"],
     "mine pairs": ["mine", "pairs"],
     "mine queries": ["mine", "queries"],
+    "mine import": ["mine", "import", "../questions.jsonl", "--name", "asked"],
+    "mine mix": ["mine", "mix", "mixed"],
+    "mine export": ["mine", "export", "pairs", "out.tsv", "--format", "tsv"],
     "index": ["index", "--encoder", "lemmata-nano"],
+    "index --summaries": ["index", "--summaries", "../questions.jsonl"],
+    "mine negatives": ["mine", "negatives", "pairs"],
+    "mine domain": ["mine", "domain", "../general.jsonl", "out.jsonl", "--share", "0.5"],
+    "evaluate --tune": ["evaluate", "--task", "references", "--tune"],
+    "judgments --export": ["judgments", "--export", "out"],
+    "judgments --clear": ["judgments", "--clear"],
+    "inspect": ["inspect", "lemmata-nano"],
+    "train prepare": ["train", "prepare", "tuned", "job"],
+    "train finetune": ["train", "finetune", "tuned"],
+    "export-encoder": ["export-encoder", "../bert", "out", "--force"],
+    "train reranker": ["train", "reranker", "ranker"],
+    "judge": ["judge", "out", "--by", "ranker", "--limit", "5"],
     "mine triplets": ["mine", "triplets", "-o", "triplets.hard_rank=20"],
     "train metric": ["train", "metric"],
     "map": ["map"],
@@ -72,7 +124,21 @@ STAGES = {
     "evaluate": ["evaluate", "--task", "references", "--part", "test", "--retriever", "lexical,dense:fast"],
     "run": ["run"],
     "adapt": ["adapt"],
+    "adapt --undo": ["adapt", "--undo"],
 }
+# the workspace of the others: no other stage comes after these
+_OWN: tuple[str, ...] = (
+    "init",
+    "graph merges",
+    "graph extract",
+    "graph embed",
+    "graph link",
+    "graph export",
+    "export corpus",
+)
+_OWN += ("export beir", "mine import", "mine mix", "mine export", "index --summaries", "mine negatives", "mine domain")
+_OWN += ("evaluate --tune", "judgments --export", "judgments --clear", "inspect", "train prepare", "train finetune")
+_OWN += ("export-encoder", "train reranker", "judge", "mine triplets", "train metric", "adapt", "adapt --undo")
 # between a new corpus and its index there is nothing to search
 CORPUS_STAGES = ("ingest more", "index more", "ingest --remove", "run")
 DAMAGED = "doctor --repair"  # the stage whose workspace is damaged before
@@ -121,6 +187,13 @@ def prepare(folder: Path, stages: Sequence[str] = ()) -> Path:
                 shutil.copy(file, folder / name)
     if "train metric" in stages:
         write_notes(folder / "papers")
+    plant.generate(folder / "plant", logs=80, seed=3)
+    questions = [{"query": f"what about {stem}?", "passage": f"{stem}#{label}"} for stem, label in PAPERS.items()]
+    general = [{"_id": str(number), "text": " ".join(WORDS[number % 7 :])} for number in range(40)]
+    write(folder, {"questions.jsonl": to_lines(questions), "general.jsonl": to_lines(general)})
+    if {"train prepare", "train finetune", "export-encoder", "train reranker", "judge"}.intersection(stages):
+        texts = [file.read_text("utf-8", "replace") for file in (folder / "papers").iterdir()]
+        small_bert(folder / "bert", sorted({word for text in texts for word in re.findall("[a-z]+", text)}))
     (folder / "links.tsv").write_text("head\trelation\ttail\npartitions\trelated_to\theine\n", "utf-8")
     workspace = folder / "w"
     Project.init(workspace)
@@ -128,8 +201,8 @@ def prepare(folder: Path, stages: Sequence[str] = ()) -> Path:
     return workspace
 
 
-def damage(workspace: Path, stage: str) -> None:
-    """What a stage finds: changed bytes in each kind of artefact, or what killed commands left."""
+def set_up(workspace: Path, stage: str) -> None:
+    """Make what a stage finds: damage, what killed commands left, marks, a plant, a model."""
     if stage == DAMAGED:
         for pattern in (
             "split/part.npy",
@@ -139,11 +212,19 @@ def damage(workspace: Path, stage: str) -> None:
         ):
             file = min(workspace.glob(pattern))
             file.write_bytes(file.read_bytes()[:-1] + b"?")
-    if stage == "adapt":
+    before = {
+        "graph link": (["ingest", "../plant"], STAGES["graph build"]),
+        "judge": (STAGES["train reranker"],),
+        "adapt --undo": (STAGES["adapt"],),
+    }
+    if stage in ("adapt", "adapt --undo", "judgments --export", "judgments --clear"):
         project = Project(workspace)
         with contextlib.closing(project.corpus) as corpus, JudgmentLog(project) as log:
             for number, passage in enumerate(corpus):
                 log.mark(f"{passage.document} {passage.kind} {number}", passage.id, "answer")
+    for command in before.get(stage, ()):
+        if failed := finish(workspace, command):
+            raise SystemExit(f"{stage}: {failed}")
     if stage == "gc":
         for name in (".split.old", "index/.lexical.old", "index/dense/.gone.old/vectors", "training/.pairs.999999"):
             (workspace / name).mkdir(parents=True)
@@ -231,6 +312,19 @@ def finish(workspace: Path, arguments: Sequence[str]) -> str:
     return f"exit code {code}: {child.output.read_text(errors='replace')[-600:]}" if code else ""
 
 
+@contextlib.contextmanager
+def answering(folder: Path) -> Iterator[None]:
+    """A language model for the stages that ask one."""
+    server = Server(folder / "journal")
+    answer = {"concepts": [{"name": "partition", "kind": "object"}], "relations": []}
+    server.script(answer=json.dumps({"1": answer, "2": answer}))
+    STAGES["graph extract"][-1] = f"llm.url={server.url}"
+    try:
+        yield
+    finally:
+        server.kill()
+
+
 # ---------------------------------------------------------------- what a workspace holds
 
 
@@ -286,9 +380,6 @@ def differences(first: dict[str, str], second: dict[str, str]) -> str:
 # ---------------------------------------------------------------- kills
 
 
-_ALONE = ("mine triplets", "train metric")  # dear, and no other stage needs them
-
-
 class Bench:
     """Snapshots of an undisturbed workspace before and after each stage."""
 
@@ -300,11 +391,13 @@ class Bench:
         self.operations: dict[str, int] = {}
         self.stages = stages
         until = 1 + max(map(list(STAGES).index, stages))
-        needed = [stage for stage in list(STAGES)[:until] if stage in stages or stage not in _ALONE]
+        needed = [stage for stage in list(STAGES)[:until] if stage in stages or stage not in _OWN]
         if [*stages] == ["adapt"]:  # which splits and mines by itself
             needed = ["ingest", "index", "adapt"]
         for number, stage in enumerate(needed):
-            damage(self.workspace, stage)
+            if stage in _OWN:
+                shutil.copytree(self.workspace, folder / "shared")
+            set_up(self.workspace, stage)
             self.before[stage] = folder / f"before-{number}"
             shutil.copytree(self.workspace, self.before[stage])
             begin = time.monotonic()
@@ -314,6 +407,9 @@ class Bench:
             self.seconds[stage] = time.monotonic() - begin
             self.operations[stage] = int((folder / "count").read_text())
             self.after[stage] = content(self.workspace)
+            if stage in _OWN:
+                shutil.rmtree(self.workspace)
+                (folder / "shared").rename(self.workspace)
 
     def kill(self, stage: str, *, after: float = 0.0, at: int = 0) -> Outcome:
         """Kill a stage after some seconds or before a file operation, resume it, and compare."""
@@ -331,7 +427,7 @@ class Bench:
 
     def _problem(self, stage: str) -> str:
         """What is wrong after a kill, and after the stage was run again; empty where all is well."""
-        if stage.endswith("--remove") and content(self.workspace) == self.after[stage]:
+        if stage.endswith(("--remove", "--undo")) and content(self.workspace) == self.after[stage]:
             return ""  # it was done: what is removed twice is an error
         damaged = [check.finding for check in doctor(self.workspace) if check.damaged]
         if damaged and stage != DAMAGED:
@@ -371,8 +467,16 @@ def warm_up() -> None:
         import pyarrow.parquet  # noqa: F401
         import torch  # noqa: F401
     except ImportError:
-        for stage in ("mine pairs", "mine triplets", "train metric", "train static", "evaluate", "run", "adapt"):
+        verbs = ("mine", "train", "evaluate", "run", "adapt", "judge ", "inspect", "export-encoder")
+        for stage in [name for name in STAGES if f"{name} ".startswith(verbs)]:
             STAGES.pop(stage)
+    for module in pkgutil.walk_packages(lemmata.__path__, "lemmata."):
+        if module.name != "lemmata.__main__":
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+    for library in ("onnxruntime", "tokenizers", "Stemmer", "faiss", "sentence_transformers", "matplotlib.pyplot"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(library)
 
 
 def main() -> int:
@@ -385,7 +489,7 @@ def main() -> int:
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     warm_up()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, answering(Path(folder)):
         bench = Bench(Path(folder), options.stages.split(",") if options.stages else list(STAGES))
         plan = (
             every(bench, options.every) if options.every else moments(bench, options.kills, random.Random(options.seed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
@@ -119,6 +120,7 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
 
     `cure` says what to do if the file is damaged, or of another version. A file in a read-only folder can be read.
     """
+    check_journal(path)
     try:
         connection = sqlite3.connect(
             _address(path), uri=True, timeout=10, isolation_level=None, check_same_thread=False, factory=Connection
@@ -173,8 +175,26 @@ def _address(path: Path) -> str:
     return f"{address}?mode=ro"
 
 
+_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+
+
+def check_journal(path: Path) -> None:
+    """WorkspaceError where the journal beside a SQLite file ends with a name: SQLite would delete what has it.
+
+    It is how changes of several files at once are undone, which lemmata never makes.
+    """
+    journal = Path(f"{path.resolve()}-journal")
+    end = b""
+    with contextlib.suppress(FileNotFoundError), journal.open("rb") as stream:  # it may end at this moment
+        stream.seek(-min(len(_JOURNAL), os.fstat(stream.fileno()).st_size), os.SEEK_END)
+        end = stream.read()
+    if end == _JOURNAL:
+        raise WorkspaceError(f"{journal} is refused (it names another file, as none of lemmata's does): delete it")
+
+
 def settle(path: Path, cure: str) -> None:
     """Bring into a file what a killed process left in the log beside it; call it while nobody writes."""
+    check_journal(path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as connection:
         connection.path, connection.cure = path, cure
         connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # rolls an unfinished change back

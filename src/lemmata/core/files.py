@@ -332,21 +332,18 @@ class Remembered(Generic[Result]):
     def __init__(self) -> None:
         self._results: dict[str, tuple[object, Result]] = {}
 
-    def get(self, path: Path, key: object, make: Callable[[], Result]) -> Result:
-        """What `make` gives for a file; `key` is what else it depends on."""
-        try:
-            facts = path.stat()
-        except OSError:
-            return make()
+    def get(self, path: str, key: object, make: Callable[[], Result]) -> Result:
+        """What `make` gives for a file; `key` is what else it depends on. OSError where there is none."""
+        facts = os.stat(path)  # noqa: PTH116 - a Path for each of many files takes longer
         state = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino, key)
-        known = self._results.get(str(path))
+        known = self._results.get(path)
         if known is not None and known[0] == state:
             return known[1]
         result = make()
         if time.time() - max(facts.st_mtime, facts.st_ctime) > self._SETTLED:
             if len(self._results) >= self._MOST:
                 self._results.clear()
-            self._results[str(path)] = (state, result)
+            self._results[path] = (state, result)
         return result
 
 
@@ -369,6 +366,8 @@ def lock_file(path: Path) -> Any:
 
     if not is_writable(path.parent):
         return contextlib.ExitStack()
+    if path.is_symlink():
+        raise WorkspaceError(f"{path} is a link, and what it leads to would be overwritten: delete it")
     path.parent.mkdir(parents=True, exist_ok=True)
     stream = path.open("a+")  # another process may hold it, and its note must stay
     try:

@@ -23,6 +23,7 @@ from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lemmata.core.database import check_journal
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.core.keys import NO_KEY, ApiKey
 
@@ -228,6 +229,7 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        check_journal(path)
         with self._explain():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, check_same_thread=False, timeout=60, isolation_level=None)

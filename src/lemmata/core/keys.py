@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 OPENAI = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"([\w.-]+|\[[0-9a-f:.]+\])(:\d+)?", re.ASCII | re.IGNORECASE)  # no user, no second address
-_LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 
 
 class ApiKey(NamedTuple):
@@ -28,7 +28,7 @@ class ApiKey(NamedTuple):
         if not self.secret or not place:
             return "OPENAI_API_KEY goes only to http and https addresses without a user name" if self.secret else ""
         scheme, host, _ = place
-        if scheme == "http" and not _LOOPBACK.fullmatch(host):
+        if scheme == "http" and not LOOPBACK.fullmatch(host):
             return f"OPENAI_API_KEY is not sent over plain http: name {host} with https"
         if place not in map(_place, self.addresses):
             cure = f"if the service is yours, set OPENAI_BASE_URL={url}"

@@ -105,7 +105,7 @@ class Workspace:
         root = Path(folder)
         if root.exists() and not root.is_dir():
             raise WorkspaceError(f"{folder} is a file, not a folder")
-        if not (root / "lemmata.toml").exists():
+        if not os.path.lexists(root / "lemmata.toml"):  # nothing is written through a link that leads nowhere
             write_atomically(root / "lemmata.toml", _NEW_CONFIG.encode())
         return cls(folder)
 

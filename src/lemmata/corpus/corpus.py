@@ -587,29 +587,35 @@ class Corpus(Sequence[Passage]):
 
     def skips(self) -> list[Skip]:
         """Skipped input with its cause."""
-        rows = self._connection.execute("SELECT unit, file, line, cause FROM skips")
-        stored = (Skip(self._file(unit, file), line, cause) for unit, file, line, cause in rows)
-        return sorted({*stored, *self._open_references()})
+        return sorted({Skip(self._file(unit, file), line, cause) for unit, file, line, cause in self._skips()})
 
-    def _open_references(self) -> Iterator[Skip]:
+    def _skips(self) -> set[tuple[int, str, int, str]]:
+        """Unit, file, line and cause of all that was skipped."""
+        return {*self._connection.execute("SELECT unit, file, line, cause FROM skips"), *self._open_references()}
+
+    def _open_references(self) -> Iterator[tuple[int, str, int, str]]:
         r"""A note for each document and macro with references, such as `\ref`, to labels that are nowhere."""
+        links = f"(SELECT * FROM links WHERE {LOCAL_REFERENCE} AND target IS NULL)"
+        open_ones = f"FROM {links} l JOIN passages p ON p.id = l.source"
+        macros = {
+            document: read_cell(cell)
+            for document, cell in self._connection.execute(
+                f"SELECT id, json_extract(metadata, '$.{REFERRING}') AS macros FROM documents"
+                f" WHERE id IN (SELECT p.document {open_ones}) AND macros IS NOT NULL"
+            )
+        }
         rows = self._connection.execute(
-            "SELECT p.document, l.label, p.unit, p.file, p.first_line FROM (SELECT * FROM links"
-            f" WHERE {LOCAL_REFERENCE} AND target IS NULL) l JOIN passages p ON p.id = l.source"
+            f"SELECT p.document, l.label, p.unit, p.file, p.first_line {open_ones}"
             " ORDER BY p.document, p.position, l.number"
         )
-        macros: dict[str, dict[str, str]] = {}
         groups: dict[tuple[str, str], list[tuple[str, int, str, int]]] = {}
         for document, label, *place in rows:
-            if document not in macros:
-                own = list(read_documents(self._connection, "WHERE id = ?", [document]))
-                macros[document] = own[0].metadata.get(REFERRING, {}) if own else {}
-            groups.setdefault((document, macros[document].get(label, "ref")), []).append((label, *place))
+            groups.setdefault((document, macros.get(document, {}).get(label, "ref")), []).append((label, *place))
         for (_, macro), references in groups.items():
             label, unit, file, line = references[0]
             number = "1 reference" if len(references) == 1 else f"{len(references):,} references"
             note = f"\\{macro}: {number} without a target, for example {label!r}"
-            yield Skip(self._file(unit, file), line, note)
+            yield unit, file, line, note
 
     def counts(self) -> dict[str, Any]:
         """Counts of documents, passages, links, labels, bibliography and skips."""
@@ -632,7 +638,7 @@ class Corpus(Sequence[Passage]):
                 "entries": count("SELECT COUNT(*) FROM bibliography"),
                 "in_corpus": count("SELECT COUNT(target) FROM bibliography"),
             },
-            "skips": len(self.skips()),
+            "skips": len(self._skips()),
         }
 
     def totals(self) -> dict[str, int]:
@@ -647,7 +653,7 @@ class Corpus(Sequence[Passage]):
             "passages": self._length,
             "links": count("links"),
             "resolved": count("links WHERE target IS NOT NULL"),
-            "skips": len(self.skips()),
+            "skips": len(self._skips()),
         }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from lemmata.core.database import Connection, connect
-from lemmata.core.errors import InputError, LemmataError
+from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.evaluate.export import export_beir
@@ -94,6 +94,8 @@ class JudgmentLog:
             if not self._path.exists():
                 self._close()  # somebody deleted the file
             if self._connection is None:
+                if self._path.is_symlink():
+                    raise WorkspaceError(f"{self._path} is a link, and what it leads to would change: {_CURE}")
                 self._connection = connect(self._path, _SCHEMA, _FORMAT, cure=_CURE, create=True)
                 self._connection.execute("PRAGMA journal_mode = WAL").fetchone()  # a search need not wait for the disk
             connection = self._connection

@@ -126,9 +126,9 @@ def _read_all(stream: BinaryIO, name: str) -> bytes:
 _HASHES: Remembered[str] = Remembered()
 
 
-def _hash_file(path: Path) -> str:
+def _hash_file(path: str) -> str:
     try:
-        return _HASHES.get(path, "", lambda: sha256_of([path]))
+        return _HASHES.get(path, "", lambda: sha256_of([Path(path)]))
     except OSError:
         return ""
 
@@ -140,7 +140,7 @@ def is_unchanged(base: Path, files: Mapping[str, str], hashes: dict[str, str]) -
     """
     for name, digest in files.items():
         if name not in hashes:
-            hashes[name] = _hash_file(base / name)
+            hashes[name] = _hash_file(f"{base}/{name}")
         if hashes[name] != digest:
             return False
     return bool(files)
@@ -355,7 +355,7 @@ _READ: Mapping[str, Callable[[Path, Unit, IngestOptions], Iterator[Reading]]] = 
 def read_unit(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:
     """The readings of a unit. Problems are skips, or an InputError where nothing can be read."""
     # a paper lists its files
-    files = {name: _hash_file(base / name) for name in (unit.path, *unit.beside) if unit.reader != "paper"}
+    files = {name: _hash_file(f"{base}/{name}") for name in (unit.path, *unit.beside) if unit.reader != "paper"}
     for reading in _READ[unit.reader](base, unit, options):
         if files:
             reading = replace(reading, files=files)

@@ -160,33 +160,33 @@ def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
     """Regular files below a folder, sorted, without hidden files and junk. Links that are not followed are skips."""
     home = base.resolve()
 
-    def below(path: Path) -> str:
-        return path.relative_to(base).as_posix()
-
     def skip_folder(error: OSError) -> None:
-        skips.append(Skip(printable(below(Path(error.filename))), 0, f"the folder cannot be read ({error.strerror})"))
+        name = Path(error.filename).relative_to(base).as_posix()
+        skips.append(Skip(printable(name), 0, f"the folder cannot be read ({error.strerror})"))
 
-    def usable(path: Path, what: str) -> bool:
+    def usable(path: Path, below: str, what: str) -> bool:
         """Whether the name can be part of an id, and a link leads to a file inside; the folders above were checked."""
-        fault = name_fault(path.name) or name_fault(below(path))
+        fault = name_fault(path.name) or name_fault(below)
         if not fault and path.is_symlink() and not (path.is_file() and path.resolve().is_relative_to(home)):
             fault = "it is a link that is not followed"
         if fault:
-            skips.append(Skip(printable(below(path)), 0, what + fault))
+            skips.append(Skip(printable(below), 0, what + fault))
         return not fault
 
     for folder, folders, files in os.walk(base, onerror=skip_folder):
+        above = "" if Path(folder) == base else f"{Path(folder).relative_to(base).as_posix()}/"
         listed = sorted(name for name in folders if not name.startswith(".") and name != "__MACOSX")
-        folders[:] = [name for name in listed if usable(Path(folder, name), "the folder was not read: ")]
+        refused = "the folder was not read: "
+        folders[:] = [name for name in listed if usable(Path(folder, name), above + name, refused)]
         for name in sorted(files):
             path = Path(folder, name)
             if name.startswith(".") or name.endswith("~"):
                 continue
             try:
-                if (path.is_file() or path.is_symlink()) and usable(path, ""):
-                    yield below(path)
+                if (path.is_file() or path.is_symlink()) and usable(path, above + name, ""):
+                    yield above + name
             except OSError as error:
-                skips.append(_unreadable(printable(below(path)), error))
+                skips.append(_unreadable(printable(above + name), error))
 
 
 def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[str, dict[str, Any]]:
@@ -288,7 +288,7 @@ class _Folder:
                 self.beside.append(name)
                 continue
             try:
-                reader, flaw, source = _LOOKS.get(self.base / name, key, partial(_look, self.base, name, stems))
+                reader, flaw, source = _LOOKS.get(f"{self.base}/{name}", key, partial(_look, self.base, name, stems))
             except OSError as error:
                 self.skips.append(_unreadable(name, error))
                 continue
@@ -503,7 +503,7 @@ def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, ski
     starts = [name for name in roots if sources[name].is_main and not files[name].is_part]
     below = {posixpath.dirname(name) for name in starts}
     if any(
-        name not in starts and _is_inside(name, below) for name in roots
+        _is_inside(name, below) for name in {*roots}.difference(starts)
     ):  # a macro may include them by a path that it builds
         included |= _read_by(starts, base)
         roots = [name for name in roots if name not in included]

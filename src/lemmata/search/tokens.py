@@ -11,12 +11,15 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
+from typing import TypeVar
 
 from lemmata.core.errors import ConfigError
 from lemmata.core.words import GERMAN_STOP_WORDS, LANGUAGES, STOP_WORDS, UMLAUTS, fold, fold_german
 from lemmata.search.compounds import split_compound
+
+Result = TypeVar("Result")
 
 # every repetition is bounded, or cannot match the same characters twice: the time is linear in the text
 _HEAD = r"(?:\\[A-Za-z]{1,64}|[^\W_]{1,64}(?:-{1,2}[^\W_]{1,64}){0,6})"
@@ -102,9 +105,28 @@ def _with_scripts(found: re.Match[str]) -> str:
     return f"{written} {letter}{scripts} " if scripts.isdigit() else written
 
 
-@lru_cache(maxsize=1 << 18)  # texts repeat their words: nearly every call is answered from here
-def _pieces(found: str) -> tuple[str, ...]:
-    return _pieces_of(found, _word)
+class _Remembered(dict[str, Result]):
+    """Results of a function of a word: texts repeat their words, so that nearly all are looked up here.
+
+    Long ones are not kept: a server is asked for any number of them.
+    """
+
+    _MOST, _LONGEST = 1 << 18, 64  # words, and characters of a word
+
+    def __init__(self, function: Callable[[str], Result]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, word: str) -> Result:
+        result = self._function(word)
+        if len(word) <= self._LONGEST:
+            if len(self) >= self._MOST:
+                self.clear()
+            self[word] = result
+        return result
+
+
+_pieces: Callable[[str], tuple[str, ...]] = _Remembered(lambda found: _pieces_of(found, _word)).__getitem__
 
 
 def _pieces_of(found: str, word: Callable[[str], list[str]]) -> tuple[str, ...]:
@@ -148,8 +170,7 @@ def _stemmed(word: str) -> str:
 def _stemmer(language: str) -> Callable[[str], str]:
     import Stemmer  # only where something is indexed or searched
 
-    stem: Callable[[str], str] = lru_cache(maxsize=1 << 18)(Stemmer.Stemmer(language, 0).stemWord)
-    return stem
+    return _Remembered[str](Stemmer.Stemmer(language, 0).stemWord).__getitem__
 
 
 def _folded(word: str) -> list[str]:
@@ -192,7 +213,7 @@ class Tokenizer:
         if language != "en":
             self._stop = _STOP[language]
             self._stemmers = [_stemmer(name) for name in _STEMMERS[language]]
-            self._pieces = lru_cache(maxsize=1 << 18)(self._german_pieces)
+            self._pieces = _Remembered(self._german_pieces).__getitem__
 
     def __call__(self, text: str) -> list[str]:
         return _tokens(text, self._pieces)

@@ -196,13 +196,15 @@ class Background:
             if words is None:
                 return
             encoder, quick = self._encoders(words["tokenised"])
+            # an address of lemmata.toml is not named here: the key goes to what a command line names
+            index = ("index",) if "://" in encoder else ("index", "--encoder", encoder)
             if quick:
                 self._work("quick vectors", ("index", "--encoder", quick))
                 self._work("graph", ("graph", "build"), ("index", "--encoder", quick))
-                self._work("vectors", ("index", "--encoder", encoder), ("index", "--remove", quick))
+                self._work("vectors", index, ("index", "--remove", quick))
             else:
-                self._work("vectors", ("index", "--encoder", encoder))
-                self._work("graph", ("graph", "build"), ("index", "--encoder", encoder))
+                self._work("vectors", index)
+                self._work("graph", ("graph", "build"), index)
             self._work("map", ("map",))
             self._interruptions = 0
             self.is_working = False

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lemmata.core.errors import InputError, WorkspaceBusy
+from lemmata.core.errors import InputError, WorkspaceBusy, WorkspaceError
 from lemmata.core.files import is_writable, lock_file, write_atomically
 from lemmata.core.workspace import Workspace
 
@@ -33,12 +33,14 @@ def workspace_of(folders: Sequence[Path], chosen: Path | None = None) -> Workspa
     places = sorted(os.path.realpath(folder) for folder in folders)
     if len(places) == 1 and Path(places[0]).is_dir() and is_writable(Path(places[0])):
         root = folders[0] / HIDDEN
+        if root.is_symlink():
+            raise WorkspaceError(f"{root} is a link: name the workspace that it leads to with -w, or delete the link")
     else:
         data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
         key = hashlib.sha256("\0".join(places).encode(errors="surrogatepass")).hexdigest()[:8]
         root = data / "lemmata" / f"{Path(places[0]).name}-{key}"
     workspace = Workspace.init(root).check()
-    if root.name == HIDDEN and not (root / ".gitignore").exists():
+    if root.name == HIDDEN and not os.path.lexists(root / ".gitignore"):
         write_atomically(root / ".gitignore", b"*\n")
     return workspace
 

@@ -24,7 +24,7 @@ def seconds_until_night(now: datetime) -> float:
 
 
 def adapt_command(folder: Path) -> list[str]:
-    return [sys.executable, "-m", "lemmata", "adapt", "-w", str(folder)]
+    return [sys.executable, "-P", "-m", "lemmata", "adapt", "-w", str(folder)]
 
 
 @contextlib.contextmanager

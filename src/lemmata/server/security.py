@@ -43,6 +43,9 @@ class Refusal:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+_FOREIGN = Refusal(403, "foreign_origin", "a page of another origin may not ask", "allow its origin with --cors ORIGIN")
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address reaches this machine only."""
     if host.casefold() == "localhost":
@@ -99,9 +102,10 @@ class Access:
         origin = headers.get("origin")
         own = f"http://{host}", f"https://{host}"  # by a proxy
         if origin is not None and origin not in own and origin not in self.origins:
-            return Refusal(
-                403, "foreign_origin", "a page of another origin may not ask", "allow its origin with --cors ORIGIN"
-            )
+            return _FOREIGN
+        if origin is None and not is_public and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            # browsers name no origin where a page only embeds an address, or leads to it
+            return _FOREIGN
         if self._token and not is_public and not self._has_token(headers.get("authorization", "")):
             return Refusal(
                 401,

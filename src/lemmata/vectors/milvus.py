@@ -26,6 +26,7 @@ import numpy as np
 from lemmata.core.artefacts import Artefact, making, neighbour_index, read_undamaged, summary_neighbours
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError, require
 from lemmata.core.files import read_array
+from lemmata.core.keys import LOOPBACK
 from lemmata.core.types import Floats, Integers, Mask, Ranking
 from lemmata.core.workspace import (
     VectorSet,
@@ -42,6 +43,7 @@ from lemmata.vectors.ann import EXACT_UP_TO
 from lemmata.vectors.exact import FEW, ExactIndex, Matrix, check_allowed, check_queries
 from lemmata.vectors.store import open_vectors
 
+NAMED = "MILVUS_URI"  # the server that may have the token, besides one on this machine
 TOKEN = "MILVUS_TOKEN"  # noqa: S105 - the name of the environment variable; an API key, or user:password
 _LISTED = 10_000  # slots in one expression, about 80 kB
 _RANGES = 100  # ranges in one expression; parsers read them recursively
@@ -268,7 +270,14 @@ def _connect(uri: str) -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # it logs what it raises
     # the server inside this process takes frequent pings for an attack
     options = {"grpc_options": {"grpc.keepalive_time_ms": 3_600_000}} if _is_file(uri) else {}
-    return milvus.MilvusClient(uri, token=os.environ.get(TOKEN, ""), timeout=_SECONDS, **options)
+    return milvus.MilvusClient(uri, token=token_for(uri), timeout=_SECONDS, **options)
+
+
+def token_for(uri: str) -> str:
+    """The user's token for Milvus on this machine or at the address of the user's own; empty for one of a workspace."""
+    named, asked = urlsplit(os.environ.get(NAMED, "")), urlsplit(uri)
+    may_have = LOOPBACK.fullmatch(asked.hostname or "") or asked[:2] == named[:2]
+    return os.environ.get(TOKEN, "") if may_have else ""
 
 
 @contextlib.contextmanager
@@ -287,7 +296,7 @@ def _explaining(uri: str) -> Iterator[None]:
         cure = (
             "one process at a time can use it, so end the other one, or give the URI of a server"
             if _is_file(uri)
-            else f"start it, check ${TOKEN}, or take the vectors back with 'lemmata index -o milvus=none'"
+            else f"start it, check ${TOKEN} and ${NAMED}, or take the vectors back with 'lemmata index -o milvus=none'"
         )
         cause = (str(error.message).splitlines() or [type(error).__name__])[0][:200]
         raise WorkspaceError(f"Milvus at {uri} cannot be used ({cause}): {cure}") from error
