@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -779,6 +781,25 @@ def test_the_old_state_is_closed_when_its_last_request_is_done(tmp_path: Path) -
         len(old.retriever.corpus.ids())
     assert not service.refresh()
     service.close()
+
+
+def test_an_old_state_is_not_in_memory_any_more_when_it_is_replaced(tmp_path: Path) -> None:
+    project = make_workspace(tmp_path, {"a.tex": NOTES["a.tex"]})
+    service = Service(project.root)
+    service.search("wet", facets=True, html=True)
+    service.outline(service.outline()["documents"][0]["id"])
+    with service.opened() as opened:
+        parts = [weakref.ref(part) for part in (opened, opened.retriever, opened.retriever.corpus)]
+    del opened
+    gc.disable()  # it may come late: for a few large objects it does not come at all
+    try:
+        project.glossary.write_text("wet, damp\n")
+        while not service.refresh():
+            pass
+        assert [part() for part in parts] == [None] * 3
+    finally:
+        gc.enable()
+        service.close()
 
 
 # ---------------------------------------------------------------- clients

@@ -285,6 +285,15 @@ def release_pages(*arrays: np.ndarray[Any, Any]) -> None:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
+def release_memory() -> None:
+    """Give the system back what was freed; glibc keeps most of it, for large arrays that come and go ever more."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with contextlib.suppress(AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def read_json(path: Path, cure: str) -> Any:
     """The content of a JSON file; WorkspaceError with the file and its `cure` where it is missing or damaged."""
     try:

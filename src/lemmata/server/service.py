@@ -20,6 +20,7 @@ from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError, suggest
+from lemmata.core.files import release_memory
 from lemmata.core.records import Described, as_json
 from lemmata.core.types import Floats, Hit
 from lemmata.core.workspace import Workspace
@@ -221,19 +222,24 @@ class Service:
             self.reload_problem = str(error)
             self._state = state  # tried; the next change is tried again
             return False
+        unused = self._replace(opened)
+        self._state, self.reload_problem = state, ""
+        self._judgments.level = JudgmentLog(opened.workspace).level  # a setting
+        self.ready.set()
+        while unused:  # a variable would keep the last one in memory
+            unused.pop().close()
+        release_memory()
+        return True
+
+    def _replace(self, opened: Opened) -> list[Opened]:
+        """Answer by another state from now on; returns those that nobody uses any more."""
         with self._lock:
             before = {self._current, self._before}
             complete = self._before or self._current
             is_kept = self.background and complete and complete.kinds - opened.kinds  # it makes what is missing
             self._before = complete if is_kept else None
             self._current = opened
-            unused = [old for old in before - {self._before} if old and not old.users]
-        self._state, self.reload_problem = state, ""
-        self._judgments.level = JudgmentLog(opened.workspace).level  # a setting
-        self.ready.set()
-        for old in unused:
-            old.close()
-        return True
+            return [old for old in before - {self._before} if old and not old.users]
 
     # ------------------------------------------------------------ search
 
