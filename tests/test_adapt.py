@@ -128,7 +128,7 @@ def test_undoing_brings_back_encoder_and_weights(project: Project) -> None:
     project.index(settings={"encoder": "lemmata-nano"})
     before = {"verb": "tune", "fusion": {"weight": 0.3}}
     undo = {"encoder": "hashing", "fusion": before}
-    write_manifest(project.adapted, {"key": "k", "encoder": "lemmata-nano", "undo": undo, "report": {}})
+    write_manifest(project.adapted, {"key": "k", "encoder": "lemmata-nano", "undo": undo, "runs": []})
     undo_adapt(project)
     assert default_encoder(project) == "hashing"
     with Retriever(project) as retriever:
@@ -147,13 +147,16 @@ def test_undoing_brings_back_encoder_and_weights(project: Project) -> None:
 def test_an_adoption_that_was_killed_is_ended_by_the_next_call(project: Project) -> None:
     state = {"key": "k", "encoder": "lemmata-nano", "undo": {"encoder": "hashing", "fusion": None}, "undone": None}
     fitted = {"verb": "tune", "fusion": {"weight": 0.3}}
-    write_manifest(project.adapted, {**state, "report": {"adopted": "static"}, "fitted": fitted})
-    assert adapt(project) == {"adopted": "static"}
+    write_manifest(project.adapted, {**state, "runs": [{"adopted": "static"}, {"adopted": ""}], "fitted": fitted})
+    assert adapt(project) == {"adopted": ""}
     assert default_encoder(project) == "lemmata-nano"
     with Retriever(project) as retriever:
         assert retriever.dense().fusion.weight == 0.3
     assert "fitted" not in (read_manifest(project.adapted) or {})
     assert undo_adapt(project)["encoder"] == default_encoder(project) == "hashing"
+    first, second = (read_manifest(project.adapted) or {})["runs"]
+    assert first["undone"] > 0
+    assert "undone" not in second
 
 
 def test_what_people_asked_is_not_pushed_even_after_a_killed_adaptation() -> None:

@@ -50,6 +50,7 @@ from lemmata.search.summaries.texts import chosen_sources
 from lemmata.train.train import finetune_model, static_model
 
 MEASURE = "MRR@10"
+MOST_RUNS = 10  # adaptations that are remembered
 OWN = "self-made"  # queries that rules make from the validation part
 _ASKED = 2000  # unmarked queries that are learned from, the latest
 _OWN_QUERIES = 200
@@ -89,7 +90,8 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
     state = read_manifest(workspace.adapted) or {}
     if "fitted" in state:  # killed while it was adopted
         return _adopt(workspace, state)
-    if (state.get("key"), state.get("encoder")) == (key, before):
+    runs = state.get("runs", [])
+    if runs and (state.get("key"), state.get("encoder")) == (key, before):
         return {**_adopt(workspace, state), "done_before": True}
     marks, tasks = divide(workspace)
     if not tasks:
@@ -117,8 +119,10 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
         "adopted": best.name if best else "",
         "notes": notes,
         "seconds": round(time.perf_counter() - began, 1),
+        "when": round(time.time()),
     }
-    state = {"undo": state.get("undo"), "undone": state.get("undone"), "key": key, "encoder": before, "report": report}
+    runs = [*runs, report][-MOST_RUNS:]
+    state = {"undo": state.get("undo"), "undone": state.get("undone"), "key": key, "encoder": before, "runs": runs}
     if best is not None:
         undo = {"encoder": before, "fusion": read_manifest(vectors_of(workspace, before).fusion)}
         state |= {"undo": undo, "undone": None, "encoder": best.encoder, "fitted": best.fitted}
@@ -132,7 +136,7 @@ def _adopt(workspace: Workspace, state: dict[str, Any]) -> dict[str, Any]:
         _search_with(workspace, state["encoder"], state.pop("fitted"))
         write_manifest(workspace.adapted, state)
     _remove_others(workspace, {state["encoder"], (state["undo"] or {}).get("encoder", "")})
-    return dict(state["report"])
+    return dict(state["runs"][-1])
 
 
 def _marked(logged: Sequence[LoggedQuery]) -> str:
@@ -149,6 +153,8 @@ def undo_adapt(workspace: Workspace) -> dict[str, Any]:
     before = state["undo"]
     _search_with(workspace, before["encoder"], before["fusion"])
     undone = _marked(judgments(workspace))  # the same marks are not adopted again
+    if last := next((run for run in reversed(state.get("runs", [])) if run["adopted"]), None):
+        last["undone"] = round(time.time())
     write_manifest(workspace.adapted, {**state, "undo": None, "undone": undone, "encoder": before["encoder"]})
     _remove_others(workspace, {before["encoder"]})
     return {"verb": "adapt", "undone": state["encoder"], "encoder": before["encoder"]}

@@ -21,7 +21,7 @@ def quality(workspace: Workspace, log: JudgmentLog) -> dict[str, Any]:
         "fitted": _time(vectors.fusion) if vectors else None,
         "evaluation": _evaluation(workspace.run_folder / "report.json"),
         "marks": log.counts(),
-        "adaptation": _adaptation(workspace),
+        "adaptations": _adaptations(workspace),
     }
 
 
@@ -41,22 +41,17 @@ def _evaluation(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _adaptation(workspace: Workspace) -> dict[str, Any] | None:
-    """What `lemmata adapt` measured last, what it adopted, and whether that was undone."""
-    state = read_manifest(workspace.adapted) or {}
-    report = state.get("report")
-    if not report:
-        return None
-    return {
-        "when": _time(workspace.adapted),
-        "measure": report["measure"],
-        "queries": report["queries"],
-        "learned_from": report["learned_from"],
-        "rows": [
-            {"name": row["name"], "auto": row["auto"], "values": {task: row[task] for task in report["queries"]}}
-            for row in report["rows"][:_MOST_ROWS]
-        ],
-        "adopted": report["adopted"],
-        "undone": bool(state.get("undone")),
-        "notes": report["notes"],
-    }
+def _adaptations(workspace: Workspace) -> list[dict[str, Any]]:
+    """What `lemmata adapt` measured each time, what it adopted, and whether that was undone; the last time first."""
+    runs = (read_manifest(workspace.adapted) or {}).get("runs", [])
+    return [
+        {
+            **{key: run[key] for key in ("when", "measure", "queries", "learned_from", "adopted", "notes")},
+            "rows": [
+                {"name": row["name"], "auto": row["auto"], "values": {task: row[task] for task in run["queries"]}}
+                for row in run["rows"][:_MOST_ROWS]
+            ],
+            "undone": run.get("undone"),
+        }
+        for run in reversed(runs)
+    ]

@@ -8,11 +8,11 @@ import { kindWord, passageWord, shortRelation, weights } from "./words.js";
 export async function show(main) {
   document.title = `${t("Health")} – lemmata`;
   forgetWorkspace();
-  const [state, quality] = await Promise.all([workspace(), get("/quality").catch(() => null)]);
+  const [state, quality, progress] = await Promise.all([workspace(), get("/quality").catch(() => null), get("/v1/progress").catch(() => null)]);
   main.replaceChildren(
     h("h1", null, state.name || t("Workspace")),
     h("p", { class: "lead" }, t("{passages} in {documents}, language {language}.", { passages: counted(state.passages, passageWord(state)), documents: counted(state.documents, "document"), language: LANGUAGES[state.language] || state.language || t("unknown") })),
-    ...problems(state),
+    ...problems(state, progress?.state === "working"),
     h(
       "div", { class: "cards" },
       panel(t("Passages"), bars(state.kinds, (kind) => kindWord(kind))),
@@ -22,15 +22,17 @@ export async function show(main) {
       quality && panel(t("Last evaluation"), evaluation(quality.evaluation)),
       quality && panel(t("Marks"), marks(quality.marks, state.log)),
     ),
-    ...(quality ? [panel(t("Adaptation"), adaptation(quality.adaptation))] : []),
+    ...(quality ? [panel(t("Adaptation"), adaptations(quality.adaptations))] : []),
     panel(state.skipped ? t("Skipped ({number})", { number: number(state.skipped) }) : t("Skipped"), skips(state)),
   );
 }
 
 const LANGUAGES = { en: t("English"), de: t("German"), "de+en": t("German and English") };
 
-function problems(state) {
-  const found = [...(state.problems || []), state.note].filter(Boolean);
+// While a folder is being made searchable, the line at the top says how far that is: nothing is out of date, but not all is there.
+function problems(state, isWorking) {
+  const found = [...(state.problems || []), !isWorking && state.note].filter(Boolean);
+  if (isWorking) found.unshift(t("What is listed here is ready; the rest is still being made."));
   if (!found.length) return [h("p", { class: "fine" }, t("Everything is up to date."))];
   return found.map((problem) => notice(sentence(problem)));
 }
@@ -123,17 +125,30 @@ function marks({ queries, asked, last_query: last, marks: counts, last_mark: mar
   return [rows.length ? h("table", { class: "skips" }, h("tbody", null, drawn)) : h("p", { class: "small" }, t("None yet: mark a hit with ✓ answer.")), h("p", { class: "small" }, t("Kept on this machine only: lemmata judgments lists, exports and clears them."))];
 }
 
-// What the last adaptation compared, what became of it.
-function adaptation(report) {
-  if (!report) return h("p", { class: "small" }, t("None yet: lemmata adapt learns from marks and from the corpus itself, and adopts only what is better."));
-  const outcome = report.undone ? t("{name} was adopted and undone.", { name: t(report.adopted) }) : report.adopted ? t("{name} was adopted.", { name: t(report.adopted) }) : t("Nothing was better: search stays as it was.");
-  const held = Object.entries(report.queries).map(([task, queries]) => `${counted(queries, "query")} (${t(task)})`).join(", ");
+// What the last adaptation compared and what became of it, then those before, each in a line that opens.
+function adaptations([last, ...earlier]) {
+  if (!last) return h("p", { class: "small" }, t("None yet: lemmata adapt learns from marks and from the corpus itself, and adopts only what is better."));
+  const before = earlier.map((run) => h("li", null, h("details", null, h("summary", null, `${time(run.when)}: ${outcome(run)}`), compared(run))));
+  const undo = [last, ...earlier].find((run) => run.adopted);
   return [
-    h("p", null, h("strong", null, outcome)),
-    h("p", { class: "small" }, t("{measure} on {queries} that were held out; learned from {marks}.", { measure: report.measure, queries: held, marks: counted(report.learned_from, "marked query") }), report.when && ` · ${time(report.when)}`),
-    values(report.rows, Object.keys(report.queries)),
-    report.notes.map((note) => h("p", { class: "small" }, sentence(note))),
-    h("p", { class: "small" }, report.undone ? "" : report.adopted ? t("lemmata adapt --undo takes it back.") : ""),
+    h("p", null, h("strong", null, outcome(last)), h("span", { class: "small" }, ` ${time(last.when)}`)),
+    compared(last),
+    undo && !undo.undone && h("p", { class: "small" }, t("lemmata adapt --undo takes it back.")),
+    before.length > 0 && [h("h3", null, t("Before that")), h("ul", { class: "plainlist" }, before)],
+  ];
+}
+
+function outcome({ adopted, undone }) {
+  if (!adopted) return t("Nothing was better: search stays as it was.");
+  return undone ? t("{name} was adopted, and undone {when}.", { name: t(adopted), when: time(undone) }) : t("{name} was adopted.", { name: t(adopted) });
+}
+
+function compared({ measure, queries, learned_from: learned, rows, notes }) {
+  const held = Object.entries(queries).map(([task, count]) => `${counted(count, "query")} (${t(task)})`).join(", ");
+  return [
+    h("p", { class: "small" }, t("{measure} on {queries} that were held out; learned from {marks}.", { measure, queries: held, marks: counted(learned, "marked query") })),
+    values(rows, Object.keys(queries)),
+    notes.map((note) => h("p", { class: "small" }, sentence(note))),
   ];
 }
 
