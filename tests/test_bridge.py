@@ -18,6 +18,7 @@ from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.types import MeasuredGraph
 from lemmata.graph.bridges import End, Route, diverse_routes, expected_routes
 from lemmata.project import Project
+from lemmata.search.bridge import without_hubs
 
 Case = tuple[MeasuredGraph, End, End]
 
@@ -192,6 +193,18 @@ def test_a_bridge_names_relations_and_their_evidence(notes: Project) -> None:
     back = notes.bridge("a#zebra", "a#sponge", k=3)
     assert ("^proof_uses", ("a#middle",)) in {(step.relation, step.evidence) for p in back.paths for step in p.steps}
     assert [path.length for path in back.paths] == pytest.approx([path.length for path in found.paths], abs=1e-5)
+
+
+def test_hubs_are_gone_around_but_for_those_at_the_ends() -> None:
+    edges = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 5), (5, 2)]
+    graph = measured(graph_of(edges, 6), np.ones(len(edges), np.float32))
+    assert diverse_routes(graph, End((1,)), End((2,)), 1)[0].length == 2
+    quiet = without_hubs(graph, 2, [1, 2])
+    assert [route.nodes for route in diverse_routes(quiet, End((1,)), End((2,)), 3)] == [(1, 5, 2)]
+    assert [route.nodes for route in diverse_routes(without_hubs(graph, 2, [0, 5]), End((0,)), End((5,)), 3)] == [
+        (0, 1, 5),
+        (0, 2, 5),
+    ]
 
 
 def test_passages_of_a_bridge_lie_between_its_ends_those_in_the_middle_first(notes: Project) -> None:

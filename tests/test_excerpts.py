@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.search.excerpts import excerpt
+from lemmata.server.records import short_text
 
 TEXT = (
     "First we fix the notation of this long passage, which has nothing to do with it. "
@@ -21,6 +23,14 @@ def test_the_best_sentence_is_shown_with_the_words_of_the_query_marked() -> None
 def test_short_texts_are_shown_whole() -> None:
     assert excerpt("Just this.", "what")[0] == "Just this."
     assert excerpt("", "what") == ("", [])
+
+
+@pytest.mark.parametrize("length", range(20, 60))
+def test_the_start_of_a_text_ends_with_a_word_or_a_whole_formula(length: int) -> None:
+    text = r"A cover, where $I' \subset I$ is (15) the open cover $\mathcal{V}$ of the whole space, is fine and small."
+    start = short_text(text, length)
+    assert text.startswith(start.removesuffix(" …"))
+    assert start.count("$") % 2 == 0
 
 
 def test_a_sentence_without_end_is_cut_at_a_word() -> None:

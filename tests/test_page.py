@@ -394,7 +394,8 @@ def test_points_of_the_map_have_names_and_open_by_mouse_and_keyboard(window: Win
 
 
 NAMES_THAT_MEET = """() => {
-    const boxes = [...document.querySelectorAll(".regions li")].map((one) => one.getBoundingClientRect());
+    const boxes = [...document.querySelectorAll(".regions li, .legend, .zooming")]
+        .map((one) => one.getBoundingClientRect());
     const meet = (one, other) => one.left < other.right && other.left < one.right &&
         one.top < other.bottom && other.top < one.bottom;
     return boxes.flatMap((one, place) => boxes.slice(place + 1).filter((other) => meet(one, other)));

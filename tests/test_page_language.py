@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +16,17 @@ from tests.window import ATTACK, Window, expect, made, serving
 from lemmata.core.types import CONCEPT_KINDS
 from lemmata.latex.kinds import STATEMENTS
 from lemmata.search.names import RETRIEVERS
+from lemmata.server.background import Background
 
+_SOURCE = (PAGE / "german.js").read_text(encoding="utf-8").partition("export const SAID")
 LITERAL = r'"((?:[^"\\]|\\.)*)"'
-GERMAN = {
-    (quoted or bare): german
-    for quoted, bare, german in re.findall(
-        rf"^  (?:{LITERAL}|(\w+)): {LITERAL},$", (PAGE / "german.js").read_text(encoding="utf-8"), re.MULTILINE
-    )
-}
+GERMAN, SAID = (
+    {
+        (quoted or bare): german
+        for quoted, bare, german in re.findall(rf"^  (?:{LITERAL}|(\w+)): {LITERAL},$", source, re.MULTILINE)
+    }
+    for source in (_SOURCE[0], _SOURCE[2])
+)
 SCRIPTS = "\n".join(path.read_text(encoding="utf-8") for path in PAGE.glob("*.js") if path.name != "german.js")
 _OUTSIDE = r"<(noscript|title|code|kbd)\b.*?</\1>|<svg.*?</svg>|<span id.*?</span>"
 MARKUP = re.sub(_OUTSIDE, "<>", (PAGE / "index.html").read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -38,7 +42,7 @@ def used_texts() -> set[str]:
     inside = (text.strip() for text in re.findall(r">([^<>]*[A-Za-z][^<>]*)<", MARKUP))
     texts |= {text for text in inside if text != "lemmata"}
     texts |= set(re.findall(r'(?:aria-label|title)="([^"]+)"', MARKUP))
-    texts |= {kind.capitalize() for kind in STATEMENTS} | set(CONCEPT_KINDS)
+    texts |= {kind.capitalize() for kind in STATEMENTS} | set(CONCEPT_KINDS) | set(Background.STEPS)
     return texts | {text for kind in RETRIEVERS.values() for text in (kind.title, kind.description)}
 
 
@@ -46,6 +50,38 @@ def test_every_text_of_the_page_has_its_german_form() -> None:
     assert used_texts() - GERMAN.keys() == set()
     values = {text: [sorted(re.findall(r"\{\w+\}", each)) for each in (text, GERMAN[text])] for text in GERMAN}
     assert {text for text, (english, german) in values.items() if english != german} == set()
+
+
+def said_by_the_code() -> str:
+    """All texts of the package, with a slot for each value."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (PAGE.parents[1]).rglob("*.py")]
+    return "\n".join(str(node.value) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+
+
+def test_messages_in_german_are_those_that_the_server_says() -> None:
+    said = said_by_the_code().casefold()
+    parts = {part.strip(" ;:'").casefold() for text in SAID for part in re.split(r"\{\w+\}", text)}
+    assert [part for part in sorted(parts) if part not in said] == []
+    slots = {text: [set(re.findall(r"\{\w+\}", each)) for each in (text, SAID[text])] for text in SAID}
+    assert {text for text, (english, german) in slots.items() if not german <= english} == set()
+
+
+def test_what_is_still_being_made_is_told_in_german_and_is_not_up_to_date(plant: Window) -> None:
+    page = plant.page
+    still = {"what": "", "done": 0, "total": None, "rate": None, "seconds": 1.0}
+    steps = [{"name": name, "state": "ready", **still} for name in ("files", "words")]
+    moving = {"what": "encoding (lemmata-mini), about 9 min", "done": 100, "total": 3700, "rate": 20.0, "seconds": 5.0}
+    steps += [{"name": "vectors", "state": "now", **moving}, {"name": "map", "state": "next", **still}]
+    answer = {"state": "working", "line": "Ready: files", "steps": steps, "problems": [], "served": True}
+    page.route("**/v1/progress", lambda route: route.fulfill(json={**answer, "generation": 1}))
+    page = plant.open("/view/health")
+    expect(page.locator("#progress")).to_have_text(
+        "Fertig: Dateien, Wörter. Jetzt: Vektoren: Textstellen werden umgewandelt 100 von 3.700 (noch etwa 3 min)."
+        " Danach: Karte."
+    )
+    expect(page.locator("main")).not_to_contain_text("auf dem neuesten Stand")
+    expect(page.locator("main")).to_contain_text("der Rest wird noch gemacht")
+    page.unroute("**/v1/progress")
 
 
 _GROUPS = (Path(__file__).parent / "gruppen.tex").read_text(encoding="utf-8")
@@ -71,7 +107,7 @@ SHOWN = """() => {
     const texts = [document.title];
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode())
-        if (!node.parentElement.closest("script, noscript, kbd, code, .mono, .math, div.notice > p:not(.again)"))
+        if (!node.parentElement.closest("script, noscript, kbd, code, .mono, .math"))
             texts.push(node.data);
     for (const name of ["aria-label", "title", "placeholder"])
         for (const one of document.querySelectorAll(`body [${name}]`)) texts.push(one.getAttribute(name));

@@ -26,6 +26,15 @@ REPORT = [
         "retrievers": {"BM25": {"measures": {"MRR@10": 0.531}}, "tuned": {"measures": {"MRR@10": 0.623}}},
     }
 ]
+EARLIER = {
+    "measure": "MRR@10",
+    "queries": {"marks": 11, "self-made": 40},
+    "learned_from": 20,
+    "rows": [{"name": "today", "encoder": "lemmata-nano", "auto": "1 lexical", "marks": 0.4, "self-made": 0.9}],
+    "adopted": "",
+    "notes": ["adapt-pairs: there are no links"],
+    "when": 1_700_000_000,
+}
 ADAPTED = {
     "measure": "MRR@10",
     "queries": {"marks": 12},
@@ -36,6 +45,7 @@ ADAPTED = {
     ],
     "adopted": "auto, fitted",
     "notes": [],
+    "when": 1_710_000_000,
 }
 
 
@@ -50,9 +60,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Project
     assert vectors is not None
     fitted = {"task": "sets/asked.jsonl", "queries": 553, "measure": "MRR@10", "values": {"auto": 0.601, "dense": 0.48}}
     write_manifest(vectors.fusion, {"fusion": asdict(Fusion(weight=0.55)), "asked": [], **fitted})
-    write_manifest(
-        made.adapted, {"key": "", "encoder": "lemmata-nano", "undo": None, "undone": None, "report": ADAPTED}
-    )
+    write_manifest(made.adapted, {"key": "", "encoder": "lemmata-nano", "undo": None, "runs": [EARLIER, ADAPTED]})
     made.run_folder.mkdir(exist_ok=True)
     (made.run_folder / "report.json").write_text(json.dumps(REPORT), encoding="utf-8")
     return made
@@ -104,11 +112,17 @@ def test_health_has_the_fit_the_evaluation_the_marks_and_the_adaptation(own: Win
     expect(panels["Marks"].locator("tr").first).to_contain_text("marked as answer")
     expect(panels["Marks"].locator("tr .number").first).to_have_text("1")
     expect(panels["Adaptation"]).to_contain_text("auto, fitted was adopted.")
-    expect(panels["Adaptation"].locator("tbody tr")).to_have_count(2)
+    expect(panels["Adaptation"].locator("tbody tr:visible")).to_have_count(2)
+    before = panels["Adaptation"].locator("li")
+    expect(before).to_have_count(1)
+    expect(before).to_contain_text("2023-11-14")
+    before.locator("summary").click()
+    expect(before).to_contain_text("40 queries (self-made)")
+    expect(before).to_contain_text("there are no links")
     expect(panels["Models"]).to_contain_text("small-model")
-    write_manifest(project.adapted, {"encoder": "lemmata-nano", "undo": None, "undone": "those", "report": ADAPTED})
+    write_manifest(project.adapted, {"encoder": "lemmata-nano", "runs": [{**ADAPTED, "undone": 1_720_000_000}]})
     page = own.open("/view/health")
-    expect(page.locator("main")).to_contain_text("auto, fitted was adopted and undone.")
+    expect(page.locator("main")).to_contain_text("auto, fitted was adopted, and undone 2024-07-03")
 
 
 def test_files_that_were_skipped_are_named_before_their_folder(window: Window) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -24,6 +24,8 @@ from lemmata.search.paths import NEAR, QUERY_WEIGHT, STARTS, GeodesicOptions
 from lemmata.search.retriever import Retriever
 
 _EVIDENCE = 3  # passages that are named for a step
+_CHANCE = 1.0  # such paths in a random graph, above which a path is nothing remarkable
+_COHERENT = 0.3  # the least cosine of neighbours on a path that hangs together
 _IDS = ("concept:", "location:")
 
 
@@ -44,6 +46,11 @@ class BridgePath(NamedTuple):
     coherence: float  # the smallest cosine of two neighbours
     expected: float  # such paths in a random graph with the same degrees
     steps: tuple[BridgeStep, ...]
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether chance does not explain it, and it hangs together."""
+        return self.expected <= _CHANCE and self.coherence >= _COHERENT
 
 
 class BridgePassage(NamedTuple):
@@ -132,12 +139,21 @@ def find_bridge(workspace: Workspace, source: str, target: str, *, k: int = 5) -
         return bridge(retriever, source, target, k)
 
 
-def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph: BridgeGraph | None = None) -> Bridge:
+def bridge(
+    retriever: Retriever,
+    source: str,
+    target: str,
+    k: int = 5,
+    *,
+    graph: BridgeGraph | None = None,
+    limits: Sequence[int] = (),
+) -> Bridge:
     """At most k different paths from `source` to `target`, each an id of the graph, the name of a concept or a text.
 
     What is no id, and no name or alias of a concept up to case and plural, is a text.
     LemmataError where both are the same, an id is unknown, or a text is empty. `graph` is for a caller that has it
-    open already.
+    open already. With `limits`, paths are also looked for without the nodes that have more edges than each of these:
+    what goes around hubs may be longer and say more. Then the telling ones come first.
     """
     layout, index = retriever.workspace, retriever.dense()
     graph = graph or open_bridge_graph(layout)
@@ -146,25 +162,32 @@ def bridge(retriever: Retriever, source: str, target: str, k: int = 5, *, graph:
     if source == target:
         raise LemmataError(f"both ends are {source!r}: a bridge needs two different ones")
     first, last = (_end(name, index, graph) for name in (source, target))
-    routes = diverse_routes(measured, first, last, k)
+    ends = (source, first), (target, last)
+    parts = [measured, *(without_hubs(measured, limit, [*first.nodes, *last.nodes]) for limit in limits)]
+    routes = {route.nodes: route for part in parts for route in diverse_routes(part, first, last, k)}
+    paths: list[tuple[BridgePath, set[str]]] = []  # with the passages between the ends
     with GraphRecordStore(layout) as records:
         opened = _Opened(stored, measured, records, retriever.corpus)
         plain = opened._replace(measured=by_text) if by_text else None
-        ends = (source, first), (target, last)
-        paths = tuple(
-            BridgePath(
-                route.length,
-                coherence([step.length for step in (_steps(route, *ends, plain) if plain else steps)]),
-                expected_routes(measured, first, last, route),
-                steps,
-            )
-            for route in routes
-            for steps in [_steps(route, *ends, opened)]
-        )
-    inner = [
-        {stored.graph.nodes[node] for node in route.inner(first, last) if stored.rows[node] >= 0} for route in routes
-    ]
-    return Bridge(source, target, paths, _ranked(paths, inner))
+        for route in routes.values():
+            steps = _steps(route, *ends, opened)
+            similar = coherence([step.length for step in (_steps(route, *ends, plain) if plain else steps)])
+            expected = expected_routes(measured, first, last, route)
+            inner = {stored.graph.nodes[node] for node in route.inner(first, last) if stored.rows[node] >= 0}
+            paths.append((BridgePath(route.length, similar, expected, steps), inner))
+    paths.sort(key=lambda each: (bool(limits) and not each[0].is_telling, each[0].length))
+    chosen = tuple(path for path, _ in paths[:k])
+    return Bridge(source, target, chosen, _ranked(chosen, [inner for _, inner in paths[:k]]))
+
+
+def without_hubs(measured: MeasuredGraph, limit: int, ends: Sequence[int]) -> MeasuredGraph:
+    """The same nodes without the edges of those that have more than `limit`, but for the ends."""
+    degrees = np.diff(measured.indptr)
+    stays = degrees <= limit
+    stays[list(ends)] = True
+    kept = np.repeat(stays, degrees) & stays[measured.targets]
+    starts = np.concatenate(([0], np.cumsum(kept)))
+    return MeasuredGraph(starts[measured.indptr], measured.targets[kept], measured.lengths[kept], measured.edges[kept])
 
 
 def _resolved(name: str, graph: BridgeGraph) -> str:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
+
+import numpy as np
 
 from lemmata.core.errors import close_matches
 from lemmata.core.records import Described
 from lemmata.core.types import Concept
+from lemmata.graph.bridges import End, Route, expected_routes
+from lemmata.graph.geodesic import coherence, search_tree
 from lemmata.latex.readable import readable
+from lemmata.search.bridge import without_hubs
 from lemmata.server import views
 from lemmata.server.opened import KnownName, Opened
 from lemmata.server.records import Id
@@ -21,13 +26,29 @@ _EXAMPLES = 6
 _TOLD = 60  # the most telling concepts, from which examples are made
 _LEAST, _MOST = 12, 60  # characters of an example
 _NO_NAME = re.compile(r"[$;\d]")  # formulas, and who found it when
+_UNCOUNTABLE = re.compile(r"(tion|ology|ism|ity|ness|ance|ence|ment|ing|ics|s)$|'s ")
+_PLURAL = re.compile(
+    r"(?!.* of |.*(ea|ive|ble|ous|al|ic|ed)u?$)[^$;\d]*[a-rt-wy]", re.I
+)  # nouns whose plural ends in s
+_STATEMENT = re.compile(
+    r"^[^$;\d]*\b(theorem|lemma|formula|principle|identity|criterion|law|rule|inequality|satz|formel|kriterium)$", re.I
+)
+_TRIED = 24  # questions, until enough have a good answer
+_SURE = 0.9  # confidence of a good one
 _ADDED = 6
 _BRIDGES = 5
-_SECONDS = 5.0  # for looking which of the pairs are connected
-_LEAST_MENTIONS = 3  # of a concept at the end of a bridge
+_SECONDS = 3.0  # of computing, for looking which of them are connected
+_ENDS = 150  # of bridges that are looked at
+_LEAST_MENTIONS, _MOST_MENTIONS = 2, 40  # of a concept at the end of a bridge
+_HUB = 25  # edges of a node around which a bridge goes
+_REACHED = 5000  # nodes around an end
+_FEWEST_NODES = 5  # of a path that is no dull one
+_CHANCE, _COHERENT = 0.5, 0.35  # of an example: more is asked of it than of any telling path
 _EACH = 4  # completions of one kind
 _NEAR = 6
 _STEM = 5  # letters of a word of an id that another id must have
+
+_Question = tuple[str, tuple[str, ...]]  # a text, and the passages that answer it; none where any may
 
 
 def start(opened: Opened) -> dict[str, Any]:
@@ -42,33 +63,70 @@ def start(opened: Opened) -> dict[str, Any]:
 
 
 def bridges(opened: Opened) -> dict[str, Any]:
-    """Pairs of concepts that stand far apart, those first that a path connects which chance hardly explains."""
+    """Pairs of concepts that no passage brings together, but a path that chance hardly explains, with those on it."""
     if opened.bridge_examples is None:
-        candidates = list(itertools.islice(_distant(opened), 4 * _BRIDGES))
-        end = time.monotonic() + _SECONDS
-        chances = [
-            views.least_by_chance(views.bridge_of(opened, first["id"], second["id"], 4))
-            if time.monotonic() < end
-            else math.inf
-            for first, second in candidates
-        ]
-        order = sorted(range(len(candidates)), key=chances.__getitem__)
-        opened.bridge_examples = [candidates[place] for place in order[:_BRIDGES]]
+        opened.bridge_examples = []
+        used: set[str] = set()
+        for _, way in sorted(_bridges(opened)) if opened.graph and opened.graph.bridges else ():
+            if used.isdisjoint((way[0], way[-1])) and len(opened.bridge_examples) < _BRIDGES:
+                used.update((way[0], way[-1]))
+                known = opened.needed_graph().stored.concepts
+                concepts = [known[identity] for identity in way if identity in known]
+                opened.bridge_examples.append([{"id": one.id, "name": one.name, "kind": one.kind} for one in concepts])
     return {"bridges": opened.bridge_examples}
 
 
+def _bridges(opened: Opened) -> Iterator[tuple[float, list[str]]]:
+    """Telling paths between telling concepts in two chapters or documents, with how usual each is."""
+    graph, linked = opened.needed_graph(), opened.linked_graph
+    measured, rows = linked.measured, linked.stored.rows
+    mentions = {concept: len(graph.passages.get(concept.id, ())) for concept in graph.concepts}
+    ends = {
+        graph.node_of[concept.id]: concept
+        for concept, number in mentions.items()
+        if _LEAST_MENTIONS <= number <= _MOST_MENTIONS
+    }
+    ends = dict(itertools.islice(ends.items(), _ENDS))
+    quiet = without_hubs(measured, _HUB, list(ends))
+    counted = np.zeros(len(rows), bool)
+    counted[list(ends)] = True
+    until = time.thread_time() + _SECONDS
+    for first in ends:
+        if time.thread_time() > until:
+            return
+        tree = search_tree(quiet, [first], [0.0], len(ends), counted=counted, limit=_REACHED)
+        for place in np.flatnonzero(counted[tree.nodes]).tolist():
+            places = tree.path(place)
+            way, entries = tree.nodes[places].tolist(), tree.entries[places[1:]].tolist()
+            pair = ends[first], ends[way[-1]]
+            passages = [int(rows[node]) for node in way if rows[node] >= 0]
+            if len(way) < _FEWEST_NODES or way[-1] < first or _words(pair[0]) & _words(pair[1]) or not passages:
+                continue
+            if opened.part_of(passages[0]) == opened.part_of(passages[-1]):
+                continue
+            expected = expected_routes(measured, End((first,)), End((way[-1],)), Route((*way,), (*entries,), 0.0))
+            if expected <= _CHANCE and coherence(np.diff(tree.distances[places]).tolist()) >= _COHERENT:
+                yield expected, [linked.stored.graph.nodes[node] for node in way]
+
+
 def _examples(opened: Opened) -> list[str]:
-    """Questions that somebody wrote, else names of statements, pairs of concepts and starts of logs in turn."""
-    sources = [_questions(opened)] if opened.summaries else [_titles(opened), _pairs(opened), _logs(opened)]
+    """Questions that somebody wrote, else those about concepts and statements in turn, and starts of logs.
+
+    Taken is what has a confident first hit that is the one it asks for.
+    """
+    sources = [_questions(opened)] if opened.summaries else [_meanings(opened), _proofs(opened), _pairs(opened)]
     examples: dict[str, None] = {}
-    for texts in itertools.zip_longest(*sources):  # no further than needed: a title takes a look at twenty passages
-        examples |= dict.fromkeys(filter(None, texts))
-        if len(examples) >= _EXAMPLES:
+    asked = itertools.chain.from_iterable(itertools.zip_longest(*sources, _logs(opened)))
+    for text, answers in itertools.islice(filter(None, asked), _TRIED):
+        first = next(iter(opened.retriever.search(text, 1)), None)
+        if first and (not answers or first.id in answers) and (first.confidence is None or first.confidence >= _SURE):
+            examples[text] = None
+        if len(examples) == _EXAMPLES:
             break
-    return list(examples)[:_EXAMPLES]
+    return list(examples)
 
 
-def _questions(opened: Opened) -> Iterator[str]:
+def _questions(opened: Opened) -> Iterator[_Question]:
     """Questions about passages from all over the corpus."""
     if opened.summaries is None:
         return
@@ -76,69 +134,72 @@ def _questions(opened: Opened) -> Iterator[str]:
     for place in range(0, number, max(1, number // 100)):
         for text in opened.summaries.texts(place, place + 1):
             if text.endswith("?") and len(text) <= 2 * _MOST:
-                yield text
+                yield text, ()
 
 
-def _titles(opened: Opened) -> Iterator[str]:
-    """Names of statements about telling concepts."""
+def _meanings(opened: Opened) -> Iterator[_Question]:
+    """What a telling concept is; its definition answers."""
+    for concept in _telling(opened):
+        definition = opened.graph.definitions.get(concept.id) if opened.graph else None
+        if definition is None or _NO_NAME.search(concept.name):
+            continue
+        if _is_german(opened):
+            question = f"Was ist mit {concept.name} gemeint?"
+        elif concept.kind == "definition":  # an adjective
+            question = f"What does {concept.name} mean?"
+        else:
+            article = "the" if " of " in concept.name else "an" if concept.name[0].casefold() in "aeiou" else "a"
+            is_countable = not _UNCOUNTABLE.search(concept.name)
+            question = f"What is {article} {concept.name}?" if is_countable else f"What is {concept.name}?"
+        yield question, (definition,)
+
+
+def _proofs(opened: Opened) -> Iterator[_Question]:
+    """How a named statement about a telling concept is proved."""
     corpus = opened.retriever.corpus
     for concept in _telling(opened):
         rows = opened.passage_rows(list(opened.graph.passages[concept.id][:20])) if opened.graph else {}
-        titles = (passage.title for passage in corpus.passages(rows.values()) if passage.kind != "log")
-        title = next((title for title in titles if _LEAST <= len(title) <= _MOST and not _NO_NAME.search(title)), "")
-        if title:
-            yield title
+        for shown in corpus.passages(rows.values()):
+            if shown.proof and _LEAST <= len(shown.title) <= _MOST and _STATEMENT.search(shown.title):
+                name = shown.title if "'s " in shown.title or "’s " in shown.title else f"the {shown.title}"
+                german = f"Wie wird {shown.title} bewiesen?"
+                yield german if _is_german(opened) else f"How is {name} proved?", (shown.id,)
+                break
 
 
-def _pairs(opened: Opened) -> Iterator[str]:
-    """Telling concepts that stand in the same passage, with no word in common."""
-    telling = _telling(opened)
-    word = "und" if opened.tokenizer.language == "de" else "and"
+def _pairs(opened: Opened) -> Iterator[_Question]:
+    """How telling concepts are related that stand in the same passage, with no word in common."""
+    telling = [one for one in _telling(opened) if one.kind == "object" and _PLURAL.fullmatch(one.name)]
     while len(telling) > 1 and opened.graph:
         first = telling.pop(0)
         there = {*opened.graph.passages[first.id]}
         for second in telling:
-            if not there.isdisjoint(opened.graph.passages[second.id]) and not _words(first) & _words(second):
+            both = there.intersection(opened.graph.passages[second.id])
+            if both and not _words(first) & _words(second):
                 telling.remove(second)
-                yield f"{first.name} {word} {second.name}"
+                names = [re.sub("y$", "ie", name) + "s" for name in (first.name, second.name)]
+                if _is_german(opened):
+                    yield f"Wie hängen {first.name} und {second.name} zusammen?", (*both,)
+                else:
+                    yield f"How are {names[0]} and {names[1]} related?", (*both,)
                 break
 
 
-def _distant(opened: Opened) -> Iterator[list[dict[str, str]]]:
-    """Pairs of telling concepts that no passage has both of and that stand far apart in the corpus, each once."""
-    if opened.graph is None:
-        return
-    rows = {}
-    for concept in _telling(opened):
-        own = sorted(opened.passage_rows(opened.graph.passages[concept.id]).values())
-        if len(own) >= _LEAST_MENTIONS:
-            rows[concept] = own
-    apart = [
-        (_distance(rows[first], rows[second]), first, second)
-        for first, second in itertools.combinations(rows, 2)
-        if {*rows[first]}.isdisjoint(rows[second]) and not _words(first) & _words(second)
-    ]
-    used: set[str] = set()
-    for _, first, second in sorted(apart, key=lambda pair: -pair[0]):
-        if not used & {first.id, second.id}:
-            used |= {first.id, second.id}
-            yield [{"id": one.id, "name": one.name, "kind": one.kind} for one in (first, second)]
-
-
-def _distance(first: list[int], second: list[int]) -> float:
-    """How far apart two concepts stand; less where chance connects them, because many passages mention them."""
-    apart = abs(first[len(first) // 2] - second[len(second) // 2])
-    return apart / math.sqrt(len(first) * len(second))
-
-
-def _logs(opened: Opened) -> Iterator[str]:
-    """First clauses of logs from all over the corpus."""
+def _logs(opened: Opened) -> Iterator[_Question]:
+    """First clauses of logs from all over the corpus that others follow up, without those that many begin with."""
     corpus = opened.retriever.corpus
-    for row in range(0, len(corpus), max(1, len(corpus) // 40)):
-        passage = corpus[row]
-        clause = re.split(r"(?<=\w{3})[.;:]\s|\n", passage.text.strip())[0].rstrip(". ")
-        if passage.kind == "log" and _LEAST <= len(clause) <= _MOST:
-            yield clause
+    logs = [corpus[row] for row in range(0, len(corpus), max(1, len(corpus) // 200))]
+    clauses = [re.split(r"(?<=\w{3})[.;:,]\s|\n", log.text.strip())[0].rstrip(". ") for log in logs]
+    often = Counter(clause.casefold() for clause in clauses)
+    for log, clause in zip(logs, clauses, strict=True):
+        is_short = _LEAST <= len(clause) <= _MOST and clause.count(" ") > 1 and not _NO_NAME.search(clause)
+        is_own = log.kind == "log" and log.locations and often[clause.casefold()] == 1
+        if is_short and is_own and any(corpus.referring(log.id)):
+            yield clause[0].upper() + clause[1:], ()
+
+
+def _is_german(opened: Opened) -> bool:
+    return opened.tokenizer.language == "de"
 
 
 def _telling(opened: Opened) -> list[Concept]:

@@ -44,7 +44,6 @@ _WATCHED_NAMES = {"manifest.json", "fusion.json"}
 _SERVED = ("graph", "lengths", "map", "summaries")  # kinds of artefacts that search does not need
 _CACHED_DOCUMENTS = 1 << 24  # characters
 _STRUCTURE = ("part_of", "next")
-_LEAST_HUB, _HUB_SHARE = 60, 0.08  # edges of a hub, and their share of all nodes
 _MOST_ORDERS = 64  # documents whose order is in memory
 
 
@@ -211,16 +210,6 @@ class Opened:
         says_little = np.isin(graph.relation, codes) & (rows[graph.sources()] >= 0)
         return whole._replace(measured=with_edges(whole.measured, ~says_little))
 
-    @functools.cached_property
-    def quiet_graph(self) -> BridgeGraph:
-        """The same also without the edges of nodes that have very many: what they connect has little in common."""
-        linked = self.linked_graph
-        graph = linked.stored.graph
-        degrees = np.diff(linked.measured.indptr)
-        is_hub = degrees > max(_LEAST_HUB, _HUB_SHARE * len(degrees))
-        kept = ~(is_hub[graph.sources()] | is_hub[graph.indices])
-        return linked._replace(measured=with_edges(linked.measured, kept))
-
     def prepare(self, retriever: str) -> None:
         """Load what a retriever needs beyond the default, in one thread; its name is checked."""
         _, reranked, model = split_reranker(retriever)
@@ -363,6 +352,11 @@ class Opened:
         chapters = self.chapters_of(passage.document)
         place = passage.metadata.get(HEADING, -1)
         return chapters[place] if 0 <= place < len(chapters) else ""
+
+    def part_of(self, row: int) -> tuple[str, str]:
+        """What a passage stands in: its document, and its chapter of a book."""
+        passage = self.retriever.corpus[row]
+        return passage.document, self.chapter_of(passage)
 
     def _chapters_of(self, document: str) -> list[str]:
         """Of each heading of a book the title of its chapter."""

@@ -248,9 +248,7 @@ class NearAnswer(Answer):
 
 
 class BridgesAnswer(Answer):
-    bridges: list[
-        list[Named]
-    ]  # Pairs of concepts that stand far apart, those first that something remarkable connects.
+    bridges: list[list[Named]]  # Concepts on a remarkable path, from its first to its last.
 
 
 class Completion(TypedDict):
@@ -486,7 +484,7 @@ class Adaptation(TypedDict):
     learned_from: Count  # Marked queries.
     rows: list[dict[str, Any]]  # Name of a candidate, what auto weighs in it, and its values by task.
     adopted: str  # The name of a candidate, or empty.
-    undone: bool
+    undone: Time  # When it was taken back.
     notes: list[str]
 
 
@@ -494,7 +492,7 @@ class QualityAnswer(Answer):
     fitted: Time  # When auto was fitted.
     evaluation: Evaluation | None  # Of the last lemmata run.
     marks: MarkCounts
-    adaptation: Adaptation | None  # The last lemmata adapt.
+    adaptations: list[Adaptation]  # Runs of lemmata adapt, the last first; ten at most.
 
 
 class StepRecord(TypedDict):
@@ -595,6 +593,6 @@ def short_text(text: str, length: int = _SHORT) -> str:
     line = " ".join(text.split())
     if len(line) <= length:
         return line
-    start = line[:length]
-    start = start[: start.rindex("$")] if start.count("$") % 2 else start.rpartition(" ")[0] or start
+    start = line[:length].rpartition(" ")[0] or line[:length]
+    start = start[: start.rindex("$")] if start.count("$") % 2 else start
     return f"{start.rstrip()} …"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Annotated, Any
@@ -29,7 +28,7 @@ _MOST_NEIGHBOURS = 200
 _MOST_VALUES = 50  # of a facet
 _MOST_RELATIONS = 500
 _FORMS = {"text": "notes", "table": "logs"}  # what readers call a document of a kind
-_COHERENT = 0.3  # the least cosine of neighbours on a path that hangs together
+_HUBS = (6, 12, 25, 60)  # edges of nodes around which paths are looked for
 _CARD = 700  # characters of the statement on a card
 _MENTIONS = ("mentions", "defines")
 
@@ -407,19 +406,9 @@ def graph_around(
 
 
 def bridge_of(opened: Opened, source: str, target: str, k: int) -> Bridge:
-    """Paths in the graph without hubs, else with them; over the documents of passages where there is no other way."""
-    quiet = bridge(opened.retriever, source, target, k, graph=opened.quiet_graph)
-    if least_by_chance(quiet) <= 1:
-        return quiet
-    linked = bridge(opened.retriever, source, target, k, graph=opened.linked_graph)
-    if not linked.paths:
-        return bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
-    return linked if least_by_chance(linked) <= 1 or not quiet.paths else quiet
-
-
-def least_by_chance(found: Bridge) -> float:
-    """How many paths like the most remarkable one that hangs together chance would make."""
-    return min((path.expected for path in found.paths if path.coherence >= _COHERENT), default=math.inf)
+    """The telling paths first, also around hubs; over the documents of passages where there is no other way."""
+    found = bridge(opened.retriever, source, target, k, graph=opened.linked_graph, limits=_HUBS)
+    return found if found.paths else bridge(opened.retriever, source, target, k, graph=opened.bridge_graph())
 
 
 def card(opened: Opened, identity: Id) -> dict[str, Any]:

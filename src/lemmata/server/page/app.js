@@ -180,8 +180,9 @@ let generation = null; // of the state that the page knows; 0 while there is non
 async function followProgress() {
   const state = await get("/v1/progress").catch(() => null);
   if (state) {
-    progress.textContent = state.line || state.problems.join(" ");
-    progress.hidden = !progress.textContent;
+    const line = state.line || state.problems.length ? (await import("./progress.js")).progressLine(state) : "";
+    progress.textContent = line;
+    progress.hidden = !line;
     if (state.generation !== generation && generation !== null) {
       forgetWorkspace();
       const isStart = location.pathname === "/" && !location.search;

@@ -9,7 +9,7 @@ import { family, kindWord, relationWords, shortRelation, shortName } from "./wor
 
 const GAP = 132; // between columns: room for the bend and the words of an edge
 const BEND = 40;
-const LANE = 64;
+const LANE = 78;
 const FIRST = 6; // neighbours on each side of the node
 const MORE = 5; // neighbours of one that is opened
 const MOST_OF_A_RELATION = 4;
@@ -45,6 +45,7 @@ export async function around(id, neighbours) {
   const zoom = panAndZoom(drawing, size);
   const legend = h("ul", { class: "key" });
   redraw();
+  requestAnimationFrame(zoom.begin); // once it has its width
   return h("div", null, frame(drawing, zoom, t("A line leads from what refers to what is referred to. + opens a node, a box can be dragged.")), legend);
 
   // The nearest neighbours of a node that are not drawn yet, the most telling relations first.

@@ -141,7 +141,7 @@ function row(passage) {
   return h(
     "li", { class: `hit ${family(passage.kind)}`, id: `passage-${passage.number}` },
     h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind, passage.printed_number, passage.printed)), heading(passage))),
-    h("p", { class: "from" }, [passage.document_title || passage.document, passage.section].filter(Boolean).join(" · ")),
+    h("p", { class: "from" }, [passage.kind !== "log" && (passage.document_title || passage.document), passage.section].filter(Boolean).join(" · ")),
     h("div", { class: "math excerpt" }, excerpt({ html: passage.html, excerpt: passage.text })),
   );
 }

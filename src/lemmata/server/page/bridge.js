@@ -63,13 +63,16 @@ function idOf(text) {
   return known.get(text.toLowerCase()) || text;
 }
 
+// Pairs of concepts with a telling path, and the concepts that it leads over.
 async function examples(result) {
   const { bridges } = await get("/bridges").catch(() => ({ bridges: [] }));
   if (!bridges.length || result.childElementCount) return;
-  result.replaceChildren(
-    h("p", { class: "small" }, t("Far apart in this corpus, for example")),
-    h("ul", { class: "chips" }, bridges.map(([from, to]) => h("li", null, h("a", { href: `/view/bridge?from=${encodeURIComponent(from.id)}&to=${encodeURIComponent(to.id)}` }, `${from.name} → ${to.name}`)))),
-  );
+  const rows = bridges.map((way) => {
+    const [from, to] = [way[0], way.at(-1)];
+    const over = way.slice(1, -1).map(({ name }) => name).join(", ");
+    return h("li", null, h("a", { href: `/view/bridge?from=${encodeURIComponent(from.id)}&to=${encodeURIComponent(to.id)}` }, `${from.name} → ${to.name}`), over && h("span", { class: "small" }, t("over {concepts}", { concepts: over })));
+  });
+  result.replaceChildren(h("h2", null, t("Try")), h("ul", { class: "tries" }, rows), h("p", { class: "small" }, t("No passage speaks of both, and chance hardly explains the path between them.")));
 }
 
 const CHANCE = 1; // such paths in a random graph, from which on a path says nothing

@@ -1,6 +1,6 @@
 // Elements from text. Nothing becomes markup, except in `fromServer`, whose HTML the server made and escaped.
 
-import { moment, t } from "./language.js";
+import { moment, said, t } from "./language.js";
 import { family, kindWord, shortName } from "./words.js";
 
 export function h(name, properties, ...children) {
@@ -116,7 +116,9 @@ export function problem(error) {
   return FRAMES[error.status] ? notice(FRAMES[error.status], message, cure) : notice(message, "", cure);
 }
 
-export function sentence(text) {
+// A message of the server as a sentence.
+export function sentence(message) {
+  const text = said(message);
   const start = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?…]$/.test(start) ? start : `${start}.`;
 }

@@ -4,10 +4,11 @@ import { address, h, svg } from "./dom.js";
 import { counted, decimal, t } from "./language.js";
 import { family, kindWord, relationWords, shortName, shortRelation, shortened } from "./words.js";
 
-export const WIDTH = 176; // of a node
-export const HEIGHT = 50;
-const GAP = 84; // between columns, room for the words of an edge
-const LANE = 84;
+export const WIDTH = 164; // of a node
+export const HEIGHT = 64; // its kind, and two lines of its name
+const GAP = 84; // between nodes of a lane, room for the words of an edge
+const BEND = 44; // more room at both ends, where edges of several lanes meet
+const LANE = 96;
 const SMALLEST = 0.7; // scale at which the words can still be read: a wider drawing begins at its left end
 
 export function drawPaths(paths, nodes, lit) {
@@ -36,8 +37,9 @@ export function drawPaths(paths, nodes, lit) {
 // Nodes at their places and the edges between them; each line gets its element as `drawn`.
 function draw(placed, lines, nodes, label) {
   const columns = Math.max(...[...placed.values()].map((node) => node.column));
+  const across = columns * (WIDTH + GAP) + (columns > 1 ? 2 * BEND : 0);
   const lanes = Math.max(...[...placed.values()].map((node) => node.lane));
-  const x = (node) => node.column * (WIDTH + GAP);
+  const x = ({ column }) => column * (WIDTH + GAP) + (columns > 1 ? BEND * (Math.min(1, column) + Math.max(0, column - columns + 1)) : 0);
   const y = (node) => node.lane * LANE;
   const layer = svg("g", { class: "layer" });
   for (const line of lines) {
@@ -48,7 +50,7 @@ function draw(placed, lines, nodes, label) {
     layer.append(line.drawn);
   }
   for (const [id, node] of placed) layer.append(box(id, nodes[id], x(node), y(node)));
-  const size = { x: -16, y: -22, width: columns * (WIDTH + GAP) + WIDTH + 32, height: lanes * LANE + HEIGHT + 44 };
+  const size = { x: -16, y: -22, width: across + WIDTH + 32, height: lanes * LANE + HEIGHT + 44 };
   const drawing = svg("svg", { class: "graph", role: "group", tabindex: "0", "aria-label": label }, arrow(), layer);
   const zoom = panAndZoom(drawing, size);
   requestAnimationFrame(zoom.begin);
@@ -100,10 +102,11 @@ function middle(x1, y1, x2, y2, beside) {
 }
 
 function edge(x1, y1, x2, y2, step, beside) {
-  const bend = Math.max(30, Math.abs(x2 - x1) * 0.45);
   const backwards = step.relation.startsWith("^");
   const [from, to] = backwards ? [x1 + 2, x2] : [x1, x2 - 2];
-  const line = `M${from} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${to} ${y2}`;
+  const [left, right] = [beside === "source" ? x1 + GAP : from, beside === "target" ? x2 - GAP : to]; // straight below its words
+  const bend = Math.max(BEND / 2, (right - left) * 0.5);
+  const line = `M${from} ${y1}${beside === "source" ? `L${left} ${y1}` : ""}C${left + bend} ${y1} ${right - bend} ${y2} ${right} ${y2}${beside === "target" ? `L${to} ${y2}` : ""}`;
   const [mx, my] = middle(x1, y1, x2, y2, beside);
   const words = relationWords(step.relation);
   return svg(
@@ -119,24 +122,30 @@ function box(id, node, x, y) {
   return svg("a", { class: `box ${family(node.kind)}`, href: address(id, node.kind), "data-id": id }, boxInside(id, node, x, y));
 }
 
-// Kind and number above the name, which is cut where the box ends.
+// Kind and number above the name.
 export function boxInside(id, node, x, y) {
   const kind = node ? (node.kind === "concept" ? t("concept") : kindWord(node.kind, node.number, node.printed)) : t("text");
   return [
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
     svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),
-    svg("text", { x: x + 12, y: y + 38, class: "name" }, fitted(node ? node.name || shortName(id) : id)),
+    ...fitted(node ? node.name || shortName(id) : id).map((line, place) => svg("text", { x: x + 12, y: y + 37 + 18 * place, class: "name" }, line)),
   ];
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-// As much of a name as fits into a box.
+// A name in two lines at most, the second one cut where the box ends.
 function fitted(name) {
   ruler.font = `15.5px ${getComputedStyle(document.documentElement).getPropertyValue("--serif")}`;
-  let most = name.length;
-  while (most > 1 && ruler.measureText(shortened(name, most)).width > WIDTH - 24) most = Math.floor(most * 0.95);
-  return shortened(name, most);
+  const fits = (text) => ruler.measureText(text).width <= WIDTH - 24;
+  const words = name.split(" ");
+  let first = 1;
+  while (first < words.length && fits(words.slice(0, first + 1).join(" "))) first++;
+  return [words.slice(0, first).join(" "), words.slice(first).join(" ")].filter(Boolean).map((line) => {
+    let most = line.length;
+    while (most > 1 && !fits(shortened(line, most))) most--;
+    return shortened(line, most);
+  });
 }
 
 export function panAndZoom(drawing, size) {

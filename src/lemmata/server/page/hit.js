@@ -6,19 +6,19 @@ import { counted, day, decimal, language, t } from "./language.js";
 import { family, kindWord, relationWords, shortName } from "./words.js";
 
 export const WEAK = 0.5; // a confidence below it fades a hit
-const SURE = 0.95; // from here on nothing needs to be said
 const SAME = 0.6; // share of common words from which on two hits say the same
 const ALIKE = 0.4; // and from which on one goes with another that was refused
 
 // `refuse(hit)` leaves out what is like it; `only` is whether the corpus has one document, which need not be named.
 export function card(hit, answer, { refuse, only, folded = [] }) {
   const isLog = hit.kind === "log";
+  const titles = new Map((answer.facets?.locations || []).map(({ value, title }) => [value, title]));
   const isWeak = hit.confidence !== null && hit.confidence < WEAK;
   const from = [
     !isLog && !only && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
     hit.section && (hit.section_html ? fromServer("span", null, hit.section_html) : h("span", null, hit.section)),
     hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
-    ...(hit.location || []).slice(0, 2).map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))),
+    ...(hit.location || []).slice(0, 2).map((place) => [link(`location:${place}`, "location", h("span", { class: "mono" }, place)), titles.has(place) && ` ${titles.get(place)}`]),
   ].filter(Boolean);
   const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");
   return h(
@@ -26,10 +26,10 @@ export function card(hit, answer, { refuse, only, folded = [] }) {
     h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number, hit.printed)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    hit.path?.length > 1 && pathStrip(hit.path, answer.nodes || {}, hit),
+    hit.path?.length > 1 && !isOverContents(hit.path) && pathStrip(hit.path, answer.nodes || {}, hit),
     h(
       "p", { class: "foot" },
-      hit.confidence !== null && hit.confidence < SURE && h("span", { title: t("How likely it has to do with the query") }, t(isWeak ? "weak match, {percent} %" : "match {percent} %", { percent: Math.round(100 * hit.confidence) })),
+      isWeak && h("span", { title: t("It matches the query hardly better than a text that has nothing to do with it") }, t("weak match")),
       hit.cites && h("span", null, t("cites {hit}", { hit: hit.cites })),
       hit.repeats?.length > 0 && h("span", null, t("the same text stands in {places}", { places: counted(hit.repeats.length, "other place") })),
       actions(hit, answer, body, refuse),
@@ -129,6 +129,11 @@ export function without(hits, refused) {
 }
 
 // ---------------------------------------------------------------- the path that led to it
+
+// Up to a document or location and down again: that two passages stand in one place explains no hit.
+function isOverContents(path) {
+  return path.some((step, place) => step.relation === "part_of" && path[place + 1]?.relation === "^part_of");
+}
 
 function pathStrip(path, nodes, hit) {
   const name = (id) => {

@@ -11,29 +11,37 @@ const FEW = 3; // documents whose contents are shown
 
 // The parts of the start page; `go` opens an address.
 export async function home(go) {
-  const [health, concepts, outline, start] = await Promise.all([
+  const start = get("/start").catch(() => ({ examples: [], added: [] })); // takes searches: nobody waits for it
+  const [health, concepts, outline] = await Promise.all([
     workspace().catch((error) => error),
     get("/concepts?k=24").catch(() => ({ concepts: [] })),
     get("/outline?k=60").catch(() => ({ documents: [] })),
-    get("/start").catch(() => ({ examples: [], added: [] })),
   ]);
   if (health instanceof Error) return [problem(health)];
   const documents = outline.documents || [];
   const places = outline.locations || [];
   const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");
-  const books = documents.length <= FEW && !places.length ? await Promise.all(documents.map((document) => contents(document, go))) : [];
+  const books = documents.length <= FEW && !places.length && h("div", null);
+  const listed = documents.length > 0 && section(t("Documents"), h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))), outline.total > documents.length && h("p", { class: "small" }, t("and {number} more", { number: number(outline.total - documents.length) })));
+  if (books) Promise.all(documents.map((document) => contents(document, go))).then((trees) => books.append(...(trees.some(Boolean) ? trees : [listed]).filter(Boolean)));
+  const [tries, newest] = [section(t("Try"), h("p", { class: "room" })), h("div", null)];
+  start.then(({ examples, added }) => {
+    if (examples.length) tries.lastChild.replaceWith(h("ul", { class: "chips queries" }, examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query)))));
+    else tries.remove();
+    if (added.length) newest.replaceWith(section(places.length ? t("Newest logs") : t("Added last"), h("ul", { class: "neighbours" }, added.map((record) => row(record)))));
+  });
   const main = [
     ...remembered(),
-    start.examples.length > 0 && section(t("Try"), h("ul", { class: "chips queries" }, start.examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query))))),
+    tries,
     concepts.concepts.length > 0 && section(t("Concepts"), h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages)))))),
-    start.added.length > 0 && section(places.length ? t("Newest logs") : t("Added last"), h("ul", { class: "neighbours" }, start.added.map((record) => row(record)))),
+    newest,
     places.length > 0 && section(t("Locations"), h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, place.passages))))),
-    documents.length > 0 && !books.some(Boolean) && section(t("Documents"), h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))), outline.total > documents.length && h("p", { class: "small" }, t("and {number} more", { number: number(outline.total - documents.length) }))),
+    !books && listed,
   ].filter(Boolean);
   return [
     h("p", { class: "lead" }, t("{passages} in {documents}. Ask in your own words.", { passages: counted(health.passages, passageWord(health)), documents: held })),
     health.note && h("p", { class: "cure" }, sentence(health.note)),
-    books.some(Boolean) ? h("div", { class: "start" }, h("div", null, main), h("div", null, books)) : main,
+    books ? h("div", { class: "start" }, h("div", null, main), books) : main,
   ].flat().filter(Boolean);
 }
 

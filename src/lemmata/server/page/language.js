@@ -1,9 +1,14 @@
 // The language of the page: English as it stands in the code, or German where the browser prefers it. What comes from the
-// corpus or the server stays as it is. German stands in german.js under the English text, which `|…` tells apart from
+// corpus stays as it is. German stands in german.js under the English text, which `|…` tells apart from
 // the same word with another meaning; `{name}` is a value.
 
 export const language = /^de\b/i.test(navigator.language) ? "de" : "en";
-const table = new Map(language === "de" ? Object.entries((await import("./german.js")).GERMAN) : []);
+const german = language === "de" ? await import("./german.js") : { GERMAN: {}, SAID: {} };
+const table = new Map(Object.entries(german.GERMAN));
+const messages = Object.entries(german.SAID).map(([text, words]) => {
+  const fixed = text.split(/\{\w+\}/).map((part) => part.replace(/[.*+?^$()[\]|\\]/g, "\\$&"));
+  return { form: new RegExp(`^${fixed.join("(.+?)")}$`, "is"), names: text.match(/(?<=\{)\w+(?=\})/g) || [], words };
+});
 
 export function t(text, values) {
   return parts(text, values).join("");
@@ -13,6 +18,15 @@ export function t(text, values) {
 export function parts(text, values = {}) {
   const words = table.get(text) ?? text.split("|")[0];
   return words.split(/\{(\w+)\}/).map((part, place) => (place % 2 ? values[part] : part));
+}
+
+// A message of the server in German, as far as its form is known; what it names stays as it is.
+export function said(text) {
+  for (const { form, names, words } of messages) {
+    const found = form.exec(text);
+    if (found) return words.replace(/\{(\w+)\}/g, (_, name) => said(found[1 + names.indexOf(name)]));
+  }
+  return table.get(text) ?? text;
 }
 
 // The fixed texts of index.html.

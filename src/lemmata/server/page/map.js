@@ -161,7 +161,12 @@ function draw(main, points, go, parameters) {
     const obstacles = lit ? paintLit(size) : [];
     if (hovered >= 0) ring(hovered, size / 2 + 4, inks.ink);
     if (lasso?.length > 1) paintLasso();
-    regions.draw(pixel, view.scale, width, height, obstacles);
+    regions.draw(pixel, view.scale, width, height, [...obstacles, ...[folding, zooming].map(covers)]);
+  }
+
+  // What lies on the map, so that no name stands below it.
+  function covers({ offsetLeft: x, offsetTop: y, offsetWidth: across, offsetHeight: down }) {
+    return [x, y, x + across, y + down];
   }
 
   function ring(row, radius, colour) {

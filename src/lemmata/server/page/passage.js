@@ -17,7 +17,7 @@ export async function show(main, { id, go }) {
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
     h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section_html ? fromServer("span", null, passage.section_html) : passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
-    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), heading(passage)),
+    h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), (passage.title || !passage.number) && heading(passage)), // not what the text below begins with
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
     proof,
