@@ -244,12 +244,22 @@ def browser() -> Iterator[Any]:
         yield chromium
 
 
+@pytest.fixture(scope="module")
+def _windows(browser: Any) -> Iterator[Any]:
+    """Where windows are opened: a process of the browser for each of them takes longer than most tests."""
+    from tests.window import VIEWPORT
+
+    context = browser.new_context(viewport=VIEWPORT)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def window(browser: Any, notes: str) -> Iterator[Any]:
-    """A page in the browser, with which nothing may go wrong."""
+def window(browser: Any, _windows: Any, notes: str) -> Iterator[Any]:
+    """A page in the browser that remembers nothing of others, with which nothing may go wrong."""
     from tests.window import Window
 
-    opened = Window(browser, notes)
+    opened = Window(browser, notes, context=_windows)
     yield opened
-    opened.context.close()
+    opened.forget()
     assert opened.wrong == []

@@ -25,6 +25,7 @@ if not CHROMIUM:
     pytest.skip("the page is tested in Chromium, which is not installed", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright")
 
+VIEWPORT = {"width": 1280, "height": 900}
 OPTIONS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync"
@@ -76,9 +77,9 @@ def launched() -> Iterator[Any]:
 class Window:
     """A page in the browser that keeps what must not happen: errors, dialogs and requests to others."""
 
-    def __init__(self, browser: Any, address: str, **options: Any) -> None:
+    def __init__(self, browser: Any, address: str, context: Any = None, **options: Any) -> None:
         self.address = address
-        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.context = context or browser.new_context(viewport=VIEWPORT, **options)
         self.page = self.context.new_page()
         self.page.set_default_timeout(300_000)
         self.wrong: list[str] = []
@@ -108,6 +109,12 @@ class Window:
         self.page.goto(self.address + path)
         self.page.wait_for_load_state("networkidle")
         return self.page
+
+    def forget(self) -> None:
+        """Close the page, and leave nothing in the browser of what it stored."""
+        if self.page.url.startswith(self.address):
+            self.page.evaluate("() => localStorage.clear()")  # what belongs to the session goes with the page
+        self.page.close()
 
 
 playwright.expect.set_options(timeout=300_000)  # a busy machine is no failure
