@@ -196,7 +196,8 @@ _NOTES = {
 \begin{theorem}[Euler]\label{thm:euler}Odd parts and distinct parts are equinumerous.
 \begin{equation}\label{eq:product}\prod (1+q^n)\end{equation}\end{theorem}\end{document}""",
     "tableaux.tex": r"""\documentclass{article}\title{Standard tableaux}\newtheorem{theorem}{Theorem}[section]
-\begin{document}\section{Hooks}\begin{theorem}The number of tableaux is given by hooks.\end{theorem}\end{document}""",
+\begin{document}\section{Hooks}\begin{theorem}The number of tableaux is given by hooks.\end{theorem}
+\appendix\section{More}\begin{theorem}Tableaux are words.\end{theorem}\end{document}""",
 }
 
 
@@ -215,6 +216,12 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("§1.1", "partitions@1"),
         ("Lemma 1.1 of tableaux", "tableaux#theorem-1"),  # remembered with the wrong kind
         ("thm:euler", "partitions#thm:euler"),
+        ("Thm Euler", "partitions#thm:euler"),
+        ("1.1", "partitions#thm:euler"),
+        ("1.1 in Standard tableaux", "tableaux#theorem-1"),
+        ("(1)", "partitions#thm:euler"),
+        ("Theorem A.1", "tableaux#theorem-2"),
+        ("A.1", "tableaux#theorem-2"),
         ("tableaux#theorem-1", "tableaux#theorem-1"),
     ],
 )

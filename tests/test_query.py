@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.make import lemmata, make_workspace
+from tests.make import lemmata, make_workspace, to_lines
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.words import is_author
@@ -214,13 +214,43 @@ def test_an_id_with_a_colon_is_a_name(tmp_path: Path) -> None:
     assert ids(make_workspace(tmp_path, rows, index="lexical").root, "section:limits")[0] == "section:limits"
 
 
-def test_a_location_finds_its_logs_first(tmp_path: Path) -> None:
-    rows = [
-        {"id": "1", "text": "A1-P-0107 is not meant, A1-P-0107 is only named.", "location": "B2", "date": "2024-01-01"},
-        {"id": "2", "text": "The seal leaks.", "location": "A1-P-0107", "date": "2024-01-02"},
-    ]
-    tree = "id,parent,name\nA1-P-0107,,Pump\nB2,,Valve\n"
-    root = make_workspace(
-        tmp_path, {"locations.csv": tree, "logs.jsonl": "".join(json.dumps(r) + "\n" for r in rows)}
-    ).root
-    assert ids(root, "a1-p-0107")[0].endswith("2")
+LOGS = [
+    {"id": "SB-11", "text": "A1-P-0107 is not meant, A1-P-0107 is only named.", "location": "B2", "date": "2024-01-01"},
+    {"id": "SB-12", "text": "The seal leaks.", "location": "A1-P-0107", "date": "2024-01-02"},
+    {"id": "SB-13", "text": "P-203 hums.", "location": "", "date": "2024-01-03"},
+    {"id": "SB-14", "text": "Cleaned the filter.", "location": "A1-P-0107", "date": "2023-01-01"},
+    {"id": "SB-15", "text": "The valve leaks, and so do valve and flange.", "location": "B2", "date": "2024-01-05"},
+    {"id": "SB-16", "text": "A motor is hot.", "location": "A1-P-0107-M1", "date": "2024-01-06"},
+]
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree = "id,parent,description\nA1-P-0107,,Feed pump P203\nA1-P-0107-M1,A1-P-0107,Motor\nB2,,Valve\n"
+    files = {"locations.csv": tree, "logs.jsonl": to_lines(LOGS)}
+    return make_workspace(tmp_path_factory.mktemp("plant"), files).root
+
+
+CODES = "A1-P-0107/a1-p-0107/A1P0107/a1 p 0107/A1.P.0107/P203/p203/P-203/p 203/P_203/pump 203".split("/")
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_code_finds_the_logs_about_it_the_latest_first(plant: Path, code: str) -> None:
+    with Project(plant).retriever() as searcher:
+        logs = [searcher.corpus[row].id for row in searcher.named(code)]
+        assert searcher.search(code, 1)[0].id == logs[0]
+    assert logs == ["SB-13", "SB-12", "SB-11", "SB-14", "SB-16"]  # that of the motor below it comes last
+
+
+def test_words_beside_a_code_rank_what_is_about_it(plant: Path) -> None:
+    assert ids(plant, "P203 leaks")[0] == "SB-12"
+    assert ids(plant, "filter at p-203")[0] == "SB-14"
+    assert ids(plant, "valve leaks")[0] == "SB-15"
+    with Project(plant).retriever() as searcher:
+        assert searcher.named("P204") == searcher.named("the P203 was here when the other ones came") == []
+        assert searcher.named("203") == []
+
+
+@pytest.mark.parametrize("written", ["SB-13", "sb-13", "SB13", "sb 13", "SB_13"])
+def test_an_id_is_found_however_it_is_written(plant: Path, written: str) -> None:
+    assert ids(plant, written)[0] == "SB-13"

@@ -30,6 +30,7 @@ from lemmata.core.types import (
     Passage,
     Skip,
     part_id,
+    printed_name,
     whole_id,
 )
 from lemmata.core.words import fold, is_author
@@ -176,6 +177,15 @@ class Corpus(Sequence[Passage]):
         ).replace(_VALUES, _VALUES.replace("?", "?1"))
         return self._connection.execute(query, (to_json(list(names)),)).fetchall()
 
+    def kinds_numbered(self, number: str) -> list[str]:
+        """The kinds of what has a printed number."""
+        first, last = printed_name("", "").rstrip(), printed_name("", number)[-len(number) - 1 :]
+        query = (
+            "SELECT DISTINCT name FROM labels WHERE name >= ?1 AND name < ?1 || char(1114111) AND substr(name, ?2) = ?3"
+        )
+        names = self._connection.column(query, (first, -len(last), last))
+        return sorted(name.removeprefix(first).removesuffix(last) for name in names)
+
     def has_names(self, prefix: str) -> bool:
         """Whether a label begins with a prefix."""
         query = "SELECT 1 FROM labels WHERE name >= ?1 AND name < ?1 || char(1114111) LIMIT 1"
@@ -204,14 +214,19 @@ class Corpus(Sequence[Passage]):
         first = ((kind, title, read_cell(document or '["", []]')) for kind, title, document in found)
         return [(kind, title, document[0], tuple(document[1])) for kind, title, document in first]
 
-    def reporting(self, location: str, most: int) -> list[int]:
-        """The rows of the logs about a location, by its code, the latest first."""
-        code = location.removeprefix("location:")
-        query = (
-            f"SELECT DISTINCT row FROM {ROWS} JOIN links l ON l.source = p.id WHERE l.relation = 'reports_about'"
-            f" AND l.target IN {_VALUES} ORDER BY p.date DESC, row LIMIT {most}"
-        )
-        return self._connection.column(query, (to_json([f"location:{code}", f"location:{code.upper()}"]),))
+    def reporting(self, locations: Sequence[str], most: int, rows: Sequence[int] = ()) -> list[int]:
+        """The rows of the logs about locations (ids), and others, the latest first; then those of what is below."""
+        query = f"""
+            WITH RECURSIVE wanted(id) AS (SELECT value FROM json_each(?)), here(id) AS (
+                SELECT id FROM wanted
+                UNION SELECT l.source FROM here JOIN links l ON l.target = here.id WHERE l.relation = 'part_of'),
+            logs(row, is_direct) AS (
+                SELECT value, 1 FROM json_each(?)
+                UNION ALL SELECT row, here.id IN wanted FROM here JOIN links l ON l.target = here.id
+                JOIN {ROWS} WHERE p.id = l.source AND l.relation = 'reports_about')
+            SELECT logs.row FROM logs JOIN {ROWS} WHERE rows.row = logs.row
+            GROUP BY logs.row ORDER BY MAX(is_direct) DESC, p.date DESC, logs.row LIMIT {most}"""
+        return self._connection.column(query, (to_json(list(locations)), to_json(list(rows))))
 
     def bibliography_with(self, word: str) -> list[dict[str, Any]]:
         """The entries of bibliographies that hold a word; at most 1,000."""
@@ -431,10 +446,12 @@ class Corpus(Sequence[Passage]):
             return replace(document, links=self._links("source = ?", [identity]).get(identity, ()))
         raise KeyError(identity)
 
-    def documents(self, *, links: bool = False) -> Iterator[Document]:
-        """All documents, by id; with `links` also their own links."""
-        own_links = self._links("source = document") if links else {}
-        for document in read_documents(self._connection, file_of=self._file):
+    def documents(self, *, kind: str = "", links: bool = False) -> Iterator[Document]:
+        """All documents, or those of a kind, by id; with `links` also their own links."""
+        where, values = ("WHERE kind = ?", (kind,)) if kind else ("", ())
+        own = f"source IN (SELECT id FROM documents {where})" if kind else "source = document"
+        own_links = self._links(own, values) if links else {}
+        for document in read_documents(self._connection, where, values, file_of=self._file):
             yield replace(document, links=own_links.get(document.id, ()))
 
     @functools.cached_property

@@ -55,7 +55,7 @@ def link_graph(
         true = [edge[:3] for edge in read_withheld(Path(withheld), corpus)] if withheld else []
         workspace.progress("reading logs", 0, None)
         logs = [passage for passage in corpus if passage.kind == "log"]
-        locations = [document for document in corpus.documents(links=True) if document.kind == "location"]
+        locations = list(corpus.documents(kind="location", links=True))
         if not logs or not locations:
             raise LemmataError("link prediction needs logs and a tree of locations: ingest both first")
         workspace.progress("predicting links", 0, None)
@@ -201,7 +201,7 @@ class ExpandedCorpus:
             stale = records.stale(corpus.digest)
         if self._spans and PREDICTED in stale:  # the spans are places in texts that may be others by now
             raise WorkspaceError("the corpus changed since links were predicted: run 'lemmata graph link' again")
-        locations = [document for document in corpus.documents(links=True) if document.kind == "location"]
+        locations = list(corpus.documents(kind="location", links=True))
         self._titles = {location.id: location.title for location in locations}
         self._tree = build_tree(locations)
         if not any(title.strip() for title in self._titles.values()):

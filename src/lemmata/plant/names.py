@@ -81,6 +81,12 @@ class Names:
     cache: dict[str, list[tuple[str, float]]] = field(default_factory=dict)  # of `similar_words`
 
 
+def codes_of(tree: Hierarchy, row: int) -> list[str]:
+    """How logs write the code of a location: its plate, its last two parts, all of it."""
+    code = tree.codes[row]
+    return [*TITLE_CODE.findall(tree.titles[row]), "-".join(re.split(r"[\W_]+", code)[-2:]), code]
+
+
 def fold(text: str) -> str:
     """Without case and accents; umlauts become two letters, so that `ü` equals `ue`."""
     lower = text.casefold()

@@ -1,4 +1,5 @@
-"""What a query names: a passage by id, label, title or number ("Theorem 4.2 of Partitions"), or a cited work."""
+"""What a query names: a passage by id, label, title or number ("Theorem 4.2 of Partitions"), what has a code ("P-203"),
+or a cited work."""
 
 from __future__ import annotations
 
@@ -12,16 +13,32 @@ from lemmata.core.types import Floats, Integers, Mask, Ranking, printed_name
 from lemmata.core.words import fold, is_author
 from lemmata.corpus.corpus import Corpus
 from lemmata.latex.kinds import kind_of
+from lemmata.plant.hierarchy import contains
+from lemmata.plant.names import Names, codes_of, find_mentions, tokenise
 
-_MOST = 20  # passages of one name; a number is a name in every paper
+MOST_NAMED = 20  # passages of one name; a number is a name in every paper
 _LONGEST = 300  # characters of a query that is a name
+_MOST_PARTS = 9  # of an id: PL 1 DEST K 201 P 3 M 1
 _NUMBERED = re.compile(
-    r"(?P<kind>§|[^\W\d_]+(?: [^\W\d_]+){0,2})\.?\s*"
+    r"(?P<kind>§|(?!\w\.\d)[^\W\d_]+(?: (?!\w\.\d)[^\W\d_]+){0,2})\.?\s*"
     r"\(?(?P<number>(?:\d+|[a-z]|[ivxlc]+)(?:[.-](?:\d+|[a-z]))*[a-z']?)\)?"
     r"(?:\s*,?\s+(?:(?:of|in|from|aus|von|in)\s+)?(?P<title>.+))?",
     re.I,
 )
+_BARE = re.compile(  # 4.2, (4.2), 4.2 of Partitions
+    r"(?:\((?P<equation>\d[\d.]*[a-z']?)\)|(?P<number>(?:\d+|[a-z])(?:\.\d+)+[a-z']?))"
+    r"(?:\s*,?\s+(?:of|in|from|aus|von)\s+(?P<title>.+))?",
+    re.I,
+)
+_RUN = re.compile(r"[^\W\d_]+|\d+")
+_ALNUM = re.compile(r"[^\W_]+")
+_SHORTEST_CODE = 4  # letters and digits, where no tree of locations tells that it is one; of digits alone, one more
+_MOST_PLACES = 8  # that a code may mean: P3 is the third pump of many units
+_LIKELY = 0.7  # that `Pumpe 203` is the pump P203
+_MOST_WORDS = 6  # of a query in which a code counts more than the words
+_MOST_LOGS = 1000  # about what has a code, which are ranked by the words beside it
 _WORD = re.compile(r"\w+")
+_CONNECTING = frozenset("a al an and at by cites citing de der des die et from in of on paper the und von".split())
 _ALIKE = (  # kinds that people confuse
     tuple("theorem lemma proposition corollary conjecture claim fact construction".split()),
     tuple("definition notation convention".split()),
@@ -38,28 +55,84 @@ _KINDS = {
     "rem": ("remark",),
     "part": ("part",),
 }
+# what a number alone means if no statement has it
+_LESS_LIKELY = [(kind,) for kind in ("equation", "section", "chapter", "part", "figure", "table")]
+
+
+def _spellings(text: str) -> list[str]:
+    """How an id or a label may be written that somebody typed with another case or other signs between its parts."""
+    parts, runs = _ALNUM.findall(text), _RUN.findall(text)
+    signs = (*"-_.:/", "") if parts != runs else "-_.:/"  # nothing between them only where there are digits
+    joined = [sign.join(each) for each in (parts, runs) if 1 < len(each) <= _MOST_PARTS for sign in signs]
+    joined += [f"{parts[0]}:{sign.join(parts[1:])}" for sign in "-_" if 2 < len(parts) <= _MOST_PARTS]
+    return [form for each in (text, *joined) for form in (each, each.lower(), each.upper())]
 
 
 def named_rows(corpus: Corpus, text: str, allowed: Mask | None = None) -> list[int]:
-    """The rows that a query names, in the order of the corpus, or the logs about a location; none for any other."""
-    text = " ".join(text.split()).rstrip(".?!")
+    """The rows that a query names by id, label or number, in the order of the corpus; none for any other."""
+    text = " ".join(text.split())
     if not text or len(text) > _LONGEST:
         return []
     names = [text]
-    kinds: tuple[str, ...] = ()
-    words: set[str] = set()
+    text = text.rstrip(".?!")
+    names += _spellings(text)
+    number, title = "", ""
+    others: Sequence[tuple[str, ...]] = ()  # kinds to look for where there is none of these
     if match := _NUMBERED.fullmatch(text):
-        word = match["kind"].casefold()
+        number, title, word = match["number"], match["title"], match["kind"].casefold()
         kinds = _KINDS.get(word) or (kind_of(word),)
-        names += (printed_name(kind, match["number"]) for kind in kinds)
-        words = set(_WORD.findall((match["title"] or "").casefold())) - {"the", "a", "on", "of", "in"}
+        names += (printed_name(kind, number) for kind in kinds)
+        others = [group for group in _ALIKE if kinds[0] in group]  # people take a lemma for a theorem
+    elif match := _BARE.fullmatch(text):
+        number, title = match["equation"] or match["number"], match["title"]
+        known = [("equation",)] if match["equation"] else [(kind,) for kind in corpus.kinds_numbered(number)]
+        others = sorted(known, key=_LESS_LIKELY.__contains__)
     named = corpus.named(names)
-    if not named and match:  # people remember the number, and take a lemma for a theorem
-        alike = next((group for group in _ALIKE if kinds[0] in group), ())
-        named = corpus.named([printed_name(kind, match["number"]) for kind in alike])
-    rows = [row for row, document in named if not words or words <= set(_WORD.findall(document.casefold()))]
-    rows = rows or corpus.reporting(text, _MOST)
-    return [row for row in rows if allowed is None or allowed[row]][:_MOST]
+    for group in () if named else others:
+        named += corpus.named([printed_name(kind, number) for kind in group])
+    words = set(_WORD.findall((title or "").casefold())) - {"the", "a", "on", "of", "in"}
+    rows = dict.fromkeys(row for row, document in named if words <= set(_WORD.findall(document.casefold())))
+    return [row for row in rows if allowed is None or allowed[row]][:MOST_NAMED]
+
+
+def coded_rows(
+    corpus: Corpus, text: str, names: Names, holding: Callable[[str, int], list[int]]
+) -> tuple[list[int], str]:
+    """Rows about what a code in a query stands for, the latest first, and the words that rank them, if there are any.
+
+    A code is that of a location, however it is written (`p-203`, `Pumpe 203`), with a few words at most. Where no
+    location has it, it is a word with letters and digits, or a long number, that is all of the query; `holding` gives
+    the rows that hold it.
+    """
+    mentions = [
+        [
+            (row, text[option.start : option.end])
+            for row, option in mention.options.items()
+            if option.strength >= _LIKELY
+        ]
+        for mention in find_mentions(names, text, tokenise(text))
+        if mention.kind in ("code", "number")
+    ]
+    exact = {row: text for row, code in enumerate(names.tree.codes) if code.casefold() == text.casefold()}
+    written = exact or dict(pair for mention in mentions for pair in mention)
+    if not written:
+        code = _squeezed(text)
+        is_code = len(code) >= _SHORTEST_CODE + code.isdigit() and any(map(str.isdigit, code))
+        return holding(code, _MOST_LOGS) if is_code else [], text
+    inner = {row for row in written if any(contains(names.tree, above, row) for above in written.keys() - {row})}
+    places = (not exact and len(mentions) > 1 and inner) or written.keys()  # P3 at K201
+    if len(places) > _MOST_PLACES or len(_WORD.findall(text)) > _MOST_WORDS:
+        return [], ""
+    codes = {_squeezed(each) for row in places for each in (written[row], *codes_of(names.tree, row))}
+    logs = [row for code in codes if set(names.codes.get(code, [-1])) <= places for row in holding(code, _MOST_LOGS)]
+    rows = corpus.reporting([names.tree.ids[row] for row in places], _MOST_LOGS, logs)
+    for each in written.values():
+        text = text.replace(each, " ")
+    return rows, "" if _CONNECTING.issuperset(_WORD.findall(fold(text))) else text
+
+
+def _squeezed(text: str) -> str:
+    return "".join(_ALNUM.findall(text)).casefold()
 
 
 def titled_rows(
@@ -86,10 +159,9 @@ def titled_rows(
         return min(grades, default=-1)
 
     graded = [(grade(*names), place) for place, names in enumerate(corpus.names(rows))]
-    return [rows[place] for number, place in sorted(graded) if number >= 0][:_MOST]
+    return [rows[place] for number, place in sorted(graded) if number >= 0][:MOST_NAMED]
 
 
-_CONNECTING = frozenset("a al an and by cites citing de der des die et from in of on paper the und von".split())
 _MOST_CITING = 10
 
 

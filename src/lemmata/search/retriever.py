@@ -19,6 +19,8 @@ from lemmata.core.workspace import Workspace, open_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import encoder_id
 from lemmata.graph.store import Citations, open_citations
+from lemmata.plant.hierarchy import build_tree
+from lemmata.plant.names import Names, index_names
 from lemmata.search.confidence import (
     FIRST,
     SENTENCES,
@@ -29,7 +31,7 @@ from lemmata.search.confidence import (
     unrelated_texts,
 )
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
-from lemmata.search.exact import citing_rows, named_rows, put_first, titled_rows
+from lemmata.search.exact import MOST_NAMED, citing_rows, coded_rows, named_rows, put_first, titled_rows
 from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, fuse
 from lemmata.search.lexical import LexicalIndex
@@ -284,8 +286,7 @@ class Retriever:
         kind, encoder = parse_retriever(retriever)
         index = self.dense(encoder)
         citing = citing_rows(self.corpus, text, self.is_word, allowed)
-        named = [*dict.fromkeys([*(named_rows(self.corpus, text, allowed) or self._titled(text, allowed)), *citing])]
-
+        named = [*dict.fromkeys([*self.named(text, retriever, allowed), *citing])]
         meant = " ".join([text, *self.also_searched(text)])
 
         def rank(depth: int) -> Ranking:
@@ -304,6 +305,11 @@ class Retriever:
             return self._with_paths(hits, text, index, allowed, learned=True)
         return self._with_paths(hits, text, index) if paths else hits
 
+    def named(self, text: str, retriever: str = "auto", allowed: Mask | None = None) -> list[int]:
+        """The rows that a query names, by id, label, number, title, author or code; none for most queries."""
+        rows = named_rows(self.corpus, text, allowed) or self._titled(text, allowed)
+        return rows or self._coded(text, retriever, allowed)
+
     def _titled(self, text: str, allowed: Mask | None) -> list[int]:
         """The rows whose name a text is: they have its title, or are among the first by words."""
         if len(text) > LONGEST_NAME:
@@ -312,6 +318,24 @@ class Retriever:
         by_words = self.search_rows([text], _PERHAPS_NAMED, "lexical", allowed)[0][0]
         rows = list(dict.fromkeys([*titled, *by_words[by_words >= 0].tolist()]))
         return titled_rows(self.corpus, text, rows, self.lexical.tokenizer, self.is_word)
+
+    @cached_property
+    def _places(self) -> Names:
+        return index_names(build_tree(self.corpus.documents(kind="location", links=True)))
+
+    def _coded(self, text: str, retriever: str, allowed: Mask | None) -> list[int]:
+        """The first rows about what a code in a query stands for; where words stand beside it, they rank them."""
+        if len(text) > LONGEST_NAME or not (any(map(str.isdigit, text)) or len(text.split()) == 1):
+            return []
+        rows, words = coded_rows(self.corpus, text, self._places, self.lexical.holding)
+        whole = dict.fromkeys(self._parts.get(row, row) for row in rows)
+        rows = [row for row in whole if allowed is None or allowed[row]]
+        if rows and words:
+            coded = np.zeros(len(self.corpus), bool)
+            coded[rows] = True
+            found = self.search_rows([words], MOST_NAMED, retriever, coded)[0][0]
+            rows = found[found >= 0].tolist()
+        return rows[:MOST_NAMED]
 
     def _in_order(self, allowed: Mask, depth: int) -> Ranking:
         """The first allowed passages of the corpus."""

@@ -306,10 +306,9 @@ class Opened:
         if not corpus.locations():
             return {}
         tree: dict[str, Place] = {}
-        for document in corpus.documents(links=True):
-            if document.kind == "location":
-                above = next((link.target for link in document.links if link.relation == "part_of"), None)
-                tree[document.id] = Place(document.title, above)
+        for document in corpus.documents(kind="location", links=True):
+            above = next((link.target for link in document.links if link.relation == "part_of"), None)
+            tree[document.id] = Place(document.title, above)
         for identity, place in tree.items():
             if place.above in tree:
                 tree[place.above].parts.append(identity)
