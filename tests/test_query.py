@@ -209,6 +209,16 @@ def test_a_name_finds_its_thing_first(notes: Path, name: str, first: str, retrie
     assert ids(notes, name, retriever)[0] == first
 
 
+def test_a_surname_that_no_text_holds_is_a_name(tmp_path: Path) -> None:
+    rows = [
+        {"id": "hers", "text": "Words on limits.", "document": "a", "authors": ["Ada Nowhere"]},
+        {"id": "other", "text": "More on limits.", "document": "b", "section": "Nowhere / Nowhere / From nowhere"},
+    ]
+    root = make_workspace(tmp_path, rows, index="lexical").root
+    assert ids(root, "nowhere")[0] == "hers"
+    assert ids(root, "nowhere limits")[0] == "other"
+
+
 def test_an_id_with_a_colon_is_a_name(tmp_path: Path) -> None:
     rows = [{"id": "section:limits", "text": "Words on limits."}, {"id": "b", "text": "A section on limits."}]
     assert ids(make_workspace(tmp_path, rows, index="lexical").root, "section:limits")[0] == "section:limits"

@@ -388,6 +388,8 @@ def test_a_workspace_is_served_as_it_is(tmp_path: Path) -> None:
 def test_the_name_of_a_hidden_workspace_is_that_of_its_folder(tmp_path: Path) -> None:
     assert shown_name(tmp_path / "trees" / HIDDEN) == "trees"
     assert shown_name(tmp_path / "trees") == "trees"
+    assert shown_name(tmp_path / "lemmata" / "trees.md-d0f4fd71") == "trees.md"  # of a file, in the data folder
+    assert shown_name(tmp_path / "trees-d0f4fd71") == "trees-d0f4fd71"
 
 
 def test_a_service_without_anything_to_search_says_what_is_being_made(tmp_path: Path) -> None:

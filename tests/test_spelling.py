@@ -27,6 +27,9 @@ NOTES = [
     {"_id": "variance", "text": "By principal component analysis the variance is largest along the first axis."},
     {"_id": "pump", "text": "The pump leaks."},
     {"_id": "beer", "text": "Fermented beer: its fermentation takes a week."},
+    {"_id": "event", "text": "The probability of an event."},
+    *({"_id": f"map {number}", "text": f"An isomorphic map of {number} types."} for number in range(3)),
+    {"_id": "maps", "text": "An isomorphism is a map."},
     {"_id": "pumpe", "text": "Die Umwälzpumpe ist undicht."},
 ]
 
@@ -48,9 +51,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ("fermentaton and partitoin", "fermentation and partition"),
         ("the pricnipal axis", "the principal axis"),
         ("Umwalzpumpe undciht", "Umwalzpumpe undicht"),
+        ("probabilty of an event", "probability of an event"),
+        ("isomorfism of types", "isomorphism of types"),
         ("Durfee square", ""),
         ('"square of Durfee" of a partition', "square of Durfee of a partition"),
         ("xylophone quartz", ""),
+        ("a dump and a shame", ""),  # English words, although pump and share are near
+        ("the PCB and VARIENCE", ""),  # abbreviations
+        ("THE VARIENCE", "THE variance"),
         (r"$\sqare$ and \sqare", ""),
         ("a b of", ""),
         ("x" * 2000, ""),

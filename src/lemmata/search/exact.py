@@ -20,7 +20,7 @@ MOST_NAMED = 20  # passages of one name; a number is a name in every paper
 _LONGEST = 300  # characters of a query that is a name
 _MOST_PARTS = 9  # of an id: PL 1 DEST K 201 P 3 M 1
 _NUMBERED = re.compile(
-    r"(?P<kind>§|(?!\w\.\d)[^\W\d_]+(?: (?!\w\.\d)[^\W\d_]+){0,2})\.?\s*"
+    r"(?P<kind>§|(?!\w\.\d)[^\W\d_]+(?:[ -](?!\w\.\d)[^\W\d_]+){0,2})\.?\s*"
     r"\(?(?P<number>(?:\d+|[a-z]|[ivxlc]+)(?:[.-](?:\d+|[a-z]))*[a-z']?)\)?"
     r"(?:\s*,?\s+(?:(?:of|in|from|aus|von|in)\s+)?(?P<title>.+))?",
     re.I,

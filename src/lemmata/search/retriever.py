@@ -6,7 +6,7 @@ Every part is opened at its first use: a lexical search loads no encoder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -317,7 +317,7 @@ class Retriever:
         titled = [row for row in self.corpus.titled(text, _PERHAPS_NAMED) if allowed is None or allowed[row]]
         by_words = self.search_rows([text], _PERHAPS_NAMED, "lexical", allowed)[0][0]
         rows = list(dict.fromkeys([*titled, *by_words[by_words >= 0].tolist()]))
-        return titled_rows(self.corpus, text, rows, self.lexical.tokenizer, self.is_word)
+        return titled_rows(self.corpus, text, rows, self.lexical.tokenizer, partial(self.is_word, heading_weight=0))
 
     @cached_property
     def _places(self) -> Names:
@@ -403,9 +403,9 @@ class Retriever:
         scores = self._scores(texts, [places[places >= 0][:FIRST] for places in found], index)
         return measure_scale(scores[: len(own)], scores[len(own) :], dense=bool(encoder))
 
-    def is_word(self, word: str) -> bool:
-        """Whether a passage, or a heading above it, holds a word."""
-        return int(self.lexical.search([word], 1, heading_weight=HEADING_WEIGHT)[0][0, 0]) >= 0
+    def is_word(self, word: str, heading_weight: float = HEADING_WEIGHT) -> bool:
+        """Whether a passage holds a word, or a heading above it, among which are its authors."""
+        return int(self.lexical.search([word], 1, heading_weight=heading_weight)[0][0, 0]) >= 0
 
     def _with_paths(
         self,

@@ -6,9 +6,11 @@ share leaves few of them, whose distance is then computed for all at once: a mil
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy.typing as npt
 
 from lemmata.core.types import Integers
 from lemmata.core.words import fold
+from lemmata.encode.load import DEFAULT, PACKAGED
 
 if TYPE_CHECKING:
     from lemmata.search.lexical import LexicalIndex
@@ -25,7 +28,7 @@ _LONGEST = 24
 _MOST_ERRORS = 2  # of a term; stems hide what is wrong at the end of a word
 _LONG = 8  # letters from which on two errors are possible
 _MOST = 5  # nearest words that are looked at
-_TEXTS = 2  # with each of them, to see how it is written
+_TEXTS = 8  # with each of them, to see how it is written
 _TEXTS_OF_STEM = 20  # the same where only its stem is known, which many words have
 _LONGEST_ENDING = 8
 _AROUND = 2000  # passages of a word that are looked at
@@ -111,13 +114,16 @@ def corrected(query: str, lexical: LexicalIndex, text_of: Callable[[int], str], 
         rows = [rows_with(token, _AROUND) for token in tokens]
         if any(rows) or is_known(match[0]):
             around.update(*rows)
-        elif tokens and not any(begin <= match.start() < end for begin, end in formulas):
+        elif tokens and _may_be_wrong(match[0], query) and not any(a <= match.start() < b for a, b in formulas):
             unknown.append((match, tokens[0]))
     parts, end = [], 0
     for match, token in unknown:
         choices: list[tuple[int, int, int, str]] = []
-        near = [(term, _TEXTS) for _, term in lexical.spelling.near(token)]
-        for term, texts in (*near, *((stem, _TEXTS_OF_STEM) for stem in _stems(match[0]))):
+        stems = _stems(match[0])
+        # an error in the ending changes what is cut off: `probabilty` keeps more than `probability`
+        further = [pair for stem in stems[:1] for pair in lexical.spelling.near(stem) if pair[0] < 2]
+        near = [(term, _TEXTS) for _, term in (*lexical.spelling.near(token), *further)]
+        for term, texts in (*near, *((stem, _TEXTS_OF_STEM) for stem in stems)):
             holding = rows_with(term, _AROUND)
             distance, word = _written(match[0], term, [text_of(row) for row in holding[:texts]], tokenize)
             choices.append((distance, -len(around.intersection(holding)), len(choices), word))
@@ -126,6 +132,19 @@ def corrected(query: str, lexical: LexicalIndex, text_of: Callable[[int], str], 
             parts += [query[end : match.start()], word]
             end = match.end()
     return "".join((*parts, query[end:])) if parts else ""
+
+
+def _may_be_wrong(word: str, query: str) -> bool:
+    """Not an abbreviation (RLIN, dLNs), nor an English word that the corpus happens not to have."""
+    is_written_out = word[1:].islower() or query.isupper()
+    return is_written_out and word.casefold() not in _english_words()
+
+
+@cache
+def _english_words() -> frozenset[str]:
+    """The words that the tokens of the default encoder have."""
+    tokenizer = json.loads((PACKAGED[DEFAULT] / "tokenizer.json").read_text("utf-8"))
+    return frozenset(tokenizer["model"]["vocab"])
 
 
 def _stems(typed: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -46,9 +47,10 @@ def workspace_of(folders: Sequence[Path], chosen: Path | None = None) -> Workspa
 
 
 def shown_name(root: Path) -> str:
-    """What the page calls a workspace: a hidden one is called as its folder is."""
+    """What the page calls a workspace: one that was made for a folder or a file is called as that is."""
     root = root.resolve()
-    return root.parent.name if root.name == HIDDEN else root.name
+    is_ours = root.parent.name == "lemmata"  # in the user's data folder
+    return root.parent.name if root.name == HIDDEN else re.sub(r"-[\da-f]{8}$", "", root.name) if is_ours else root.name
 
 
 @contextlib.contextmanager
