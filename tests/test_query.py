@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -210,7 +211,7 @@ def test_a_name_finds_its_thing_first(notes: Path, name: str, first: str, retrie
 
 
 def test_a_surname_that_no_text_holds_is_a_name(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "hers", "text": "Words on limits.", "document": "a", "authors": ["Ada Nowhere"]},
         {"id": "other", "text": "More on limits.", "document": "b", "section": "Nowhere / Nowhere / From nowhere"},
     ]
