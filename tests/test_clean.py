@@ -91,6 +91,7 @@ def test_empty_formulas_are_dropped() -> None:
         (r"a \verb|\x{%$}| b", r"a \x{%\$} b"),
         ("a\\begin{verbatim}\\emph{x} $y\\end{verbatim}b", "a\n\n\\emph{x} \\$y\n\nb"),
         (r"\url{http://a.b/c_d} and \href{http://x}{the page}", "http://a.b/c_d and the page"),
+        (r"\foreignlanguage{ngerman}{Zahlen} sind", "Zahlen sind"),
         (r"\textcolor{red}{x} \colorbox{blue}{y} \parbox{3cm}{z}", "x y z"),
         (r"a \vspace{2cm} b \hspace*{1em} c \noindent d \includegraphics[width=3cm]{f.png} e", "a b c d e"),
         (r"\texorpdfstring{$L^2$}{L2} spaces", "$L^2$ spaces"),

@@ -38,6 +38,8 @@ def problems(preamble: str, text: str) -> dict[str, str]:
         (r"\newcommand{\s}[2][x]{#1+#2}", r"\s{y} \s[z]{y}", "x+y z+y"),
         (r"\newcommand{\s}[1][n]{A_{#1}}", r"\s, \s[m]", "A_{n}, A_{m}"),
         (r"\newcommand{\a}{1}\renewcommand{\a}{2}", r"\a", "2"),
+        (r"\let\same\equiv\renewcommand\equiv{\simeq}\newcommand\is{:\same}", r"\is \equiv", r":\equiv\simeq"),
+        (r"\let\old\phi\let\phi\varphi\let\varphi\old", r"\phi,\varphi", r"\varphi,\phi"),
         (r"\newcommand{\a}{1}\providecommand{\a}{2}\providecommand{\b}{3}", r"\a\b", "13"),
         (r"\DeclareRobustCommand{\a}{1}", r"\a", "1"),
         (r"\def\a{1}\gdef\b{2}\edef\c{3}\xdef\e{4}", r"\a\b\c\e", "1234"),

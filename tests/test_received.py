@@ -14,10 +14,10 @@ from lemmata.core.artefacts import file_facts
 from lemmata.core.database import settle
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.http import AnswerCache
-from lemmata.core.workspace import Workspace, read_manifest, write_manifest
+from lemmata.core.workspace import HIDDEN, Workspace, read_manifest, write_manifest
 from lemmata.evaluate.judgments import JudgmentLog
 from lemmata.project import Project
-from lemmata.server.folder import HIDDEN, serving_alone, workspace_of
+from lemmata.server.folder import serving_alone, workspace_of
 
 
 @pytest.mark.parametrize("name", [".lock", "split", "index/lexical", "index/indexing.json", "graph/records.sqlite"])

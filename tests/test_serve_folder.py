@@ -20,16 +20,16 @@ from typing import Any
 
 import pytest
 from tests.embedding_server import FaultyServer, answering
-from tests.make import NAMES, make_workspace, wait_until, write, write_papers
+from tests.make import NAMES, lemmata, make_workspace, wait_until, write, write_papers
 
 from lemmata.cli.output import invocation
 from lemmata.cli.serve import background_of
 from lemmata.core.errors import InputError
-from lemmata.core.workspace import Workspace, read_manifest, vector_sets
+from lemmata.core.workspace import HIDDEN, Workspace, read_manifest, vector_sets
 from lemmata.maintain.verify import verify
 from lemmata.project import Project
 from lemmata.server.background import Background, Step
-from lemmata.server.folder import HIDDEN, shown_name, workspace_of
+from lemmata.server.folder import shown_name, workspace_of
 from lemmata.server.service import NotReady, Service
 
 LEMMATA = [sys.executable, "-m", "lemmata"]
@@ -191,6 +191,7 @@ def test_the_workspace_lies_in_the_folder_where_git_and_readers_do_not_see_it(un
     assert (undisturbed.folder / HIDDEN / ".gitignore").read_text() == "*\n"
     assert undisturbed.documents == len(NAMES)
     assert str(undisturbed.folder / HIDDEN) in undisturbed.said
+    assert json.loads(lemmata("info", "--json", "-w", undisturbed.folder))["documents"] == len(NAMES)
 
 
 def test_a_second_server_of_the_same_folder_names_the_first(undisturbed: Served) -> None:

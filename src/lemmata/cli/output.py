@@ -221,7 +221,7 @@ def opened(settings: Settings | None = None, folder: Path | None = None) -> Work
     from lemmata.core.config import merged
     from lemmata.core.workspace import Workspace
 
-    workspace = Workspace(folder or invocation.folder).check()
+    workspace = Workspace.at(folder or invocation.folder).check()
     named = {table: keys for table, keys in (settings or {}).items() if keys}
     workspace.config = merged(workspace.config, named)
     workspace.named_addresses = (named.get("llm", {}).get("url", ""),)

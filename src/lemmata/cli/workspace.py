@@ -331,7 +331,7 @@ def config(name: Annotated[str, Argument(help="Only this table, for example mine
     from lemmata.core.config import all_options
     from lemmata.core.workspace import Workspace
 
-    tables = Workspace(invocation.folder).config
+    tables = Workspace.at(invocation.folder).config
     listed = [pair for pair in all_options(tables) if not name or f"{pair[0].table}.".startswith(f"{name}.")]
     if not listed:
         known = dict.fromkeys(option.table.removesuffix(".*") for option, _ in all_options(tables))

@@ -30,6 +30,7 @@ Options = TypeVar("Options")
 FORMAT = 1  # of manifests
 # where only lemmata writes, and what `lemmata push` copies
 FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")
+HIDDEN = ".lemmata"  # the workspace of a folder that is served, in the folder itself; readers and Git leave it alone
 PRIVATE_SETS = ("adapt-marks", "adapt-asked")  # what people asked: there while it is trained on, and never pushed
 
 
@@ -108,6 +109,12 @@ class Workspace:
         if not os.path.lexists(root / "lemmata.toml"):  # nothing is written through a link that leads nowhere
             write_atomically(root / "lemmata.toml", _NEW_CONFIG.encode())
         return cls(folder)
+
+    @classmethod
+    def at(cls, folder: Path) -> Self:
+        """The workspace that a folder is, or the one that serving it made in it."""
+        hidden = folder / HIDDEN
+        return cls(hidden if not cls(folder).exists and cls(hidden).exists and not hidden.is_symlink() else folder)
 
     def check(self) -> Self:
         """The workspace itself; WorkspaceError where the folder is none, ConfigError for settings that are wrong."""

@@ -112,7 +112,7 @@ PLAIN_TEX = {
 SKIPS_FIRST = frozenset(
     """
     textcolor href href@noop colorbox fcolorbox hyperlink parbox resizebox scalebox rotatebox bibinfo bibfield Eprint
-    captionof multicolumn multirow
+    captionof multicolumn multirow foreignlanguage
     """.split()
 )
 SKIPS_TWO = frozenset("fcolorbox resizebox multicolumn multirow".split())  # of these

@@ -40,6 +40,7 @@ class Macro(NamedTuple):
     body: str
     arguments: tuple[Argument, ...] = ()
     template: tuple[str, ...] = ()  # delimiters of a \def: the text before #1, between #1 and #2, ...
+    is_symbol: bool = False  # what \let made of a symbol: it means the symbol, whatever that becomes later
 
     @property
     def takes_arguments(self) -> bool:
@@ -133,8 +134,8 @@ class Definitions:
                 continue
             if (alias := WORD.fullmatch(macro.body)) and not macro.takes_arguments:
                 target = changed.get(alias[1]) or self.preamble.get(alias[1])
-                if target is not None and target.takes_arguments:
-                    macro = target  # it takes the arguments of its target
+                if target is not None and (target.takes_arguments or macro.is_symbol):
+                    macro = target  # it takes the arguments of its target, or means what the symbol means by now
             if known == macro:
                 continue
             if offset <= body:
@@ -257,7 +258,7 @@ def read_macro(text: str, command: str, end: int) -> tuple[Macro | None, int] | 
     """
     if command == "let":
         target = _LET.match(text, end)
-        return (Macro(target[1]), target.end()) if target else None
+        return (Macro(target[1], is_symbol=is_symbol(target[1][1:])), target.end()) if target else None
     if command.startswith("DeclarePairedDelimiter"):  # \name{...}, \name*{...} and \name[\big]{...}
         inside, end, _ = _counted_arguments(text, end) if command.endswith("X") else ((("m", ""),), end, True)
         left = read_token(text, end, _BODY_REACH)
@@ -504,7 +505,7 @@ class _Expansion:
         if self.growth_left <= 0:
             self.problem = "it grows past the limit"
             return None
-        if "\\" not in body:
+        if "\\" not in body or macro.is_symbol:
             return body, end, ""
         self.active.append(name)
         body, tail = self.split(body)

@@ -208,10 +208,12 @@ def missing_number(corpus: Corpus, text: str) -> str:
     """What to tell somebody who asks for a number that nothing here has; empty for any other query."""
     name = " ".join(text.split()).rstrip(".?!")
     match = _NUMBERED.fullmatch(name) if len(name) <= _LONGEST else None
-    word = match["kind"].casefold() if match else ""
+    if not match or not any(map(str.isdigit, match["number"])):  # "Yoneda lemma" is no "lemm" of number a
+        return ""
+    word = match["kind"].casefold()
     kind = kind_of(word)
     is_kind = word in _KINDS or any(kind in group for group in _ALIKE)
-    is_kind = is_kind or bool(word and corpus.has_names(printed_name(kind, "")))
+    is_kind = is_kind or corpus.has_names(printed_name(kind, ""))
     if not is_kind or named_rows(corpus, text):
         return ""
     return f"there is no {name} here: these are the nearest by meaning"

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from lemmata.core.errors import InputError, WorkspaceBusy, WorkspaceError
 from lemmata.core.files import is_writable, lock_file, write_atomically
-from lemmata.core.workspace import Workspace
+from lemmata.core.workspace import HIDDEN, Workspace
 
-HIDDEN = ".lemmata"  # in the folder itself; readers and Git leave it alone
 _SECONDS = 5.0  # until a server that has just started has told its address
 
 
