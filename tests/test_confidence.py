@@ -12,7 +12,7 @@ from tests.make import lemmata, make_workspace
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Hit
 from lemmata.project import Project
-from lemmata.search.confidence import FIRST, Scale, confidence_of, matches_badly, measure_scale, unrelated_texts
+from lemmata.search.confidence import FIRST, LEAST, Scale, confidence_of, matches_badly, measure_scale, unrelated_texts
 from lemmata.search.hints import foreign, hint
 from lemmata.search.lexical import LexicalIndex
 
@@ -104,6 +104,15 @@ def test_queries_of_the_corpus_are_told_from_nonsense(project: Project, retrieve
 def test_what_a_query_names_is_sure(project: Project) -> None:
     with project.retriever() as searcher:
         assert searcher.search("hook-length#thm:hook-formula", 1)[0].confidence == 1.0
+
+
+@pytest.mark.parametrize("name", ["Hirota", "Jones", "Bailey chain"])
+def test_a_passage_that_holds_every_word_of_a_short_query_matches(project: Project, name: str) -> None:
+    with project.retriever() as searcher:
+        hits = searcher.search(name)
+        holding = [hit for hit in hits if all(word in hit.passage.text for word in name.split())]
+        assert holding
+        assert all((hit.confidence or 0) >= LEAST for hit in holding)
 
 
 def test_a_workspace_without_the_note_searches_without_confidence(project: Project, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ LEAST = 0.5  # confidence of the best of them
 UNKNOWN_WORDS = (
     0.25  # of the confidence, where no word of the query stands in the corpus: encoders see codes in letters
 )
+SHORT = 3  # words of a query that is matched by a passage that holds all of them
 NOTHING = "nothing here matches well"
 
 

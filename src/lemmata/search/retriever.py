@@ -23,7 +23,9 @@ from lemmata.plant.hierarchy import build_tree
 from lemmata.plant.names import Names, index_names
 from lemmata.search.confidence import (
     FIRST,
+    LEAST,
     SENTENCES,
+    SHORT,
     UNKNOWN_WORDS,
     Scale,
     measure_scale,
@@ -383,11 +385,20 @@ class Retriever:
         for text, scores in zip(texts, self._scores(texts, [rows] * len(texts), index), strict=True):
             is_known = scores[1].any() or self.is_word(text[:LONGEST_QUERY])
             by_text.append([(1 if is_known else UNKNOWN_WORDS) * each for each in scale.confidences(scores)])
-        confidences = map(max, *by_text) if len(by_text) > 1 else by_text[0]
+        held = [LEAST if holds_all else 0.0 for holds_all in self._holding_all(texts[0], rows)]
+        confidences = map(max, held, *by_text)
         return [
             hit._replace(confidence=1.0 if row in named else confidence)
             for hit, row, confidence in zip(hits, rows.tolist(), confidences, strict=True)
         ]
+
+    def _holding_all(self, text: str, rows: Integers) -> Mask:
+        """Which passages hold every word of a short query (rows,): a rare name is matched, whatever its scores are."""
+        words = [word for word in text[:LONGEST_QUERY].split() if self.lexical.tokenizer(word)]
+        if not 0 < len(words) <= SHORT:
+            return np.zeros(len(rows), bool)
+        shares = [self.lexical.shares(word, rows, heading_weight=HEADING_WEIGHT) for word in words]
+        return np.asarray(np.min(shares, axis=0) > 0)
 
     def measure_scale(self, encoder: str = "") -> Scale | None:
         """What scores mean in this corpus with the vectors of an encoder; without its name, of words."""
