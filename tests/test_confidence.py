@@ -110,7 +110,7 @@ def test_what_a_query_names_is_sure(project: Project) -> None:
 def test_a_passage_that_holds_every_word_of_a_short_query_matches(project: Project, name: str) -> None:
     with project.retriever() as searcher:
         hits = searcher.search(name)
-        holding = [hit for hit in hits if all(word in hit.passage.text for word in name.split())]
+        holding = [hit for hit in hits if all(word in hit.text for word in name.split())]
         assert holding
         assert all((hit.confidence or 0) >= LEAST for hit in holding)
 
