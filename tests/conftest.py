@@ -10,6 +10,7 @@ import functools
 import gc
 import os
 import shutil
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -24,6 +25,7 @@ from tests.llm_server import Server
 from tests.make import complete, make_workspace
 from tests.served import NOTES, serving
 
+from lemmata.core.database import Connection
 from lemmata.core.errors import MissingExtra
 from lemmata.project import Project
 
@@ -110,8 +112,14 @@ def _skipping_missing_libraries() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_wait_for_the_disk() -> Iterator[None]:
+    execute = Connection.execute
+
+    def execute_at_once(self: Connection, statement: str, values: Any = ()) -> sqlite3.Cursor:
+        return execute(self, statement.replace("synchronous = NORMAL", "synchronous = OFF"), values)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr(Connection, "execute", execute_at_once)
         yield
 
 

@@ -133,6 +133,7 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
         stored = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
         connection.execute("COMMIT")
+        connection.execute("PRAGMA synchronous = NORMAL")
         if stored == tables == 0:
             if not create:
                 raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
@@ -143,7 +144,6 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
             raise WorkspaceError(f"{other}: {install}{cure}")
         if connection.execute(_FOREIGN).fetchone()[0]:
             raise WorkspaceError(f"{path} is refused (it holds more than tables, as none of lemmata's does): {cure}")
-        connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")  # deleted text does not stay in free pages
     except BaseException:
         connection.close()
