@@ -70,8 +70,7 @@ batch = 8
 
 [reranker.ranker]
 base = "../bert"
-epochs = 0.2
-batch = 8
+records = 40
 
 [run]
 sources = ["../papers", "../more"]
