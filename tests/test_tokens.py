@@ -11,7 +11,7 @@ from tests.make import is_linear
 from lemmata.core.errors import ConfigError
 from lemmata.core.words import STOP_WORDS
 from lemmata.search.compounds import split_compound
-from lemmata.search.tokens import Tokenizer, learn_parts, tokenize
+from lemmata.search.tokens import Tokenizer, _pieces, learn_parts, tokenize
 
 
 def test_a_typed_formula_meets_the_formula_of_a_passage() -> None:
@@ -257,3 +257,10 @@ def test_german_tokens_are_folded_and_never_empty(text: str) -> None:
 def test_an_unknown_language_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'fr'.*auto, en, de"):
         Tokenizer("fr")
+
+
+def test_long_words_of_queries_are_not_kept() -> None:
+    before = len(_pieces.__self__)  # type: ignore[attr-defined]
+    for number in range(50):
+        tokenize(f"{number:064}" * 60)
+    assert len(_pieces.__self__) == before  # type: ignore[attr-defined]

@@ -81,7 +81,7 @@ STAGES = {
     "init": ["init", "inner"],
     "ingest": ["ingest", "../papers"],
     "graph build": ["graph", "build"],
-    "graph merges": ["graph", "merges", "--reject", "concept:partition", "concept:young-diagram"],
+    "graph merges": ["graph", "merges", "--reject", "concept:diagram", "concept:conjugate"],
     "graph extract": [*"graph extract --model tiny --budget unlimited -o llm.concurrency=1 -o".split(), "llm.url=URL"],
     "graph embed": ["graph", "embed", "-o", "start=random", "-o", "epochs=3"],
     "graph link": ["graph", "link"],
@@ -97,7 +97,6 @@ STAGES = {
     "index": ["index", "--encoder", "lemmata-nano"],
     "index --summaries": ["index", "--summaries", "../questions.jsonl"],
     "mine negatives": ["mine", "negatives", "pairs"],
-    "mine domain": ["mine", "domain", "../general.jsonl", "out.jsonl", "--share", "0.5"],
     "evaluate --tune": ["evaluate", "--task", "references", "--tune"],
     "judgments --export": ["judgments", "--export", "out"],
     "judgments --clear": ["judgments", "--clear"],
@@ -118,6 +117,7 @@ STAGES = {
     "graph import --remove": ["graph", "import", "--remove", "links"],
     "ingest more": ["ingest", "../papers", "../more"],
     "index more": ["index"],
+    "mine domain": ["mine", "domain", "../general.jsonl", "out.jsonl", "--share", "0.5"],
     "ingest --remove": ["ingest", "--remove", "../more"],
     "train static": ["train", "static", "fast"],
     "evaluate": ["evaluate", "--task", "references", "--part", "test", "--retriever", "lexical,dense:fast"],
@@ -148,7 +148,7 @@ TOLD = {
     "sha256",
     "read_at",
 }  # differs from run to run, as does what ends in _per_second
-TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png"}  # show seconds
+TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png", "answers.sqlite"}  # show seconds
 
 
 class Outcome(NamedTuple):
@@ -188,7 +188,7 @@ def prepare(folder: Path, stages: Sequence[str] = ()) -> Path:
         write_notes(folder / "papers")
     plant.generate(folder / "plant", logs=80, seed=3)
     questions = [{"query": f"what about {stem}?", "passage": f"{stem}#{label}"} for stem, label in PAPERS.items()]
-    general = [{"_id": str(number), "text": " ".join(WORDS[number % 7 :])} for number in range(40)]
+    general = [{"_id": str(number), "text": " ".join(WORDS[number % 7 :])} for number in range(60)]
     write(folder, {"questions.jsonl": to_lines(questions), "general.jsonl": to_lines(general)})
     if {"train prepare", "train finetune", "export-encoder", "train reranker", "judge"}.intersection(stages):
         texts = [file.read_text("utf-8", "replace") for file in (folder / "papers").iterdir()]
@@ -213,6 +213,7 @@ def set_up(workspace: Path, stage: str) -> None:
             file.write_bytes(file.read_bytes()[:-1] + b"?")
     before = {
         "graph link": (["ingest", "../plant"], STAGES["graph build"]),
+        "mine domain": (STAGES["graph build"], STAGES["split"]),
         "judge": (STAGES["train reranker"],),
         "adapt --undo": (STAGES["adapt"],),
     }

@@ -111,7 +111,7 @@ class _Remembered(dict[str, Result]):
     Long ones are not kept: a server is asked for any number of them.
     """
 
-    _MOST, _LONGEST = 1 << 18, 64  # words, and characters of a word
+    _MOST, _LONGEST = 1 << 18, 40  # words, and characters of a word
 
     def __init__(self, function: Callable[[str], Result]) -> None:
         super().__init__()
