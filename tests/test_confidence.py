@@ -154,6 +154,27 @@ def test_a_few_new_passages_keep_what_is_known_and_many_do_not(tmp_path: Path) -
     assert json.loads(project.confidence.read_text())["measured"] == {"": [220, 0]}
 
 
+def test_what_a_killed_run_had_not_measured_yet_is_measured_by_the_next(tmp_path: Path) -> None:
+    notes = [{"_id": f"n{n}", "text": f"Pump {n} of the circuit {n % 7} leaks at {n % 5}."} for n in range(60)]
+    project = make_workspace(tmp_path, notes[:40], index="lexical")
+    (tmp_path / "more.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes[40:]))
+    project.ingest([tmp_path / "more.jsonl"])
+    told: list[str] = []
+
+    def stop(what: str, _done: int, _total: int | None) -> None:
+        told.append(what)
+        if what == "measuring confidence" and told.count(what) == 1:
+            raise KeyboardInterrupt
+
+    with project.reporting_to(stop), pytest.raises(KeyboardInterrupt):
+        project.index(dense=False)
+    with project.reporting_to(stop):
+        project.index(dense=False)
+        project.index(dense=False)
+    assert told.count("measuring confidence") == 2
+    assert json.loads(project.confidence.read_text())["measured"] == {"": [60, 0]}
+
+
 def test_letters_that_are_no_word_of_the_corpus_are_never_sure(project: Project) -> None:
     with project.retriever() as searcher:
         assert all((hit.confidence or 0) <= 0.25 for hit in searcher.search("qzxv tableauxx wprtk"))

@@ -28,7 +28,7 @@ from lemmata.core.artefacts import (
     write_hashed_manifest,
 )
 from lemmata.core.errors import LemmataError, WorkspaceError, suggest
-from lemmata.core.files import link_folder, read_array, writing
+from lemmata.core.files import fingerprint, link_folder, read_array, writing
 from lemmata.core.types import Encoder, Integers, Progress
 from lemmata.core.words import LANGUAGES, language_shares
 from lemmata.core.workspace import (
@@ -155,6 +155,7 @@ def index(
         texts = _texts(workspace, corpus, options)
         sources = sources_of(workspace, options.summaries)
         summarised = (read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("summaries", [])
+        before = _made(workspace, "")
         report["tokenised"] = index_lexical(
             workspace,
             texts,
@@ -164,7 +165,7 @@ def index(
             read=partial(read_summaries, workspace, corpus, sources),
             rebuild=rebuild,
         )
-        _measure_confidence(workspace, corpus, "", report["tokenised"])
+        _measure_confidence(workspace, corpus, "", report["tokenised"], before)
         if not sources:
             workspace.summary_bindings.unlink(missing_ok=True)
         elif not workspace.summary_bindings.exists():  # they were damaged, and removed
@@ -217,6 +218,7 @@ def _index_dense(
     if before.get("made_by", encoder.name) != encoder.name:
         report["replaced_encoder"] = before["made_by"]
         report |= _drop_fusions(workspace, name)  # first: after a kill, nothing tells that another one fitted them
+    made = _made(workspace, name)
     with workspace.reporting_to(_noting(workspace, name, len(corpus))):
         report["encoded"] = index_vectors(workspace, texts, encoder, name, cut=options.dimension)
     report |= {"left_in_milvus": left.collections} if left.collections else {}
@@ -238,26 +240,37 @@ def _index_dense(
     drop_unused(workspace)
     workspace.indexing.unlink(missing_ok=True)
     if not isinstance(encoder, RemoteEncoder):  # nobody agreed to pay for these texts
-        _measure_confidence(workspace, corpus, name, report["encoded"])
+        _measure_confidence(workspace, corpus, name, report["encoded"], made)
     return report
 
 
-def _measure_confidence(workspace: Workspace, corpus: Corpus, encoder: str, new: int) -> None:
+def _made(workspace: Workspace, encoder: str) -> str:
+    """What the vectors of an encoder, or the lexical index, are at this moment."""
+    made = vectors_of(workspace, encoder).manifest if encoder else workspace.manifest(workspace.lexical_folder)
+    return fingerprint((read_manifest(made) or {}).get("files"))
+
+
+def _measure_confidence(workspace: Workspace, corpus: Corpus, encoder: str, new: int, before: str) -> None:
     """Store what scores mean in this corpus with an encoder, or of words alone, where it is not known.
 
-    A few `new` passages do not change it: it is measured again when they are a twentieth since it was measured.
+    A few `new` passages do not change it: it is measured again when they are a twentieth since it was measured, or when
+    nobody knows how many they are: what was there `before` this run was made by one that was killed.
     """
     stored = read_manifest(workspace.confidence) or {}
-    scales, measured = stored.get("scales", {}), stored.get("measured", {})
+    scales, measured, seen = stored.get("scales", {}), stored.get("measured", {}), stored.get("seen", {})
     is_same = stored.get("corpus") == corpus.digest
-    if encoder in scales and is_same and not new:
+    made = _made(workspace, encoder)
+    is_counted = encoder in scales and seen.get(encoder, before) == before
+    if is_counted and is_same and not new and made == before:
         return
-    if encoder in scales and encoder in measured:
+    seen = {**seen, encoder: made}
+    if is_counted and encoder in measured:
         passages, changed = measured[encoder]
         changed += new + max(0, passages + new - len(corpus))  # and those that are gone
         if changed <= _MAX_NEW * len(corpus):
             measured = {**measured, encoder: [len(corpus), changed]}
-            write_manifest(workspace.confidence, {**stored, "corpus": corpus.digest, "measured": measured})
+            content = {**stored, "corpus": corpus.digest, "measured": measured, "seen": seen}
+            write_manifest(workspace.confidence, content)
             return
     workspace.progress("measuring confidence", 0, None)
     try:
@@ -267,7 +280,7 @@ def _measure_confidence(workspace: Workspace, corpus: Corpus, encoder: str, new:
         return
     kept = (scales, measured) if is_same else ({}, {})
     scales, measured = {**kept[0], encoder: scale}, {**kept[1], encoder: [len(corpus), 0]}
-    content = {"verb": "index", "corpus": corpus.digest, "scales": scales, "measured": measured}
+    content = {"verb": "index", "corpus": corpus.digest, "scales": scales, "measured": measured, "seen": seen}
     write_manifest(workspace.confidence, content)
 
 
