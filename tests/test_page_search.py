@@ -159,6 +159,22 @@ def test_weak_hits_are_faded_and_hits_that_say_the_same_folded(window: Window) -
     assert colours[0] != colours[1]
 
 
+def test_a_path_over_the_place_of_two_logs_is_not_shown_and_places_have_names(window: Window) -> None:
+    def step(source: str, relation: str, target: str) -> dict[str, Any]:
+        return {"source": source, "relation": relation, "target": target, "length": 0.5}
+
+    far = [step("query", "similar_to", "b"), step("b", "part_of", "d"), step("d", "^part_of", "a")]
+    near = [step("query", "similar_to", "b"), step("b", "proof_uses", "c")]
+    hits = [{**hit("a", "one", 0.9), "path": far, "location": ["P-1"]}, {**hit("c", "other", 0.9), "path": near}]
+    facets = {"locations": [{"value": "P-1", "title": "The pump", "count": 1}]}
+    answer = {**ANSWER, "hits": hits, "facets": facets}
+    window.page.route("**/search", lambda route: route.fulfill(json=answer))
+    page = window.open("/?q=x")
+    expect(page.locator('.hit[data-id="c"] .path')).to_contain_text("uses in its proof")
+    expect(page.locator('.hit[data-id="a"] .path')).to_have_count(0)
+    expect(page.locator('.hit[data-id="a"] .from')).to_contain_text("P-1 The pump")
+
+
 # ---------------------------------------------------------------- bridges
 
 

@@ -166,6 +166,12 @@ def test_a_concept_begins_with_its_definition_and_groups_its_passages(window: Wi
     assert all(re.match(r"[A-Z][a-z]+( \d|$)", name) for name in evidence)
 
 
+def test_the_definition_of_a_concept_is_whole(window: Window) -> None:
+    page = window.open("/view/concept/" + quote("concept:hook-length", safe=""))
+    expect(page.locator(".defining .math").first).to_contain_text("increase by one with each step to the right.)")
+    expect(page.locator(".defining .display")).to_have_count(1)
+
+
 def test_a_concept_without_a_definition_says_so(window: Window) -> None:
     concepts = window.page.request.get(f"{window.address}/concepts?k=100").json()["concepts"]
     found = [

@@ -299,12 +299,19 @@ def concept(opened: Opened, identity: Id) -> dict[str, Any]:
         "description": shown.description,
         "html": to_html(shown.description),
         "aliases": list(shown.aliases),
-        "definition": next(iter(neighbours(opened, [(defining, "defines")])), None) if defining else None,
+        "definition": _whole_definition(opened, defining) if defining else None,
         "relations": relations,
         "nodes": nodes(opened, sorted({name for relation in relations for name in relation["evidence"]})),
         "passages": neighbours(opened, ((name, "defines" if name == defining else "mentions") for name in ordered)),
         "passages_in_all": len(ordered),
     }
+
+
+def _whole_definition(opened: Opened, identity: str) -> dict[str, Any]:
+    """The passage that defines a concept, as a neighbour with its whole text."""
+    shown = passage_of(opened, identity)
+    html = to_html(shown.text, links=_references(shown, "text"))
+    return {**neighbours(opened, [(shown.id, "defines")])[0], "html": html}
 
 
 def _relations(graph: OpenedGraph, identity: str) -> Iterator[dict[str, Any]]:

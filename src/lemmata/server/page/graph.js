@@ -9,7 +9,7 @@ export const HEIGHT = 64; // its kind, and two lines of its name
 const GAP = 84; // between nodes of a lane, room for the words of an edge
 const BEND = 44; // more room at both ends, where edges of several lanes meet
 const LANE = 96;
-const SMALLEST = 0.7; // scale at which the words can still be read: a wider drawing begins at its left end
+const SMALLEST = 0.6; // scale at which the words can still be read: a wider drawing begins at its left end
 
 export function drawPaths(paths, nodes, lit) {
   const lines = new Map(); // the two ends of an edge: the step, and the paths that use it

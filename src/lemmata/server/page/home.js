@@ -25,10 +25,10 @@ export async function home(go) {
   const listed = documents.length > 0 && section(t("Documents"), h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))), outline.total > documents.length && h("p", { class: "small" }, t("and {number} more", { number: number(outline.total - documents.length) })));
   if (books) Promise.all(documents.map((document) => contents(document, go))).then((trees) => books.append(...(trees.some(Boolean) ? trees : [listed]).filter(Boolean)));
   const [tries, newest] = [section(t("Try"), h("p", { class: "room" })), h("div", null)];
-  start.then(({ examples, added }) => {
+  start.then(({ examples, added }) => { // perhaps before they are in the page
     if (examples.length) tries.lastChild.replaceWith(h("ul", { class: "chips queries" }, examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query)))));
-    else tries.remove();
-    if (added.length) newest.replaceWith(section(places.length ? t("Newest logs") : t("Added last"), h("ul", { class: "neighbours" }, added.map((record) => row(record)))));
+    else tries.hidden = true;
+    if (added.length) newest.append(section(places.length ? t("Newest logs") : t("Added last"), h("ul", { class: "neighbours" }, added.map((record) => row(record)))));
   });
   const main = [
     ...remembered(),
