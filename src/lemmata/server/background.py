@@ -24,9 +24,11 @@ from typing import Any, ClassVar
 from lemmata.core.artefacts import dense_index, is_usable
 from lemmata.core.errors import LemmataError, WorkspaceBusy
 from lemmata.core.files import lock_file
-from lemmata.core.workspace import Workspace, vectors_of
+from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest, vectors_of
 from lemmata.encode.load import AUTO, encoder_id
+from lemmata.graph.store import GraphRecordStore
 from lemmata.ingest.watch import changes
+from lemmata.plant.link import PREDICTED
 from lemmata.search.index import packaged_encoder
 
 _MANY = 2000  # new passages above which quick vectors bridge the time until the others are made
@@ -192,7 +194,7 @@ class Background:
             self._steps = [Step(name) for name in self.STEPS]
             if self._work("files", ("ingest", *self._folders)) is None:
                 return
-            words = self._work("words", ("index", "--no-dense"))
+            words = self._work("words", *self._links(expanded=True), ("index", "--no-dense"))
             if words is None:
                 return
             encoder, quick = self._encoders(words["tokenised"])
@@ -200,15 +202,28 @@ class Background:
             index = ("index",) if "://" in encoder else ("index", "--encoder", encoder)
             if quick:
                 self._work("quick vectors", ("index", "--encoder", quick))
-                self._work("graph", ("graph", "build"), ("index", "--encoder", quick))
+                self._work("graph", ("graph", "build"), *self._links(), ("index", "--encoder", quick))
                 self._work("vectors", index, ("index", "--remove", quick))
             else:
                 self._work("vectors", index)
-                self._work("graph", ("graph", "build"), index)
+                self._work("graph", ("graph", "build"), *self._links(), index)
             self._work("map", ("map",))
             self._interruptions = 0
             self.is_working = False
             self._say(f"all is ready after {time.monotonic() - self._begin:.1f} s")
+
+    def _links(self, *, expanded: bool = False) -> list[Sequence[str]]:
+        """The command that predicts links of logs again, where there were some and the corpus is another one now.
+
+        With `expanded`, only where the words are indexed with what these links tell.
+        """
+        workspace = Workspace(self.workspace.root)
+        corpus = read_corpus_manifest(workspace)
+        is_needed = not expanded or (read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("expansion")
+        if corpus is None or not is_needed or not workspace.graph_records.exists():
+            return []
+        with GraphRecordStore(workspace) as records:
+            return [("graph", "link")] if PREDICTED in records.stale(corpus["inputs"]) else []
 
     def _encoders(self, new: int) -> tuple[str, str]:
         """The encoder of the workspace, and the quick one where that takes long; of the steps, those that follow."""
