@@ -19,6 +19,7 @@ from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.restore import restore
 
 MINI = PACKAGED[DEFAULT]
+LARGER = Path(__file__).parents[1] / "packages" / "lemmata-base" / "src" / "lemmata_base" / "model"
 SENTENCES = [
     "Every finitely generated module over a principal ideal domain is a direct sum of cyclic modules.",
     "A morphism is proper if it is separated, of finite type and universally closed.",
@@ -130,6 +131,25 @@ def test_a_packaged_model_is_restored_to_nearly_the_same_vectors(tmp_path: Path,
     restored = OnnxEncoder(export(restore(PACKAGED[name], tmp_path / "restored"), tmp_path / "again", "fp32"))
     cosines = (restored.encode(SENTENCES) * load_encoder(name).encode(SENTENCES)).sum(axis=1)
     assert cosines.min() > 0.998
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", [*(PACKAGED[name] for name in (DEFAULT, PLANT)), LARGER], ids=lambda path: path.name)
+def test_a_packaged_graph_is_that_of_an_export_of_today(tmp_path: Path, folder: Path) -> None:
+    """An export that became faster is not forgotten in the models that everybody uses."""
+    onnx = pytest.importorskip("onnx")
+    again = export(restore(folder, tmp_path / "restored"), tmp_path / "again", "int8")
+    today, packaged = (onnx.load(model / "model.onnx").graph for model in (again, folder))
+    assert [node.op_type for node in packaged.node] == [node.op_type for node in today.node]
+
+
+@pytest.mark.parametrize("name", [DEFAULT, PLANT])
+def test_a_vector_is_the_same_bit_for_bit_alone_and_in_a_batch(name: str) -> None:
+    """Machines that share the work cut it into other batches, and give the same hashes."""
+    encoder = OnnxEncoder(PACKAGED[name], threads=1)
+    texts = [f"Theorem {number}: every ideal of a ring is {word}." for number, word in enumerate(["small", "large"] * 5)]
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    np.testing.assert_array_equal(encoder.encode(texts), alone)
 
 
 # ---------------------------------------------------------------- sentence-transformers reads it

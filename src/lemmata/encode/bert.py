@@ -411,13 +411,22 @@ def _transformer(
 
 
 def _pool(graph: _Graph, hidden: str, pooling: tuple[str, ...]) -> str:
-    pooled = [
-        graph.node("Gather", hidden, graph.constant(np.array(0)), axis=1)
-        if mode == "cls"
-        else graph.node("ReduceMean", hidden, graph.integers(1), keepdims=0)
-        for mode in pooling
-    ]
-    return pooled[0] if len(pooled) == 1 else graph.node("Concat", *pooled, axis=1)
+    return graph.node("Concat", *(_POOLED[mode](graph, hidden) for mode in pooling), axis=1)
+
+
+def _first(graph: _Graph, hidden: str) -> str:
+    return graph.node("Gather", hidden, graph.constant(np.array(0)), axis=1)
+
+
+def _mean(graph: _Graph, hidden: str) -> str:
+    """As a product: `ReduceMean` adds up a text alone in another order than one in a batch, so its last bits would differ."""
+    tokens = graph.node("Slice", graph.node("Shape", hidden), graph.integers(1), graph.integers(2))
+    shape = graph.node("Concat", graph.integers(1, 1), tokens, axis=0)
+    share = graph.node("Reciprocal", graph.cast(tokens, "FLOAT"))
+    return graph.node("Squeeze", graph.node("MatMul", graph.node("Expand", share, shape), hidden), graph.integers(1))
+
+
+_POOLED = {"cls": _first, "mean": _mean}
 
 
 def _normalise(graph: _Graph, pooled: str) -> None:
