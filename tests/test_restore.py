@@ -147,7 +147,7 @@ def test_a_packaged_graph_is_that_of_an_export_of_today(tmp_path: Path, folder: 
 def test_a_vector_is_the_same_bit_for_bit_alone_and_in_a_batch(name: str) -> None:
     """Machines that share the work cut it into other batches, and give the same hashes."""
     encoder = OnnxEncoder(PACKAGED[name], threads=1)
-    texts = [f"Theorem {number}: every ideal of a ring is {word}." for number, word in enumerate(["small", "large"] * 5)]
+    texts = [f"Theorem {number}: every ideal of a ring is small or large." for number in range(10)]
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     np.testing.assert_array_equal(encoder.encode(texts), alone)
 

@@ -419,7 +419,7 @@ def _first(graph: _Graph, hidden: str) -> str:
 
 
 def _mean(graph: _Graph, hidden: str) -> str:
-    """As a product: `ReduceMean` adds up a text alone in another order than one in a batch, so its last bits would differ."""
+    """As a product: `ReduceMean` adds up a text alone in another order than one in a batch, so its last bits differ."""
     tokens = graph.node("Slice", graph.node("Shape", hidden), graph.integers(1), graph.integers(2))
     shape = graph.node("Concat", graph.integers(1, 1), tokens, axis=0)
     share = graph.node("Reciprocal", graph.cast(tokens, "FLOAT"))
