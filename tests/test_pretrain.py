@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +18,6 @@ from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, InputError
 from lemmata.core.workspace import silent
 from lemmata.train.pretrain import PretrainOptions, masked_logits, pretrain, rate_factor
-from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands
 from lemmata.train.windows import (
     UNMASKED,
     Masking,
@@ -243,52 +241,6 @@ def test_a_tokenizer_without_marked_pieces_masks_tokens() -> None:
     assert (masking.before, masking.after) == ((0,), (0,))
 
 
-# ---------------------------------------------------------------- new tokens
-
-
-def test_commands_are_counted_as_commands() -> None:
-    assert count_commands(r"$x \in X \to Y \\in \infty \in$") == {r"\in": 2, r"\to": 1, r"\infty": 1}
-
-
-def test_the_most_frequent_broken_commands_are_chosen(tokenizer: Any) -> None:
-    counts = Counter({r"\in": 5, r"\to": 9, r"\gamma": 5, r"\rare": 1})
-    assert choose_commands(counts, tokenizer, 3) == [r"\to", r"\gamma", r"\in"]
-    assert choose_commands(counts, tokenizer, 9)[-1] == r"\rare"
-
-
-def test_new_tokens_match_their_case_and_no_longer_command(tokenizer: Any, tmp_path: Path) -> None:
-    commands = [r"\in", r"\to", r"\Gamma", r"\gamma", r"\sum"]
-    learnt = with_commands(tokenizer, commands)
-    number = {command: len(tokenizer) + n for n, command in enumerate(commands)}
-
-    def read(text: str) -> list[int]:
-        ids: list[int] = learnt.encode(text, add_special_tokens=False)
-        return [n for n in ids if n >= len(tokenizer)]
-
-    assert read(r"x\in y") == [number[r"\in"]]
-    assert read(r"\sum_i \in2 {\to}") == [number[r"\sum"], number[r"\in"], number[r"\to"]]
-    assert read(r"\Gamma\gamma") == [number[r"\Gamma"], number[r"\gamma"]]
-    for other in (r"\infty", r"\IN", r"\GAMMA", r"\\in", "in", r"\tom"):
-        assert read(other) == []
-        assert learnt.tokenize(other) == tokenizer.tokenize(other)
-    assert learnt.encode("every ideals") == tokenizer.encode("every ideals")
-
-
-def test_a_new_token_begins_as_the_mean_of_its_pieces(base: Path, tokenizer: Any) -> None:
-    model = transformers.AutoModelForMaskedLM.from_pretrained(base)
-    with torch.no_grad():
-        model.get_output_embeddings().bias.copy_(torch.arange(len(tokenizer)))
-    before = model.get_input_embeddings().weight.detach().clone()
-    add_rows(model, tokenizer, [r"\mathcal", r"\in"])
-    after = model.get_input_embeddings().weight
-    pieces = tokenizer.convert_tokens_to_ids(["\\", "math", "##cal"])
-    assert after.shape == (len(before) + 2, 32)
-    assert torch.equal(after[: len(before)], before)
-    assert torch.allclose(after[len(before)], before[pieces].mean(0))
-    assert model.get_output_embeddings().weight is after
-    assert model.get_output_embeddings().bias[len(before)].item() == pytest.approx(np.mean(pieces))
-
-
 # ---------------------------------------------------------------- training
 
 
@@ -318,7 +270,7 @@ def test_logits_of_masked_tokens_alone_are_those_of_the_whole_model(base: Path) 
 def test_thirty_steps_lower_the_loss_and_the_result_is_a_sentence_encoder(base: Path, tmp_path: Path) -> None:
     texts = [(name, text + r" $x \in y \to x \in y$") for name, text in written()]
     progress: list[tuple[str, int, int | None]] = []
-    options = PretrainOptions(**{**_settings(OPTIONS), "new_tokens": 2, "epochs": 1.0})
+    options = PretrainOptions(**{**_settings(OPTIONS), "epochs": 1.0})
     report = pretrain(
         base,
         iter(texts),
@@ -333,7 +285,6 @@ def test_thirty_steps_lower_the_loss_and_the_result_is_a_sentence_encoder(base: 
     assert report["perplexity"]["after"] < report["perplexity"]["head"] < report["perplexity"]["before"]
     assert (report["head"], report["head_steps"], report["masked"]) == ("new", 3, "words")
     assert (report["documents"], report["held_out"]) == (40, 1)
-    assert report["new_tokens"] == [r"\in", r"\to"]
     assert progress[-2][0].startswith("pretraining, loss ")
     assert progress[-2][1:] == (30, 30)
 
@@ -344,7 +295,6 @@ def test_thirty_steps_lower_the_loss_and_the_result_is_a_sentence_encoder(base: 
     assert abs(float(vectors[0] @ vectors[1])) < 0.9999
     assert (new.prompts, new.max_seq_length) == (old.prompts, old.max_seq_length)
     assert new[1].get_config_dict() == old[1].get_config_dict()
-    assert len(new.tokenizer.tokenize(r"x \in y")) == 3
     assert not np.allclose(new.encode("every ring"), old.encode("every ring"), atol=1e-3)
 
 

@@ -11,8 +11,7 @@ import hashlib
 import json
 import math
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,6 @@ from lemmata.train.encoders import fastest_device, load_model, quiet
 from lemmata.train.loop import WEIGHT_DECAY, Group, Training, precision_for, train, warm_up_and_decay
 from lemmata.train.ranks import barrier, is_first_process, make_once, processes, rank
 from lemmata.train.validate import autocast
-from lemmata.train.vocabulary import add_rows, choose_commands, count_commands, with_commands, write_tokenizer
 from lemmata.train.windows import UNMASKED, Windows, collate, cut_windows, hold_out, read_masking, texts_key, tokenise
 
 WINDOW = 1024  # tokens, the special ones included; less where the model reads less
@@ -47,11 +45,10 @@ AT_ONCE = {"cuda": 32_768, "cpu": 4_096}  # tokens whose activations are kept
 class PretrainOptions:
     """How an encoder is pretrained; in `lemmata.toml` a table [pretrain.NAME]."""
 
-    SMALLEST: ClassVar = {"new_tokens": 0, "batch": 1}
+    SMALLEST: ClassVar = {"batch": 1}
 
     base: str = AUTO  # the model to start from; auto: packaged, by language
     sections: list[str] = field(default_factory=list)  # words of headings to read; none: all but lists and thanks
-    new_tokens: int = 0  # most frequent LaTeX commands that become tokens of their own
     epochs: float = 1.0  # passes over the text
     rate: float = 2e-5  # learning rate
     batch: int = 32  # windows
@@ -78,10 +75,6 @@ def pretrain(
     if iter(texts) is texts:
         texts = list(texts)  # they are read more than once
     model, tokenizer, new_head = _load(base, SEED)
-    commands = _new_commands(texts, tokenizer, options.new_tokens)
-    if commands:
-        add_rows(model, tokenizer, commands)
-        tokenizer = with_commands(tokenizer, commands)
     masking = read_masking(tokenizer)
     longest = min(WINDOW, _limit(model, tokenizer))
     length = longest - len(masking.before) - len(masking.after)
@@ -144,7 +137,7 @@ def pretrain(
     with quiet():
         outcome = train(training, work / f"run-{_run_key(base, key, options)}", progress)
         if is_first_process():
-            _write(base, model, tokenizer, commands, out)
+            _write(base, model, out)
         barrier()
     stages = {"before": 0, **({"head": head_steps} if head_steps else {}), "after": steps}
     return {
@@ -155,7 +148,6 @@ def pretrain(
         "window": longest,
         "overlap": overlap,
         "masked": "words" if masking.continues is not None else "tokens",
-        "new_tokens": commands,
         "head": "new" if new_head else "of the base",
         "steps": steps,
         "head_steps": head_steps,
@@ -196,15 +188,6 @@ def _load(base: Path, seed: int) -> tuple[Any, Any, bool]:
         model.config.tie_word_embeddings = True
         model.tie_weights()
     return model.float().to(fastest_device()), tokenizer, bool(loading["missing_keys"])
-
-
-def _new_commands(texts: Iterable[tuple[str, str]], tokenizer: Any, number: int) -> list[str]:
-    if not number:
-        return []
-    counts: Counter[str] = Counter()
-    for _, text in texts:
-        counts.update(count_commands(text))
-    return choose_commands(counts, tokenizer, number)
 
 
 def _limit(model: Any, tokenizer: Any) -> int:
@@ -271,21 +254,16 @@ def _groups(model: Any, rate: float, steps: int, head_steps: int, *, new_head: b
     return groups
 
 
-def _write(base: Path, model: Any, tokenizer: Any, commands: Sequence[str], out: Path) -> None:
+def _write(base: Path, model: Any, out: Path) -> None:
     """The base with its encoder's weights replaced: pooling, prompts and all else stay."""
     whole = load_model(base, "cpu")
     encoder = whole[0].auto_model.float()
-    if commands:
-        add_rows(encoder, whole.tokenizer, commands)
     state = {name: values.detach().cpu() for name, values in model.base_model.state_dict().items()}
     unknown = encoder.load_state_dict(state, strict=False).unexpected_keys
     if unknown:
         raise InputError(f"has no place for the weights {', '.join(unknown[:3])}", file=str(base))
     with writing(out) as folder:
         whole.save(str(folder), create_model_card=False)
-        if commands:
-            tokenizer.model_max_length = whole.max_seq_length or tokenizer.model_max_length
-            write_tokenizer(tokenizer, folder)
 
 
 def _run_key(base: Path, tokens: str, options: PretrainOptions) -> str:
