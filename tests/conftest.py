@@ -123,14 +123,6 @@ def _no_wait_for_the_disk() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_pictures() -> Iterator[None]:
-    """A picture of its curves takes as long as the training of a small model; test_training_report.py draws them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lemmata.train.report.write_picture", lambda *_: None)
-        yield
-
-
 @pytest.fixture(scope="session")
 def _llm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     process = Server(tmp_path_factory.mktemp("llm") / "journal")

@@ -172,9 +172,9 @@ def test_the_json_holds_the_same_facts(tmp_path: Path) -> None:
 
 def test_the_card_shows_the_curves_if_the_folder_has_them(tmp_path: Path) -> None:
     assert "![" not in model_card(FULL)
-    (tmp_path / "curves.png").touch()
+    (tmp_path / "curves.svg").touch()
     write_card(tmp_path, FULL)
-    assert "![Training curves](curves.png)" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "![Training curves](curves.svg)" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_measure_that_is_nan_is_a_dash_and_null(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from lemmata.evaluate.charts import (
     line_chart,
     scatter_charts,
     svg_file,
-    write_picture,
 )
 
 CHART = LineChart(
@@ -56,13 +55,6 @@ def test_one_point_can_be_drawn() -> None:
     drawn = line_chart(LineChart("a", "x", "y", [Curve([(1, 0.7)])], x_range=(1, 1)))
     assert len(polylines(ElementTree.fromstring(drawn), "curve")[0]) == 1
     assert "nan" not in drawn
-
-
-@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
-def test_a_picture_has_the_format_of_its_suffix(tmp_path: Path, suffix: str, start: bytes) -> None:
-    write_picture(tmp_path / f"curves{suffix}", [CHART, CHART])
-    assert (tmp_path / f"curves{suffix}").read_bytes().startswith(start)
-    assert [path.name for path in tmp_path.iterdir()] == [f"curves{suffix}"]
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))

@@ -415,7 +415,7 @@ def test_advice_to_install_an_extra_names_the_extra(
 
 @pytest.mark.slow
 def test_the_page_needs_no_extra() -> None:
-    optional = ["faiss", "matplotlib", "mcp", "numba", "pyarrow", "pypdfium2", "scipy", "torch"]
+    optional = ["faiss", "mcp", "numba", "pyarrow", "pypdfium2", "scipy", "torch"]
     hidden = f"import sys; sys.modules.update(dict.fromkeys({optional})); import lemmata.server.run"
     subprocess.run([sys.executable, "-c", hidden], check=True)
 

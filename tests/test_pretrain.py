@@ -1,7 +1,8 @@
-"""Pretraining: windows, masks, new tokens, and runs of a tiny BERT, killed and resumed."""
+"""Pretraining: windows, masks, and runs of a tiny BERT, killed and resumed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from itertools import pairwise
 from pathlib import Path

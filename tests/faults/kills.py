@@ -148,7 +148,7 @@ TOLD = {
     "sha256",
     "read_at",
 }  # differs from run to run, as does what ends in _per_second
-TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png", "answers.sqlite"}  # show seconds
+TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.svg", "answers.sqlite"}  # show seconds
 
 
 class Outcome(NamedTuple):
@@ -474,7 +474,7 @@ def warm_up() -> None:
         if module.name != "lemmata.__main__":
             with contextlib.suppress(ImportError):
                 importlib.import_module(module.name)
-    for library in ("onnxruntime", "tokenizers", "Stemmer", "faiss", "sentence_transformers", "matplotlib.pyplot"):
+    for library in ("onnxruntime", "tokenizers", "Stemmer", "faiss", "sentence_transformers"):
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
 

@@ -1,4 +1,4 @@
-"""The look of the HTML reports: page, tables and charts as inline SVG; pictures as files need matplotlib."""
+"""The look of the HTML reports: page, tables and charts as SVG, inline or as files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
-
-from lemmata.core.errors import require
-from lemmata.core.files import writing
 
 COLOURS = 6  # CSS classes c0 to c5
 _LOOK = Path(__file__).with_name("charts.css")
@@ -170,6 +167,14 @@ def line_chart(chart: LineChart) -> str:
         last = "" if chart.histogram else f" {curve.points[-1][1]:.3f}"
         parts.append(_text(right + 10, y + 4, _cut(curve.name, _NAME_LENGTH) + last, f"name c{curve.colour}"))
     return "".join([*parts, "</svg>"])
+
+
+def chart_column(charts: Sequence[LineChart]) -> str:
+    """Charts below one another as one SVG."""
+    places = (f'<svg y="{number * _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" ' for number in range(len(charts)))
+    drawn = [line_chart(chart).replace("<svg ", place, 1) for chart, place in zip(charts, places, strict=True)]
+    label = ", ".join(chart.title for chart in charts)
+    return "".join([_svg(_WIDTH, len(charts) * _HEIGHT, label), *drawn, "</svg>"])
 
 
 def _points(points: Iterable[tuple[float, float]]) -> str:
@@ -423,29 +428,3 @@ def svg_file(svg: str) -> str:
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # characters that XML forbids
 _NAMESPACE = '<svg xmlns="http://www.w3.org/2000/svg" '
-
-
-# ---------------------------------------------------------------- pictures
-
-
-def write_picture(path: Path, charts: Sequence[LineChart]) -> None:
-    """Write the charts below one another as PNG or SVG, by the suffix of the file; needs matplotlib."""
-    figure = require("matplotlib.figure", "charts").Figure(
-        figsize=(7.6, 2.8 * len(charts)), dpi=200, layout="constrained"
-    )
-    for axes, chart in zip(figure.subplots(len(charts), squeeze=False)[:, 0], charts, strict=True):
-        for curve in chart.curves:
-            xs, ys = [x for x, _ in curve.points], [y for _, y in curve.points]
-            marker = "o" if len(xs) <= _MOST_DOTS else ""
-            axes.plot(xs, ys, label=curve.name, color=f"C{curve.colour}", marker=marker, markersize=3)
-        if chart.mark:
-            axes.axvline(chart.mark[0], label=chart.mark[1], color="grey", linestyle="--", linewidth=1)
-        axes.set_title(chart.title, loc="left", fontsize=10)
-        axes.set_xlabel(chart.x_label)
-        axes.set_ylabel(chart.y_label)
-        axes.grid(axis="y", alpha=0.4)
-        if axes.get_legend_handles_labels()[1]:
-            # a fixed place: matplotlib's search for the best one warns when a busy machine makes it slow
-            axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    with writing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.removeprefix("."))

