@@ -20,7 +20,7 @@ from lemmata.graph.store import StoredGraph
 from lemmata.graph.stored_metric import LearnedMetric
 from lemmata.search.bridge import measured_by_both
 from lemmata.search.paths import GeodesicOptions, PathSearch
-from lemmata.train.metric_options import MetricStageOptions
+from lemmata.train.learn_metric import MetricStageOptions
 
 # angles of six passages, each linked to the next; 2 and 3 are far apart, 4 and 5 have the same text
 ANGLES = np.array([0.0, 0.3, 0.6, 2.0, 2.3, 2.3])

@@ -15,7 +15,7 @@ from lemmata.core.errors import ConfigError, InputError, LemmataError
 from lemmata.core.types import Floats, Integers
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
-from lemmata.evaluate.mteb import evaluate_task, local_task, mteb_encoder, mteb_search
+from lemmata.evaluate.mteb import MtebEncoder, MtebSearch, evaluate_task, local_task
 from lemmata.project import Project
 from lemmata.search.lexical import LexicalIndex
 
@@ -107,7 +107,7 @@ def test_mteb_scores_an_encoder_as_lemmata_does() -> None:
     assert all(len(set(row)) == len(CORPUS) for row in scores.tolist())  # mteb breaks ties in its own way
     here = scored_here(np.argsort(-scores, axis=1))
     assert 0 < here < 1
-    assert scored_by_mteb(mteb_encoder(encoder)) == pytest.approx(here, abs=1e-5)  # mteb rounds to five places
+    assert scored_by_mteb(MtebEncoder(encoder)) == pytest.approx(here, abs=1e-5)  # mteb rounds to five places
 
 
 def test_mteb_scores_a_lexical_search_as_lemmata_does_even_where_scores_tie(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_mteb_scores_a_lexical_search_as_lemmata_does_even_where_scores_tie(tmp_
     assert (rows[3] == -1).all()
     here = scored_here(rows)
     assert 0 < here < 1
-    model = mteb_search(lexical(tmp_path / "there"), name="lexical")
+    model = MtebSearch(lexical(tmp_path / "there"), name="lexical")
     assert scored_by_mteb(model) == pytest.approx(here, abs=1e-5)
 
 
@@ -128,7 +128,7 @@ def test_reranking_ranks_the_candidates_only(tmp_path: Path) -> None:
     for number, query in enumerate(QUERIES):
         among = [row for row in rows[number] if row >= 0 and list(CORPUS)[row] in candidates[query]]
         ranked[number, : len(among)] = among
-    model = mteb_search(lexical(tmp_path / "there"), name="lexical")
+    model = MtebSearch(lexical(tmp_path / "there"), name="lexical")
     assert scored_by_mteb(model, top_ranked=candidates) == pytest.approx(scored_here(ranked), abs=1e-5)
 
 
@@ -141,7 +141,7 @@ def test_queries_and_passages_are_encoded_in_their_roles() -> None:
             return super().encode(texts, role)
 
     roles: list[tuple[str, int]] = []
-    model = mteb_encoder(Recorder(8))
+    model = MtebEncoder(Recorder(8))
     assert isinstance(model, mteb.EncoderProtocol)
     assert not isinstance(model, mteb.SearchProtocol)
     batches = [{"text": ["one", "two"]}, {"text": ["three"]}]
@@ -153,9 +153,9 @@ def test_queries_and_passages_are_encoded_in_their_roles() -> None:
 
 
 def test_a_model_has_the_name_of_its_encoder_or_its_own() -> None:
-    assert mteb_encoder(HashingEncoder(8)).mteb_model_meta.name == "lemmata/hashing-0@8"
-    assert mteb_encoder(HashingEncoder(8), name="me/mine").mteb_model_meta.name == "me/mine"
-    assert mteb_search(fixed([]), name="words").mteb_model_meta.name == "lemmata/words"
+    assert MtebEncoder(HashingEncoder(8)).mteb_model_meta.name == "lemmata/hashing-0@8"
+    assert MtebEncoder(HashingEncoder(8), name="me/mine").mteb_model_meta.name == "me/mine"
+    assert MtebSearch(fixed([]), name="words").mteb_model_meta.name == "lemmata/words"
 
 
 def test_titles_and_instructions_reach_the_search_as_they_reach_an_encoder() -> None:
@@ -170,7 +170,7 @@ def test_titles_and_instructions_reach_the_search_as_they_reach_an_encoder() -> 
         seen.append((list(queries), k))
         return [[("b", 1.0), ("a", 1.0)]]
 
-    model = mteb_search(build, name="words")
+    model = MtebSearch(build, name="words")
     assert isinstance(model, mteb.SearchProtocol)
     model.index([{"id": "a", "title": "Urysohn", "text": "normal spaces"}, {"id": "b", "text": " closed "}])
     results = model.search([{"id": "q", "text": "metric", "instruction": "find lemmas"}], top_k=5)
@@ -180,7 +180,7 @@ def test_titles_and_instructions_reach_the_search_as_they_reach_an_encoder() -> 
 
 
 def test_a_ranking_that_repeats_a_passage_is_refused() -> None:
-    model = mteb_search(fixed([[("a", 2.0), ("a", 1.0)]]), name="words")
+    model = MtebSearch(fixed([[("a", 2.0), ("a", 1.0)]]), name="words")
     model.index([{"id": "a", "text": "closed"}])
     with pytest.raises(InputError, match="'a'"):
         model.search([{"id": "q", "text": "closed"}], top_k=5)
@@ -224,10 +224,10 @@ def test_a_query_that_is_a_passage_does_not_find_itself(tmp_path: Path) -> None:
     rows = [{"id": identity, "title": "", "text": text} for identity, text in CORPUS.items()]
     queries = {"d1": CORPUS["d1"], "d3": CORPUS["d3"]}
     task = local_task("own", rows, queries, {"d1": {"d2": 1}, "d3": {"d4": 1}})
-    (record,) = evaluate_task(mteb_encoder(HashingEncoder()), task)
+    (record,) = evaluate_task(MtebEncoder(HashingEncoder()), task)
     assert record["scores"]["recall_at_5"] == 1.0  # five passages are left
     others = local_task("others", rows, {"d1": "eigenvalues", "d3": "closure"}, {"d1": {"d1": 1}, "d3": {"d3": 1}})
-    (record,) = evaluate_task(mteb_encoder(HashingEncoder()), others)
+    (record,) = evaluate_task(MtebEncoder(HashingEncoder()), others)
     assert record["scores"]["recall_at_10"] == 1.0  # an id in common is no reason to leave a passage out
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lemmata.core.errors import InputError
+from lemmata.evaluate.export import write_trec_run
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
-from lemmata.evaluate.runs import write_trec_run
 
 words = st.text(string.ascii_letters + string.digits + "#@:/-_.äß", min_size=1, max_size=8)
 rankings = st.dictionaries(

@@ -23,8 +23,8 @@ from lemmata.graph.stored_metric import LearnedMetric, metric_sources, open_metr
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.train import learn_metric as stage
+from lemmata.train.learn_metric import MetricStageOptions
 from lemmata.train.metric_network import MetricOptions, train_metric
-from lemmata.train.metric_options import MetricStageOptions
 from lemmata.vectors.exact import ExactIndex
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch's exporter

@@ -37,7 +37,7 @@ TABLES = {
     "finetune.*": "lemmata.train.finetune:FinetuneOptions",
     "reranker.*": "lemmata.train.reranker:RerankerOptions",
     "static.*": "lemmata.train.static:StaticOptions",
-    "metric": "lemmata.train.metric_options:MetricStageOptions",
+    "metric": "lemmata.train.learn_metric:MetricStageOptions",
     "geodesic": "lemmata.search.paths:GeodesicOptions",
     "evaluate": "lemmata.evaluate.evaluate:EvaluateOptions",
     "judgments": "lemmata.evaluate.judgments:JudgmentOptions",

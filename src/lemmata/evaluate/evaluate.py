@@ -17,10 +17,10 @@ from lemmata.core.workspace import Settings, Workspace
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example
 from lemmata.encode.remote import Allowance
+from lemmata.evaluate.export import write_trec_qrels, write_trec_run
 from lemmata.evaluate.measures import Measure, evaluate_whole_documents, gains, parse_measure
 from lemmata.evaluate.measures import evaluate as measure_rankings
 from lemmata.evaluate.report import Report
-from lemmata.evaluate.runs import write_trec_qrels, write_trec_run
 from lemmata.evaluate.significance import Floats64, compare
 from lemmata.evaluate.task_search import TaskSearch, asking
 from lemmata.evaluate.tasks import Task

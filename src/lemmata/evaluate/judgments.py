@@ -19,8 +19,7 @@ from lemmata.core.database import Connection, connect
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.corpus import Corpus
-from lemmata.evaluate.export import export_beir
-from lemmata.evaluate.runs import write_trec_qrels
+from lemmata.evaluate.export import export_beir, write_trec_qrels
 from lemmata.evaluate.tasks import Task
 
 Mark = Literal["answer", "wrong", "opened", "none"]

@@ -1,6 +1,6 @@
 """Encoders and retrievers as models of mteb 2, so that its benchmarks can score them.
 
-    mteb.evaluate(mteb_encoder(encoder), mteb.get_tasks(tasks=["SciFact"]))
+    mteb.evaluate(MtebEncoder(encoder), mteb.get_tasks(tasks=["SciFact"]))
 
 `local_task` is a retrieval task whose data is at hand, `evaluate_task` runs one task on one model. mteb itself caches
 results by the name of the model: use another name for a changed model, or `mteb.evaluate(..., cache=None)`.
@@ -20,7 +20,7 @@ from lemmata.core.errors import ConfigError, InputError, LemmataError, require
 from lemmata.core.types import Encoder, Floats, Progress
 from lemmata.core.workspace import Workspace, silent
 from lemmata.encode.load import AUTO, open_encoder
-from lemmata.evaluate.runs import strictly_falling
+from lemmata.evaluate.export import strictly_falling
 from lemmata.ingest.beir import read_corpus, read_judged
 from lemmata.search.index import index_options, packaged_encoder
 from lemmata.search.lexical import LexicalIndex
@@ -31,21 +31,6 @@ RETRIEVERS = ("dense", "lexical")
 _BATCH = 512  # texts encoded between two signs of progress
 
 
-def mteb_encoder(encoder: Encoder, *, name: str = "", progress: Progress = silent) -> Any:
-    """A model for all text tasks of mteb; queries are encoded in the role `query`, all else as `passage`."""
-    return _Encoder(encoder, _meta(name or encoder.name, embed_dim=encoder.dimension), progress)
-
-
-def mteb_search(build: BuildIndex, *, name: str) -> Any:
-    """A model for the retrieval and reranking tasks of mteb.
-
-    `build` gets (id, text) of a corpus and returns a function from queries and k to at most k (id, score) per
-    query, best first. This order is scored, also where scores are equal. Reranking ranks the whole corpus and
-    keeps the candidates.
-    """
-    return _Search(build, _meta(name, model_type=[]))
-
-
 def _meta(name: str, **fields: Any) -> Any:
     module = require("mteb", "mteb").models.model_meta
     full_name = name if "/" in name else f"lemmata/{name}"  # mteb requires an organisation
@@ -53,12 +38,15 @@ def _meta(name: str, **fields: Any) -> Any:
     return module.ModelMeta.create_empty(fields)
 
 
-class _Encoder:
-    """mteb's EncoderProtocol; mteb checks for the methods, not for a base class."""
+class MtebEncoder:
+    """A model for all text tasks of mteb; queries are encoded in the role `query`, all else as `passage`.
 
-    def __init__(self, encoder: Encoder, meta: Any, progress: Progress) -> None:
+    mteb checks for the methods of its EncoderProtocol, not for a base class.
+    """
+
+    def __init__(self, encoder: Encoder, *, name: str = "", progress: Progress = silent) -> None:
         self._encoder, self._progress = encoder, progress
-        self.mteb_model_meta = meta
+        self.mteb_model_meta = _meta(name or encoder.name, embed_dim=encoder.dimension)
 
     def encode(
         self, inputs: Iterable[Mapping[str, Sequence[str]]], *, prompt_type: str | None = None, **_: Any
@@ -79,12 +67,17 @@ class _Encoder:
         return require("mteb.similarity_functions", "mteb").pairwise_dot_score(embeddings1, embeddings2)
 
 
-class _Search:
-    """mteb's SearchProtocol; mteb calls `index` before `search`."""
+class MtebSearch:
+    """A model for the retrieval and reranking tasks of mteb, which calls `index` before `search`.
 
-    def __init__(self, build: BuildIndex, meta: Any) -> None:
+    `build` gets (id, text) of a corpus and returns a function from queries and k to at most k (id, score) per
+    query, best first. This order is scored, also where scores are equal. Reranking ranks the whole corpus and
+    keeps the candidates.
+    """
+
+    def __init__(self, build: BuildIndex, *, name: str) -> None:
         self._build = build
-        self.mteb_model_meta = meta
+        self.mteb_model_meta = _meta(name, model_type=[])
 
     def index(self, corpus: Iterable[Mapping[str, Any]], **_: Any) -> None:
         passages = [(row["id"], _joined(row.get("title"), row["text"])) for row in corpus]
@@ -235,12 +228,12 @@ def run_mteb(
     encoder = packaged_encoder(workspace) if encoder == AUTO else encoder
     records = []
     with tempfile.TemporaryDirectory() as folder:
-        models = {}
+        models: dict[str, MtebEncoder | MtebSearch] = {}
         for name in retrievers:
             if name == "dense":
-                models[encoder] = mteb_encoder(open_encoder(workspace, encoder), progress=workspace.progress)
+                models[encoder] = MtebEncoder(open_encoder(workspace, encoder), progress=workspace.progress)
             else:
-                models["BM25"] = mteb_search(partial(_build_lexical, Path(folder)), name="BM25")
+                models["BM25"] = MtebSearch(partial(_build_lexical, Path(folder)), name="BM25")
         for task_name in tasks:
             workspace.progress(f"reading {task_name}", 0, None)
             task = _task(task_name)
@@ -261,7 +254,7 @@ def _task(written: str) -> Any:
 
 
 def _build_lexical(folder: Path, passages: Sequence[tuple[str, str]]) -> Search:
-    """BM25 as `mteb_search` takes it; each index gets a folder of its own."""
+    """BM25 as `MtebSearch` takes it; each index gets a folder of its own."""
     ids = [identity for identity, _ in passages]
     index = LexicalIndex.build([text for _, text in passages], Path(tempfile.mkdtemp(dir=folder)) / "index")
 

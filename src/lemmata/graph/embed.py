@@ -1,9 +1,9 @@
 """Graph embeddings: one vector per node, trained so that nodes joined by an edge score high.
 
-The method is that of PyTorch-BigGraph (Lerer et al. 2019, arXiv:1903.12287) on one machine: each relation has an
-operator, the edges of one relation share their negatives in chunks, and row-wise Adagrad updates the rows that a batch
-touches. Gradients are written by hand, since a batch is a handful of matrix products. Edges are an array (m, 3) of
-source, relation and target, in rows of the graph. Knows neither texts nor workspaces.
+The method is that of PyTorch-BigGraph (Lerer et al. 2019, arXiv:1903.12287) on one machine: each relation has a
+translation, the edges of one relation share their negatives in chunks, and row-wise Adagrad updates the rows that a
+batch touches. Gradients are written by hand, since a batch is a handful of matrix products. Edges are an array (m, 3)
+of source, relation and target, in rows of the graph. Knows neither texts nor workspaces.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.errors import ConfigError, InputError, require
+from lemmata.core.errors import InputError, require
 from lemmata.core.files import writing
 from lemmata.core.types import Floats, Graph, Integers, Progress
 from lemmata.core.workers import one_torch_thread
 
-OPERATORS = ("identity", "translation")
 CHUNK = 50  # edges of one relation that share negatives
 BATCH = 1000  # edges of one update
 EVALUATE_EVERY = 3  # epochs
@@ -37,7 +36,6 @@ RANDOM_SCALE = 1e-3
 TEXT_NORM = 1.0  # of vectors that begin from a text; 0.5 to 2 did equally well, 4 did worse
 EPSILON = 1e-10
 BLOCK = 2**24  # scores in memory at once while ranking
-CHECKPOINT_FORMAT = 2
 Tensor = Any  # torch is optional, and untyped where it is not installed
 
 
@@ -46,7 +44,6 @@ class EmbedOptions:
     """The model and its training."""
 
     dimension: int = 128
-    operator: str = "translation"  # one of OPERATORS
     epochs: int = 100  # at most
     rate: float = 0.03  # of Adagrad
     negatives: int = 100  # per chunk and side, drawn from all nodes of the right kinds
@@ -81,11 +78,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Vectors of nodes and operators of relations; those of the best epoch if edges were held out."""
+    """Vectors of nodes and translations of relations; those of the best epoch if edges were held out."""
 
     vectors: Floats  # (nodes, dimension)
-    parameters: Floats  # (2, relations, width): of each direction; width is 0 for the identity
-    options: EmbedOptions
+    translations: Floats  # (2, relations, dimension): of each direction
     history: tuple[Epoch, ...] = ()
     evaluation: Evaluation | None = None  # on the held-out edges
 
@@ -105,8 +101,6 @@ def split_edges(graph: Graph, share: float, seed: int) -> tuple[Graph, Integers]
     another. Every node keeps a neighbour, every relation an edge; loops are never held out. If too few edges
     can be spared, fewer are held out.
     """
-    if not 0 < share < 1:
-        raise ConfigError(f"the share of held-out edges must lie between 0 and 1, not {share}")
     edges = edge_array(graph)
     low, high = np.minimum(edges[:, 0], edges[:, 2]), np.maximum(edges[:, 0], edges[:, 2])
     pairs, pair = np.unique(low * len(graph.nodes) + high, return_inverse=True)
@@ -184,27 +178,26 @@ def _contrast(queries: Tensor, candidates: Tensor, masked: Tensor, counted: Tens
 
 
 def _gradients(
-    rows: Tensor, parameters: Tensor, masked: Tensor, counted: Tensor, operator: str
+    rows: Tensor, translations: Tensor, masked: Tensor, counted: Tensor
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Loss, gradients of sources and targets (k, c + n, d), and of `parameters` (2, k, width).
+    """Loss, gradients of sources and targets (k, c + n, d), and of `translations` (2, k, d).
 
     `rows` and `masked` are those of sources, then of targets. The first c rows of each side belong to the edges, the
-    others are negatives. Each direction has an operator, applied to the end that is given.
+    others are negatives. Each direction has a translation, added to the end that is given.
     """
     chunk = counted.shape[1]
     total: Tensor = 0.0
     of_rows: list[Tensor] = [None, None]
-    of_given, of_parameters = [], []
+    of_given, of_translations = [], []
     for side in range(2):
-        given, parameter = rows[side][:, :chunk], parameters[side][:, None]
-        queries = given if operator == "identity" else given + parameter
+        queries = rows[side][:, :chunk] + translations[side][:, None]
         loss, of_queries, of_rows[1 - side] = _contrast(queries, rows[1 - side], masked[1 - side], counted)
         total = total + loss
         of_given.append(of_queries)
-        of_parameters.append(of_queries.sum(1))
+        of_translations.append(of_queries.sum(1))
     for of_side, gradient in zip(of_rows, of_given, strict=True):
         of_side[:, :chunk] += gradient
-    return total, of_rows, of_parameters
+    return total, of_rows, of_translations
 
 
 def _descend(values: Tensor, sums: Tensor, rows: Tensor, gradient: Tensor, rate: float) -> None:
@@ -284,8 +277,6 @@ def train_embedding(
     """
     torch = require("torch", "train")
     held_out = np.zeros((0, 3), np.int64) if held_out is None else held_out
-    if not 0 < options.rate < math.inf:
-        raise ConfigError(f"rate is {options.rate}, not above 0")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     edges = edge_array(graph)
     pools = _pools(graph, edges)
@@ -302,14 +293,12 @@ def train_embedding(
         began = time.perf_counter()
         loss = _train_epoch(torch, run, edges, pools, options, number)
         seconds = time.perf_counter() - began
-        if not math.isfinite(loss):
-            raise InputError(f"the training diverged in epoch {number}; try a rate below {options.rate}")
         mrr = None
         if questions and (number % EVALUATE_EVERY == 0 or number == options.epochs):
-            mrr = _summary(*_rank(run.vectors, run.parameters, options.operator, questions, len(evaluated))).mrr
+            mrr = _summary(*_rank(run.vectors, run.translations, questions, len(evaluated))).mrr
         run.history.append(Epoch(number, loss, mrr, seconds))
         if mrr is not None and _evaluations_without_gain(run.history) == 0:
-            run.best_vectors, run.best_parameters = run.vectors.clone(), run.parameters.clone()
+            run.best_vectors, run.best_translations = run.vectors.clone(), run.translations.clone()
         if progress:
             progress("embedding", number, options.epochs)
         if checkpoint and time.monotonic() - saved >= checkpoint_seconds:
@@ -317,9 +306,9 @@ def train_embedding(
             saved = time.monotonic()
     if checkpoint:
         _write_checkpoint(checkpoint, run)
-    best = (run.vectors, run.parameters) if run.best_vectors is None else (run.best_vectors, run.best_parameters)
-    vectors, parameters = (tensor.cpu().numpy() for tensor in best)
-    trained = Embedding(vectors, parameters, options, tuple(run.history))
+    best = (run.vectors, run.translations) if run.best_vectors is None else (run.best_vectors, run.best_translations)
+    vectors, translations = (tensor.cpu().numpy() for tensor in best)
+    trained = Embedding(vectors, translations, tuple(run.history))
     return replace(trained, evaluation=evaluate_embedding(trained, graph, held_out)) if len(held_out) else trained
 
 
@@ -334,10 +323,10 @@ class Run:
 
     vectors: Any  # (nodes, dimension)
     sums: Any  # (nodes,): of squared gradients, for Adagrad
-    parameters: Any  # (2, relations, width)
-    parameter_sums: Any  # (2, relations)
+    translations: Any  # (2, relations, dimension)
+    translation_sums: Any  # (2, relations)
     best_vectors: Any = None  # of the best evaluation
-    best_parameters: Any = None
+    best_translations: Any = None
     history: list[Epoch] = field(default_factory=list)
 
     def arrays(self) -> dict[str, Any]:
@@ -357,9 +346,8 @@ def _begin(graph: Graph, options: EmbedOptions, initial: Floats | None) -> Run:
         norms = np.linalg.norm(texts, axis=1, keepdims=True)
         vectors *= TEXT_NORM / math.sqrt(dimension)
         np.divide(texts, norms / TEXT_NORM, out=vectors, where=norms > 0)
-    width = 0 if options.operator == "identity" else dimension
-    parameters = np.zeros((2, len(graph.relations), width), np.float32)
-    return Run(vectors, np.zeros(nodes, np.float32), parameters, np.zeros(parameters.shape[:2], np.float32))
+    translations = np.zeros((2, len(graph.relations), dimension), np.float32)
+    return Run(vectors, np.zeros(nodes, np.float32), translations, np.zeros(translations.shape[:2], np.float32))
 
 
 def _change_dimension(vectors: Floats, dimension: int, generator: np.random.Generator) -> Floats:
@@ -393,47 +381,45 @@ def _train_epoch(torch: Any, run: Run, edges: Integers, pools: Pools, options: E
             relations, of_relation = batch.relation.unique(return_inverse=True)
             step = -(-len(batch.relation) // threads)
             slices = [slice(start, start + step) for start in range(0, len(batch.relation), step)]
-            parts = list(workers.map(partial(_part_gradients, run, batch, options.operator), slices))
+            parts = list(workers.map(partial(_part_gradients, run, batch), slices))
             total += sum(loss for loss, *_ in parts)
             gradient = run.vectors.new_zeros((len(rows), run.vectors.shape[1]))
             for side in range(2):  # sums in the same order for any number of threads
                 for part, (_, of_ends, _) in zip(slices, parts, strict=True):
                     gradient.index_add_(0, position[side, part].flatten(), of_ends[side].flatten(0, 1))
             _descend(run.vectors, run.sums, rows, gradient, options.rate)
-            for side in range(2 if options.operator != "identity" else 0):
-                of_side = torch.cat([of_parameters[side] for *_, of_parameters in parts])
+            for side in range(2):
+                of_side = torch.cat([of_translations[side] for *_, of_translations in parts])
                 summed = of_side.new_zeros((len(relations), of_side.shape[1])).index_add_(0, of_relation, of_side)
-                _descend(run.parameters[side], run.parameter_sums[side], relations, summed, options.rate)
+                _descend(run.translations[side], run.translation_sums[side], relations, summed, options.rate)
     return float(total) / len(edges)
 
 
-def _part_gradients(run: Run, batch: Batch, operator: str, part: slice) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def _part_gradients(run: Run, batch: Batch, part: slice) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     nodes = batch.nodes[:, part]
     rows = run.vectors.index_select(0, nodes.flatten()).view(*nodes.shape, -1)
-    parameters = run.parameters[:, batch.relation[part]]
-    return _gradients(rows, parameters, batch.masked[:, part], batch.counted[part].float(), operator)
+    translations = run.translations[:, batch.relation[part]]
+    return _gradients(rows, translations, batch.masked[:, part], batch.counted[part].float())
 
 
 # ---------------------------------------------------------------- checkpoints
 
 
 def _write_checkpoint(path: Path, run: Run) -> None:
-    state = {"format": CHECKPOINT_FORMAT, "history": run.history}
+    history = np.frombuffer(json.dumps(run.history).encode(), np.uint8)
     arrays = {name: tensor.cpu().numpy() for name, tensor in run.arrays().items()}
     with writing(path) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, state=np.frombuffer(json.dumps(state).encode(), np.uint8), **arrays)
+        np.savez(stream, history=history, **arrays)
 
 
 def _read_checkpoint(path: Path) -> Run:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
-        state = json.loads(arrays.pop("state").tobytes())
-        if state["format"] == CHECKPOINT_FORMAT:
-            return Run(**arrays, history=[Epoch(*epoch) for epoch in state["history"]])
+        history = json.loads(arrays.pop("history").tobytes())
+        return Run(**arrays, history=[Epoch(*epoch) for epoch in history])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InputError("not a checkpoint of a graph embedding, or damaged; remove it", file=str(path)) from error
-    raise InputError("the checkpoint is of another version; remove it", file=str(path))
 
 
 # ---------------------------------------------------------------- evaluation
@@ -478,9 +464,9 @@ def evaluate_embedding(embedding: Embedding, graph: Graph, held_out: Integers) -
     """
     torch = require("torch", "train")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    vectors, parameters = (torch.from_numpy(a).to(device) for a in (embedding.vectors, embedding.parameters))
+    vectors, translations = (torch.from_numpy(a).to(device) for a in (embedding.vectors, embedding.translations))
     questions = _questions(graph, held_out, held_out)
-    ranks, competitors = _rank(vectors, parameters, embedding.options.operator, questions, len(held_out))
+    ranks, competitors = _rank(vectors, translations, questions, len(held_out))
     relations = {
         graph.relations[number]: _summary(ranks[:, rows], competitors[:, rows])
         for number in np.unique(held_out[:, 1])
@@ -504,17 +490,14 @@ def _summary(ranks: Any, competitors: Any) -> Ranks:
     )
 
 
-def _rank(
-    vectors: Tensor, parameters: Tensor, operator: str, questions: Iterable[Questions], edges: int
-) -> tuple[Any, Any]:
+def _rank(vectors: Tensor, translations: Tensor, questions: Iterable[Questions], edges: int) -> tuple[Any, Any]:
     """The rank of each edge's source and target, from 1, and the number of their competitors; both (2, edges)."""
     ranks, competitors = np.ones((2, edges)), np.zeros((2, edges), np.int64)
     for side, relation, rows, given, pool, answer, excluded in questions:
         candidates = vectors[pool]
         step = max(1, BLOCK // len(pool))
         for block in (slice(start, start + step) for start in range(0, len(rows), step)):
-            queries = vectors[given[block]]
-            queries = queries if operator == "identity" else queries + parameters[1 - side, relation]
+            queries = vectors[given[block]] + translations[1 - side, relation]
             ranks[side, rows[block]] = _rank_block(queries, candidates, answer[block], excluded[block]).cpu().numpy()
         competitors[side, rows] = len(pool) - np.array([len(positions) for positions in excluded])
     return ranks, competitors

@@ -20,7 +20,7 @@ from lemmata.core.workspace import Settings, Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.training_files import split_key
 from lemmata.encode.load import open_encoder
-from lemmata.graph.embed import OPERATORS, EmbedOptions, split_edges, train_embedding
+from lemmata.graph.embed import EmbedOptions, split_edges, train_embedding
 from lemmata.graph.store import open_embedding, open_graph, write_embedding
 from lemmata.mine.training_sets import TrainingPart, open_training_part
 from lemmata.plant.hierarchy import location_texts
@@ -33,11 +33,10 @@ HELD_OUT = 0.05  # share of the edges that measure the result and stop the train
 class EmbedStageOptions:
     """How the graph of a workspace is embedded."""
 
-    CHOICES: ClassVar = {"start": ("text", "random"), "operator": OPERATORS}
+    CHOICES: ClassVar = {"start": ("text", "random")}
     SMALLEST: ClassVar = {"dimension": 1, "epochs": 1}
     start: str = "text"  # initialise from the vectors of texts, or random
     dimension: int = 128  # of the vectors
-    operator: str = "translation"  # of each relation: identity, translation
     epochs: int = 100  # at most
 
 
@@ -110,7 +109,8 @@ def _recipe(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     """What must be equal for an embedding to be the one that would be trained now."""
     vectors = vectors_manifest(nodes.workspace) if options.start == "text" else None
     encoder = (vectors or {}).get("made_by", "")
-    return {"inputs": nodes.inputs, "split": nodes.split, "vectors": encoder, "options": asdict(options)}
+    chosen = {"operator": "translation", **asdict(options)}  # there were others, so stored recipes name it
+    return {"inputs": nodes.inputs, "split": nodes.split, "vectors": encoder, "options": chosen}
 
 
 def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     checkpoint = _checkpoint(nodes, options)
     trained = train_embedding(
         graph,
-        EmbedOptions(options.dimension, options.operator, options.epochs),
+        EmbedOptions(options.dimension, options.epochs),
         initial=initial,
         held_out=held_out,
         checkpoint=checkpoint,
@@ -145,7 +145,7 @@ def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     vectors = trained.vectors
     if nodes.split:
         vectors[[not name for name in graph.nodes]] = 0.0  # random negatives have moved nodes of other parts
-    maker = f"graph embedding ({options.operator}, {options.start}{', training part' if nodes.split else ''})"
+    maker = f"graph embedding (translation, {options.start}{', training part' if nodes.split else ''})"
     content = {"verb": "embed", "maker": maker, **_recipe(nodes, options)}
     write_embedding(workspace, vectors, {**content, "report": report})
     checkpoint.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ from lemmata.core.files import writing
 from lemmata.core.types import Floats, Integers, Mask, Progress
 from lemmata.core.workspace import silent
 from lemmata.graph.attention import Incoming, Layer, NeighbourSampler, attend, incoming
-from lemmata.train.metric_options import NEGATIVES, MetricStageOptions
+from lemmata.train.learn_metric import NEGATIVES, MetricStageOptions
 from lemmata.train.ranks import average, barrier, from_first, gathered, is_first_process, own_items, processes, rank
 
 Tensor = Any  # of torch
