@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import bm25s
@@ -132,7 +132,7 @@ def test_scores_with_repeated_words_and_headings_equal_those_of_plain_arrays(
 
 
 @settings(max_examples=25, phases=[Phase.reuse, Phase.generate])
-@given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 1.5]), st.booleans(), st.booleans())
+@given(st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 0.6]), st.booleans(), st.booleans())
 def test_leaving_out_what_cannot_win_changes_no_row_and_no_score(
     seed: int, k: int, weight: float, deletes: bool, filters: bool
 ) -> None:
@@ -145,22 +145,27 @@ def test_leaving_out_what_cannot_win_changes_no_row_and_no_score(
     texts = draw(int(generator.integers(1, 400)))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         index = LexicalIndex.build(texts, Path(folder) / "lexical", headings=draw(len(texts)))
-        index.add(draw(50), draw(50))
+        count = len(texts) + 50
+        proven = np.flatnonzero(generator.random(count) < 0.5)
+        index.add(draw(50 + len(proven)), draw(50), proven=proven)
         if deletes:
-            order = np.full(len(index), -1)
-            kept = np.flatnonzero(generator.random(len(index)) < 0.7)
+            order = np.full(count + len(proven), -1)
+            kept = np.flatnonzero(generator.random(count) < 0.7)
             order[kept] = generator.permutation(len(kept))
-            index.add([], order=order)
+            has_proof = order[proven] >= 0
+            order[count + np.flatnonzero(has_proof)] = len(kept) + np.arange(has_proof.sum())
+            index.add([], order=order, proven=order[proven[has_proof]])
         allowed = generator.random(len(index)) < 0.5 if filters else None
         queries = draw(6)
         patch.setattr(lexical, "_EXHAUSTIVE", 10**9)
-        expected = index.search(queries, k, allowed, heading_weight=weight)
+        weights = {"heading_weight": 1.5 * (weight > 0), "proof_weight": weight}
+        expected = index.search(queries, k, allowed, **weights)
         patch.setattr(lexical, "_EXHAUSTIVE", 0)
         for many in (0, 100):
             for look_up in (0, 2):  # 0: as early as it can be exact
                 patch.setattr(lexical, "_MANY", many)
                 patch.setattr(lexical, "_LOOK_UP", look_up)
-                for one, other in zip(index.search(queries, k, allowed, heading_weight=weight), expected, strict=True):
+                for one, other in zip(index.search(queries, k, allowed, **weights), expected, strict=True):
                     np.testing.assert_array_equal(one, other)
 
 
@@ -257,42 +262,67 @@ def test_a_filter_and_deleted_passages_hold_in_every_segment(tmp_path: Path) -> 
     assert ordered.search(["word10 word3"], 3, only)[0][0].tolist() == [6, -1, -1]
 
 
-class Texts:
-    """Passages in memory, each a text and the heading of its section."""
+def test_a_proof_finds_its_statement_and_changes_no_score_of_a_text(tmp_path: Path) -> None:
+    texts = ["a flat module", "a theta function", "rings and crystals"]
+    plain = LexicalIndex.build(texts, tmp_path / "plain")
+    proofs = ["induct on the theta rank", "a flat crystal module, flat again"]
+    index = LexicalIndex.build([*texts, *proofs], tmp_path / "lexical", proven=np.array([0, 2]))
+    assert len(index) == 3
+    assert index.search(["rank"], 3)[0].tolist() == [[-1, -1, -1]]
+    assert index.search(["rank"], 3, proof_weight=0.6)[0].tolist() == [[0, -1, -1]]
+    assert index.search(["rank"], 3, np.array([False, True, True]), proof_weight=0.6)[0].tolist() == [[-1, -1, -1]]
+    assert index.search(["theta"], 3, proof_weight=0.6)[0].tolist() == [[1, 0, -1]]
+    for query in ("flat module", "theta", "crystal rings of theta rank"):
+        for expected, found in zip(plain.search([query], 3), index.search([query], 3), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        own = dict(zip(*(part[0].tolist() for part in plain.search([query], 3)), strict=True))
+        (rows,), (scores,) = index.search([query], 3, proof_weight=0.6)
+        assert all(score >= own.get(row, 0) for row, score in zip(rows.tolist(), scores.tolist(), strict=True))
+        assert len(set(rows[rows >= 0].tolist())) == np.count_nonzero(rows >= 0)
 
-    def __init__(self, passages: list[tuple[str, str]]) -> None:
-        self.passages = passages
+
+class Texts:
+    """Passages in memory, each a text, the heading of its section and its proof."""
+
+    def __init__(self, passages: Sequence[tuple[str, str] | tuple[str, str, str]]) -> None:
+        self.passages = [(*passage, "")[:3] for passage in passages]
         self.digest = repr(passages)
 
     def __len__(self) -> int:
         return len(self.passages)
 
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        return iter([text for text, _ in self.passages[start:stop]])
+        return iter([text for text, *_ in self.passages[start:stop]])
 
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        return iter([heading for _, heading in self.passages[start:stop]])
+        return iter([heading for _, heading, _ in self.passages[start:stop]])
+
+    def proofs(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        return iter([proof for *_, proof in self.passages[start:stop]])
+
+    def proof_hashes(self) -> Hashes:
+        return np.where([bool(proof) for proof in self.proofs()], hash_texts(self.proofs(), len(self)), 0)
 
     def hashes(self, *, with_headings: bool = False) -> Hashes:
-        texts = (headed(heading, text) if with_headings else text for text, heading in self.passages)
+        texts = (headed(heading, text) if with_headings else text for text, heading, _ in self.passages)
         return hash_texts(texts, len(self))
 
 
 WORDS = ("crystal", "partition", "pump", "scheme", "theta")
 words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
-corpora = st.lists(st.tuples(words, words), min_size=1, max_size=12)
+corpora = st.lists(st.tuples(words, words, words), min_size=1, max_size=12)
 
 
 @pytest.mark.slow
 @settings(max_examples=25, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
 @given(st.lists(corpora, min_size=2, max_size=5), st.data())
 def test_an_index_that_grew_and_shrank_equals_a_new_one(
-    states: list[list[tuple[str, str]]], data: st.DataObject
+    states: list[list[tuple[str, str, str]]], data: st.DataObject
 ) -> None:
     """Each state keeps some of the passages before it, in any order; ranks and scores are those of a rebuild."""
     with tempfile.TemporaryDirectory() as folder:
         grown, built = Workspace(Path(folder) / "grown"), Workspace(Path(folder) / "built")
-        before: list[tuple[str, str]] = []
+        before: list[tuple[str, str, str]] = []
         for state in states:
             before = data.draw(st.permutations([*before, *state])) if data.draw(st.booleans()) else [*before, *state]
             before = [passage for passage in before if data.draw(st.integers(0, 4))] or state
@@ -305,14 +335,14 @@ def test_an_index_that_grew_and_shrank_equals_a_new_one(
         allowed = np.array(data.draw(st.lists(st.booleans(), min_size=len(before), max_size=len(before))))
         queries = [*WORDS, "crystal pump theta", "scheme partition pump"]
         for mask in (None, allowed):
-            for weight in (0.0, 0.5):
+            for weights in ({}, {"heading_weight": 0.5}, {"heading_weight": 0.5, "proof_weight": 0.6}):
                 for k in (1, 3, len(before)):
-                    rows, scores = one.search(queries, k, mask, heading_weight=weight)
-                    expected_rows, expected_scores = other.search(queries, k, mask, heading_weight=weight)
+                    rows, scores = one.search(queries, k, mask, **weights)
+                    expected_rows, expected_scores = other.search(queries, k, mask, **weights)
                     np.testing.assert_array_equal(rows, expected_rows)
                     np.testing.assert_allclose(scores, expected_scores, rtol=1e-6)
         oracle = bm25s.BM25(k1=1.2, b=0.8, method="lucene")
-        tokens = [tokenize(text) for text, _ in before]
+        tokens = [tokenize(text) for text, *_ in before]
         if sum(map(len, tokens)) < len(tokens):
             return  # a mean length below 1 is counted as 1 here
         oracle.index(tokens, show_progress=False)

@@ -410,6 +410,32 @@ def test_a_section_is_found_by_its_heading(tmp_path: Path) -> None:
         assert retriever.lexical.search(["wild ramification"], 1)[0].tolist() == [[-1]]  # mining reads the text alone
 
 
+def test_the_words_of_a_proof_find_its_statement(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    paper = tmp_path / "notes" / "paper.tex"
+    paper.write_text(
+        "\\documentclass{article}\\newtheorem{lemma}{Lemma}\\begin{document}"
+        "\\begin{lemma}\\label{a}Every jump is an integer.\\end{lemma}\\begin{proof}A snake is chased.\\end{proof}\n"
+        "\\begin{lemma}\\label{b}The different is large.\\end{lemma}\\begin{proof}By \\ref{a} it grows.\\end{proof}\n"
+        "\\begin{lemma}\\label{c}A snake is long.\\end{lemma}\\end{document}"
+    )
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "notes"])
+    project.index(settings={"encoder": "hashing"})
+    with project.retriever() as retriever:
+        assert retriever.search("a snake is chased", 1, retriever="lexical")[0].id == "paper#a"
+        assert retriever.search("a snake", 1, retriever="lexical")[0].id == "paper#c"  # its own words count more
+        assert retriever.search("chased", 1)[0].id == "paper#a"
+        assert [hit.id for hit in retriever.search("lemma", 9, retriever="lexical")] == []  # no names of references
+        assert [hit.id for hit in retriever.similar("paper#b", 9, retriever="lexical")] == []
+    paper.write_text(paper.read_text().replace("A snake is chased", "Zebras graze"))
+    project.ingest([tmp_path / "notes"])
+    assert project.index(settings={"encoder": "hashing"})["tokenised"] == 0  # no passage is another one
+    with project.retriever() as retriever:
+        assert retriever.search("zebras", 1, retriever="lexical")[0].id == "paper#a"
+        assert [hit.id for hit in retriever.search("chased", 1, retriever="lexical")] == []
+
+
 # ---------------------------------------------------------------- what a hit tells
 
 

@@ -45,7 +45,16 @@ from lemmata.corpus.schema import (
     read_documents,
     to_json,
 )
-from lemmata.corpus.texts import ROWS, ROWS_WITH_DOCUMENTS, Hashes, hash_texts, headed, read_contents, read_headings
+from lemmata.corpus.texts import (
+    ROWS,
+    ROWS_WITH_DOCUMENTS,
+    Hashes,
+    hash_texts,
+    headed,
+    read_contents,
+    read_headings,
+    read_proofs,
+)
 
 _ATTEMPTS = 40  # to open a corpus that is being replaced
 _PAUSE = 0.05  # seconds
@@ -375,20 +384,37 @@ class Corpus(Sequence[Passage]):
         """The title of the document and the headings above each of consecutive rows."""
         return read_headings(self._connection, start, self._length if stop is None else stop)
 
+    def proofs(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The proofs of consecutive rows as they are searched, empty for those without one."""
+        return read_proofs(self._connection, start, self._length if stop is None else stop)
+
     def hashes(self, *, with_headings: bool = False) -> Hashes:
         """A hash of `Passage.content` of each row, or of it with its headings (n,); stored when it was read."""
-        if self._connection.value("SELECT 1 FROM sqlite_master WHERE name = 'hashes'"):
-            column = "headed" if with_headings else "content"
-            # many in one text: half of the time that a row for each takes
-            query = f"SELECT {column} FROM rows JOIN hashes USING (passage) WHERE row >= ? AND row < ? ORDER BY row"
-            query = f"SELECT COALESCE(GROUP_CONCAT({column}), '') FROM ({query})"
-            starts = range(0, self._length, _HASHES)
-            parts = [self._connection.value(query, (start, start + _HASHES)) for start in starts]
-            stored = np.fromstring(",".join(parts), np.int64, sep=",") if parts else np.empty(0, np.int64)
-            if len(stored) == self._length:
-                return stored.view(np.uint64)
+        stored = self._stored_hashes("headed" if with_headings else "content")
+        if stored is not None:
+            return stored
         texts = map(headed, self.headings(), self.contents()) if with_headings else self.contents()
-        return hash_texts(texts, self._length)  # of a corpus of before
+        return hash_texts(texts, self._length)
+
+    def proof_hashes(self) -> Hashes:
+        """A hash of the proof of each row, 0 for none (n,)."""
+        stored = self._stored_hashes("proof")
+        if stored is not None:
+            return stored
+        has_proof = np.fromiter(map(bool, self.proofs()), bool, self._length)
+        return np.where(has_proof, hash_texts(self.proofs(), self._length), np.uint64(0))
+
+    def _stored_hashes(self, column: str) -> Hashes | None:
+        """Those of each row; None in a corpus of before, which has none."""
+        if not self._connection.value("SELECT 1 FROM sqlite_master WHERE name = 'text_hashes'"):
+            return None
+        # many in one text: half of the time that a row for each takes
+        query = f"SELECT {column} FROM rows JOIN text_hashes USING (passage) WHERE row >= ? AND row < ? ORDER BY row"
+        query = f"SELECT COALESCE(GROUP_CONCAT({column}), '') FROM ({query})"
+        starts = range(0, self._length, _HASHES)
+        parts = [self._connection.value(query, (start, start + _HASHES)) for start in starts]
+        stored = np.fromstring(",".join(parts), np.int64, sep=",") if parts else np.empty(0, np.int64)
+        return stored.view(np.uint64) if len(stored) == self._length else None
 
     def table(self, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Columns of all passages (id, document, kind), in the order of the rows."""

@@ -57,12 +57,13 @@ _SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table
 TITLE_INDEX = "passages_of_title"
 _TITLES = f"CREATE INDEX IF NOT EXISTS {TITLE_INDEX} ON passages(title COLLATE NOCASE) WHERE title != ''"
 # Missing in a corpus of before: a writer adds them. `changed` holds what a run has changed so far, `keys` by what
-# bibliographies may know a document, `entry_keys` what an entry may mean, `hashes` those of the texts of passages.
+# bibliographies may know a document, `entry_keys` what an entry may mean, `text_hashes` those of passages.
 LOOKUP_TABLES = """
 CREATE TABLE IF NOT EXISTS changed(what TEXT NOT NULL, document TEXT NOT NULL, name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS keys(unit INTEGER NOT NULL, document TEXT NOT NULL, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS entry_keys(unit INTEGER NOT NULL, entry INTEGER NOT NULL, key TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS hashes(passage INTEGER PRIMARY KEY, content INTEGER NOT NULL, headed INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS text_hashes(
+    passage INTEGER PRIMARY KEY, content INTEGER NOT NULL, headed INTEGER NOT NULL, proof INTEGER NOT NULL);
 """
 # links that do not lead into their own document: only these may change with others; and references to nothing
 LED_OUT = (

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.database import read_cell
-from lemmata.core.types import INSERTED, Integers, Mask, Progress, titled, without_references
+from lemmata.core.types import INSERTED, SOLVED, Integers, Mask, Progress, titled, without_references
 from lemmata.core.workspace import silent
 
 Hashes = npt.NDArray[np.uint64]
@@ -42,6 +42,16 @@ def read_headings(connection: sqlite3.Connection, start: int, stop: int) -> Iter
     for section, title, authors, is_first in connection.execute(query, (start, stop)):
         first = (title, *read_cell(authors or "[]")) if is_first else ()
         yield " ".join(filter(None, (title, *first, section)))
+
+
+def read_proofs(connection: sqlite3.Connection, start: int, stop: int) -> Iterator[str]:
+    """The proof of each of consecutive rows, without the names of its references; solutions are parts of their own."""
+    for proof, metadata in connection.execute(
+        "SELECT CASE WHEN NOT instr(metadata, ?) THEN proof ELSE '' END, CASE WHEN instr(metadata, ?) THEN metadata END"
+        f" FROM {ROWS} WHERE row >= ? AND row < ? ORDER BY row",
+        (f'"{SOLVED}"', f'"{INSERTED}"', start, stop),
+    ):
+        yield without_references(proof, read_cell(metadata), "proof") if metadata and proof else proof
 
 
 def hash_text(text: str) -> int:
@@ -92,12 +102,15 @@ def headed(heading: str, content: str) -> str:
 
 
 def store_hashes(connection: sqlite3.Connection, start: int, stop: int) -> None:
-    """Store the hashes of the contents of consecutive rows, alone and with their headings."""
+    """Store the hashes of the contents of consecutive rows, alone and with their headings, and of their proofs."""
     numbers = connection.execute("SELECT passage FROM rows WHERE row >= ? AND row < ? ORDER BY row", (start, stop))
-    texts = zip(numbers, read_headings(connection, start, stop), read_contents(connection, start, stop), strict=True)
+    texts = (read(connection, start, stop) for read in (read_headings, read_contents, read_proofs))
     connection.executemany(
-        "INSERT OR REPLACE INTO hashes VALUES (?, ?, ?)",
-        ((number, hash_text(content), hash_text(headed(heading, content))) for (number,), heading, content in texts),
+        "INSERT OR REPLACE INTO text_hashes VALUES (?, ?, ?, ?)",
+        (
+            (number, hash_text(content), hash_text(headed(heading, content)), hash_text(proof) if proof else 0)
+            for (number,), heading, content, proof in zip(numbers, *texts, strict=True)
+        ),
     )
 
 

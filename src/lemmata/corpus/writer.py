@@ -243,7 +243,7 @@ class CorpusWriter:
     def _delete(self, number: int) -> None:
         self.note_changed(number)
         self.connection.execute(
-            "DELETE FROM hashes WHERE passage IN (SELECT number FROM passages WHERE unit = ?)", (number,)
+            "DELETE FROM text_hashes WHERE passage IN (SELECT number FROM passages WHERE unit = ?)", (number,)
         )
         for table in (*OWNED, "keys", "entry_keys"):
             self.connection.execute(f"DELETE FROM {table} WHERE unit = ?", (number,))
@@ -561,9 +561,10 @@ class CorpusWriter:
             )
             for start, stop in runs(self.connection.column(query)):
                 store_hashes(self.connection, start, stop)
-        else:
-            self.connection.execute("DELETE FROM hashes")
-            store_hashes(self.connection, 0, self.connection.value("SELECT COUNT(*) FROM rows"))
+        count = self.connection.value("SELECT COUNT(*) FROM rows")
+        if not self.is_tracked or self.connection.value("SELECT COUNT(*) FROM text_hashes") < count:
+            self.connection.execute("DELETE FROM text_hashes")
+            store_hashes(self.connection, 0, count)
 
     def digest(self) -> str:
         """A hash of all units and how they were read."""

@@ -19,8 +19,7 @@ from lemmata.evaluate.measures import Judged, judged
 from lemmata.evaluate.tasks import Task
 from lemmata.evaluate.workspace_tasks import Missing, find_missing
 from lemmata.plant.link import indexed_corpus
-from lemmata.search.index import update_vectors
-from lemmata.search.lexical import LexicalIndex
+from lemmata.search.index import build_lexical, update_vectors
 from lemmata.search.names import RETRIEVERS, WITH_ENCODER, split_reranker
 from lemmata.search.ranking import without_itself
 from lemmata.search.retriever import Retriever
@@ -116,8 +115,7 @@ class TaskSearch:
                 corpus = indexed_corpus(retriever.workspace, retriever.corpus)
                 kept = Summarised(corpus, (text for text, hide in zip(summaries, hidden, strict=True) if not hide))
                 tokenizer = retriever.lexical.tokenizer
-                LexicalIndex.build(kept.contents(), scratch / "lexical", headings=kept.headings(), tokenizer=tokenizer)
-                retriever.lexical = LexicalIndex.open(scratch / "lexical")
+                retriever.lexical = build_lexical(kept, scratch / "lexical", tokenizer)
         return list(notes)
 
     def _about_summaries(self, sources: Sequence[Mapping[str, Any]], rows: Integers, hidden: Mask) -> str:

@@ -207,7 +207,7 @@ class ExpandedCorpus:
         if not any(title.strip() for title in self._titles.values()):
             raise LemmataError("there are no descriptions of locations to expand logs with: ingest a hierarchy.csv")
         digest = hashlib.sha256(json.dumps(["known and predicted", self._spans], sort_keys=True).encode())
-        self.digest = corpus.digest
+        self.digest, self.proofs, self.proof_hashes = corpus.digest, corpus.proofs, corpus.proof_hashes
         self.expansion = digest.hexdigest()  # changes with the added descriptions
 
     def __len__(self) -> int:

@@ -83,4 +83,4 @@ def did_you_mean(retriever: Retriever, text: str, hits: Sequence[Hit]) -> str:
         return " ".join(text.replace('"', " ").split())
     if len(text) > LONGEST_NAME or query != Query(text):  # names and values are no words to correct
         return ""
-    return corrected(text, retriever.lexical, lambda row: retriever.corpus[row].text, retriever.is_word)
+    return corrected(text, retriever.lexical, lambda row: retriever.corpus[row].text, retriever.is_known)

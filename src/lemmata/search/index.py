@@ -39,6 +39,7 @@ from lemmata.core.workspace import (
     read_manifests,
     remove_vectors,
     set_default_encoder,
+    silent,
     vector_set,
     vector_sets,
     vectors_of,
@@ -496,6 +497,7 @@ def index_lexical(
         "setting": setting,
         "expansion": _expansion(texts),
         "summaries": list(summaries),
+        "proofs": True,  # an index of before has none
     }
     if not rebuild and is_current(item, recipe):
         return 0
@@ -509,7 +511,9 @@ def index_lexical(
         old_order = LexicalIndex.open(item.folder).order
     short_texts = read() if summaries else []
     texts = Summarised(texts, short_texts) if short_texts else texts
-    hashes = texts.hashes(with_headings=True)
+    proof_hashes = texts.proof_hashes()
+    proven = np.flatnonzero(proof_hashes)
+    hashes = np.concatenate([texts.hashes(with_headings=True), proof_hashes[proven]])
     deleted, places = np.split(np.argsort(old_order, kind="stable"), [np.count_nonzero(old_order < 0)])  # row by row
     matches = np.full(len(hashes), -1)
     for known in (places, deleted):  # what was deleted may come back
@@ -522,18 +526,18 @@ def index_lexical(
             learnt_from = len(texts)
             words = _with_progress(texts.contents(), len(texts), progress, "parts of words") if language != "en" else ()
             tokenizer = Tokenizer(language, learn_parts(words, language))
-            contents = _with_progress(texts.contents(), len(texts), progress)
-            LexicalIndex.build(contents, folder, headings=texts.headings(), tokenizer=tokenizer)
-            new_rows = np.arange(len(texts))
+            new_rows = np.arange(len(hashes))
+            build_lexical(texts, folder, tokenizer, progress)
         else:
             new_rows = np.flatnonzero(matches < 0)
             order = np.full(len(old_hashes) + len(new_rows), -1, dtype=np.int64)
             unchanged = np.flatnonzero(matches >= 0)
             order[matches[unchanged]] = unchanged
             order[len(old_hashes) :] = new_rows
-            contents = _with_progress(_of_rows(texts.contents, new_rows), len(new_rows), progress)
+            contents = _with_progress(_with_proofs(texts, new_rows, proven), len(new_rows), progress)
+            headings = _of_rows(texts.headings, new_rows[new_rows < len(texts)])
             link_folder(item.folder, folder)
-            LexicalIndex.open(folder).add(contents, _of_rows(texts.headings, new_rows), order=order)
+            LexicalIndex.open(folder).add(contents, headings, order=order, proven=proven)
             hashes = np.concatenate([old_hashes, hashes[new_rows]])
         (folder / "hashes.npy").unlink(missing_ok=True)  # it may be the file of the index before
         np.save(folder / "hashes.npy", hashes)
@@ -542,7 +546,21 @@ def index_lexical(
             (folder / "summaries").mkdir()
             write_texts(folder / "summaries", short_texts)
         write_hashed_manifest(folder, {**recipe, "learnt_from": learnt_from}, before=item)
-    return len(new_rows)
+    return int((new_rows < len(texts)).sum())
+
+
+def build_lexical(texts: Texts, folder: Path, tokenizer: Tokenizer, progress: Progress = silent) -> LexicalIndex:
+    """A lexical index of texts, with their headings and proofs."""
+    proven = np.flatnonzero(texts.proof_hashes())
+    rows = np.arange(len(texts) + len(proven))
+    contents = _with_progress(_with_proofs(texts, rows, proven), len(rows), progress)
+    return LexicalIndex.build(contents, folder, headings=texts.headings(), proven=proven, tokenizer=tokenizer)
+
+
+def _with_proofs(texts: Texts, rows: Integers, proven: Integers) -> Iterator[str]:
+    """The contents of some rows, in ascending order; behind all passages stand the proofs of the `proven` ones."""
+    yield from _of_rows(texts.contents, rows[rows < len(texts)])
+    yield from _of_rows(texts.proofs, proven[rows[rows >= len(texts)] - len(texts)])
 
 
 def _with_progress(

@@ -16,6 +16,10 @@ are joined (BM25F; Robertson, Zaragoza and Taylor 2004); the length of the text 
 
 takes the place of f, k1 that of the length, and df counts the passages that hold t in either field.
 
+A proof is a row of its own behind all passages, which finds its passage: this scores the larger of its own score and a
+share of that of its proof. n, df and the mean length are those of the passages alone, so that their scores do not
+depend on proofs.
+
 The tokens are those of the corpus' language (see `tokens.py`); the index stores it, with the parts of compounds, so
 that queries and later passages are read in the same way. bm25s is the oracle for the scores, in any language.
 
@@ -51,6 +55,7 @@ FORMAT = 5  # raised when the files or the tokens change
 K3 = 8.0  # how much the repetition of a word in a query counts; 0: not at all
 _INDEX = "index.json"
 _ORDER = "order.npy"  # the row of each passage, -1 for a removed one; missing where all stand in order
+_PROVEN = "proven.npy"  # the row of the passage of each proof; missing where there are none
 _PARTS = "parts.txt"  # parts of compounds, one a line; missing in English
 _WORDS = "words.txt"  # of a segment: the words among its tokens, one a line, in the order of the keys
 _CURE = "run 'lemmata index' again"
@@ -78,6 +83,7 @@ class _Term(NamedTuple):
     in_texts: list[_Postings]
     in_headings: list[_Postings]
     heading_weight: np.float32
+    proof_weight: np.float32
 
     @property
     def postings(self) -> int:
@@ -99,13 +105,15 @@ class LexicalIndex:
         folder: Path,
         *,
         headings: Iterable[str] = (),
+        proven: Integers | None = None,
         tokenizer: Tokenizer | None = None,
         k1: float = 1.2,
         b: float = 0.8,
     ) -> LexicalIndex:
         """Index the texts, row by row; an existing index in the folder is replaced at the end.
 
-        `headings` has one per text, or is empty. The tokenizer, by default that of English, is stored with the index.
+        `headings` has one per text, or is empty. The last texts are proofs of the `proven` rows. The
+        tokenizer, by default that of English, is stored with the index.
         """
         tokenizer = tokenizer or Tokenizer()
         with writing(folder) as temporary:
@@ -113,6 +121,7 @@ class LexicalIndex:
             if tokenizer.language != "en":
                 (temporary / _PARTS).write_text("".join(f"{part}\n" for part in sorted(tokenizer.parts)), "utf-8")
             names = _write_segments(texts, headings, temporary, tokenizer, first=0)
+            _write_rows(temporary / _PROVEN, proven)
             _write_index(temporary, names, k1, b, tokenizer.language)
         return cls(folder)
 
@@ -126,14 +135,21 @@ class LexicalIndex:
 
     @property
     def order(self) -> Integers:
-        """The row of each passage in the order in which they were added; -1 for a removed one."""
-        return np.arange(len(self)) if self._order is None else self._order
+        """The row of each passage and proof in the order in which they were added; -1 for a removed one."""
+        return np.arange(len(self) + len(self._proven)) if self._order is None else self._order
 
-    def add(self, texts: Iterable[str], headings: Iterable[str] = (), *, order: Integers | None = None) -> None:
+    def add(
+        self,
+        texts: Iterable[str],
+        headings: Iterable[str] = (),
+        *,
+        order: Integers | None = None,
+        proven: Integers | None = None,
+    ) -> None:
         """Append passages; they can be found at once.
 
         `order` has the row of each passage, old ones first; -1 removes it, as if it had never been added. The rows are
-        0, 1, 2, …, each once; left out, the new passages come last.
+        0, 1, 2, …, each once; left out, the new passages come last. The last rows are proofs of the `proven` ones.
 
         Segments are merged when a later one is more than half as long as the one before it, so there are
         never more than log2(passages) of them and each posting is moved at most that often.
@@ -143,13 +159,15 @@ class LexicalIndex:
         names = self._names + _write_segments(texts, headings, self._folder, self.tokenizer, first=first)
         lengths = [len(_read_segment(self._folder / name).lengths) for name in names]
         if order is None and self._order is not None:
-            order = np.append(self._order, np.arange(sum(lengths) - len(self._order)) + len(self))
+            order = np.append(self._order, np.arange(sum(lengths) - len(self._order)) + len(self) + len(self._proven))
         while len(names) > 1 and 2 * lengths[-1] > lengths[-2]:
             merged = f"segment-{max(int(name.split('-')[1]) for name in names) + 1}"
             _merge([self._folder / name for name in names[-2:]], self._folder / merged)
             names[-2:] = [merged]
             lengths[-2:] = [lengths[-2] + lengths[-1]]
-        _write_order(self._folder / _ORDER, order)
+        is_ordered = order is None or np.array_equal(order, np.arange(len(order)))
+        _write_rows(self._folder / _ORDER, None if is_ordered else order)
+        _write_rows(self._folder / _PROVEN, proven)
         _write_index(self._folder, names, self._k1, self._b, self.tokenizer.language)
         for path in self._folder.glob("segment-*"):
             if path.name not in names:
@@ -157,18 +175,25 @@ class LexicalIndex:
         self._load()
 
     def search(
-        self, queries: Sequence[str], k: int, allowed: Mask | None = None, *, heading_weight: float = 0.0
+        self,
+        queries: Sequence[str],
+        k: int,
+        allowed: Mask | None = None,
+        *,
+        heading_weight: float = 0.0,
+        proof_weight: float = 0.0,
     ) -> Ranking:
         """Rows and scores as in lemmata.core.types.Index; passages without a token of the query are no hits.
 
-        `heading_weight` is that of a word in a heading against one in a passage of mean length.
+        `heading_weight` is that of a word in a heading against one in a passage of mean length, `proof_weight` the
+        share of the score of its proof that a passage gets.
         """
         check_allowed(allowed, len(self))
         rows, scores = no_hits(len(queries), k)
-        excluded = self._excluded(allowed)
+        excluded = self._excluded(allowed, with_proofs=proof_weight > 0)
         for number, query in enumerate(queries if k > 0 else ()):
-            terms = self._terms(query, heading_weight)
-            passages, values = self._rank(terms, k, excluded)
+            terms = self._terms(query, heading_weight, proof_weight)
+            passages, values = self._rank(terms, 2 * k if proof_weight and len(self._proven) else k, excluded)
             winners = best(values, k)
             rows[number, : len(winners)] = passages[winners]
             scores[number, : len(winners)] = values[winners]
@@ -178,11 +203,12 @@ class LexicalIndex:
                 release_pages(segment.rows, segment.frequencies)
         return rows, scores
 
-    def shares(self, query: str, rows: Integers, *, heading_weight: float = 0.0) -> Floats:
+    def shares(self, query: str, rows: Integers, *, heading_weight: float = 0.0, proof_weight: float = 0.0) -> Floats:
         """How much of a query some passages hold (rows,): BM25 beside `bound`."""
         allowed = np.zeros(len(self), bool)
         allowed[rows] = True
-        found, scores = (part[0] for part in self.search([query], len(rows), allowed, heading_weight=heading_weight))
+        best_rows = self.search([query], len(rows), allowed, heading_weight=heading_weight, proof_weight=proof_weight)
+        found, scores = (part[0] for part in best_rows)
         score_of = dict(zip(found.tolist(), scores.tolist(), strict=True))
         gained = np.array([score_of.get(row, 0.0) for row in rows.tolist()], np.float32)
         return np.asarray(gained / self.bound(query, heading_weight=heading_weight), np.float32)
@@ -214,7 +240,7 @@ class LexicalIndex:
         ranges = [_find(segment, np.array([_key(token)], np.uint64)) for segment in self._segments]
         passages = [first + int(row) for first, rows, _ in self._postings(ranges, 0) for row in rows[: most + 8]]
         rows = passages if self._order is None else self._order[passages].tolist()
-        return [row for row in rows if row >= 0][:most]
+        return [row for row in rows if 0 <= row < len(self)][:most]
 
     def _rank(self, terms: Sequence[_Term], k: int, excluded: Mask | None) -> Ranking:
         """Rows, ascending, and scores of passages that hold the k best."""
@@ -227,18 +253,24 @@ class LexicalIndex:
         if candidates is None:
             candidates = np.flatnonzero(scores >= max(_at_most(scores, k), _TINY))
             scores = scores[candidates]
-        if self._order is None:
-            return candidates, scores
-        rows = self._order[candidates]
-        by_row = np.argsort(rows)
-        return rows[by_row], scores[by_row]
+        rows = candidates if self._order is None else self._order[candidates]
+        if len(self._proven):
+            is_proof = rows >= len(self)
+            rows[is_proof] = self._proven[rows[is_proof] - len(self)]
+        by_row = np.lexsort((-scores, rows))
+        rows, scores = rows[by_row], scores[by_row]
+        is_best = np.diff(rows, prepend=-1) > 0  # of a passage and its proof
+        return rows[is_best], scores[is_best]
 
-    def _excluded(self, allowed: Mask | None) -> Mask | None:
-        """The passages, as they stand in the segments, that are no hits; None where all may be."""
-        if allowed is None and not len(self._removed):
+    def _excluded(self, allowed: Mask | None, *, with_proofs: bool) -> Mask | None:
+        """The passages and proofs, as they stand in the segments, that are no hits; None where all may be."""
+        with_proofs = with_proofs or not len(self._proven)
+        if allowed is None and not len(self._removed) and with_proofs:
             return None
         excluded = np.zeros(len(self._norms), bool)
-        if allowed is not None:
+        if allowed is not None or not with_proofs:
+            allowed = np.ones(len(self), bool) if allowed is None else allowed
+            allowed = np.append(allowed, allowed[self._proven] & with_proofs)
             excluded = ~(allowed if self._order is None else allowed[self._order])
         excluded[self._removed] = True
         return excluded
@@ -280,7 +312,7 @@ class LexicalIndex:
             candidates = np.flatnonzero(scores >= max(least, _SLACK * _at_most(scores, k)))
         return candidates
 
-    def _terms(self, query: str, heading_weight: float) -> list[_Term]:
+    def _terms(self, query: str, heading_weight: float, proof_weight: float = 0.0) -> list[_Term]:
         """The tokens of a query that stand in a passage, in their order."""
         counts = self.tokenizer.counts(query)
         keys = np.array([_key(prefix + token) for prefix in ("", _HEADING) for token in counts], np.uint64)
@@ -293,10 +325,11 @@ class LexicalIndex:
             for first, rows, packed in in_headings:
                 not_in_text = packed & _MOST_IN_TEXT == 0
                 holding += self._count(first, rows[not_in_text])
-            if holding:
+            if holding or (proof_weight and in_texts):
                 idf = math.log1p((len(self) - holding + 0.5) / (holding + 0.5))
                 weight = np.float32((K3 + 1) * count / (K3 + count) * idf)
-                terms.append(_Term(weight, in_texts, in_headings, np.float32(heading_weight / self._k1)))
+                of_heading = np.float32(heading_weight / self._k1)
+                terms.append(_Term(weight, in_texts, in_headings, of_heading, np.float32(proof_weight)))
         return terms
 
     def _postings(self, ranges: list[tuple[list[int], list[int]]], number: int) -> list[_Postings]:
@@ -309,11 +342,11 @@ class LexicalIndex:
         return parts
 
     def _count(self, first: int, rows: npt.NDArray[np.int32]) -> int:
-        """How many of the rows of a segment, which begins at `first`, are no removed passages."""
-        if not len(self._removed) or not len(rows):
+        """How many of the rows of a segment, which begins at `first`, are passages: no removed ones, and no proofs."""
+        if not len(self._uncounted) or not len(rows):
             return len(rows)
-        begin, end = np.searchsorted(self._removed, (first, first + int(rows[-1]) + 1))
-        return len(rows) - len(_look_up(rows, self._removed[begin:end] - first)[0])
+        begin, end = np.searchsorted(self._uncounted, (first, first + int(rows[-1]) + 1))
+        return len(rows) - len(_look_up(rows, self._uncounted[begin:end] - first)[0])
 
     def _add(self, scores: Floats, term: _Term, candidates: Integers | None) -> None:
         """Add what a token gives to each of the candidates, which ascend; None: to all passages."""
@@ -322,6 +355,8 @@ class LexicalIndex:
             gains = frequencies.astype(np.float32)
             gains /= self._norms.take(passages, mode="clip") + gains
             gains *= term.weight
+            if self._is_proof is not None:
+                gains[self._is_proof[passages]] *= term.proof_weight
             np.add.at(scores, places, gains)
         for postings in term.in_headings:
             places, passages, packed = _select(*postings, candidates)
@@ -348,11 +383,17 @@ class LexicalIndex:
         self._segments = [_read_segment(self._folder / name) for name in self._names]
         lengths = np.concatenate([np.empty(0, np.int32), *(segment.lengths for segment in self._segments)])
         self._offsets = np.cumsum([0, *(len(segment.lengths) for segment in self._segments)])[:-1]
-        self._order = _read_order(self._folder / _ORDER, len(lengths))
+        self._order = _read_rows(self._folder / _ORDER)
+        self._proven = _NO_ROWS if (proven := _read_rows(self._folder / _PROVEN)) is None else proven
         self._removed = _NO_ROWS if self._order is None else np.flatnonzero(self._order < 0)
-        self._length = len(lengths) - len(self._removed)
+        self._length = len(lengths) - len(self._removed) - len(self._proven)
+        if self._length < 0 or (self._order is not None and self._order.shape != lengths.shape):
+            raise WorkspaceError(f"the files in {self._folder} belong to several indexes: {_CURE}")
+        rows = np.arange(len(lengths)) if self._order is None else self._order
+        self._is_proof = rows >= self._length if len(self._proven) else None
+        self._uncounted = self._removed if self._is_proof is None else np.flatnonzero(self._is_proof | (rows < 0))
         # summed as integers: the mean does not depend on the segments
-        total = int(lengths.sum(dtype=np.int64)) - int(lengths[self._removed].sum(dtype=np.int64))
+        total = int(lengths.sum(dtype=np.int64)) - int(lengths[self._uncounted].sum(dtype=np.int64))
         mean = max(1.0, total / max(1, self._length))
         self._norms: Floats = (self._k1 * (1 - self._b + self._b * lengths / mean)).astype(np.float32)
 
@@ -514,21 +555,16 @@ def _read_segment(folder: Path) -> _Segment:
     return _Segment(*(np.asarray(read_array(folder / f"{name}.npy", _CURE)) for name in _Segment._fields))
 
 
-def _write_order(path: Path, order: Integers | None) -> None:
-    if order is None or np.array_equal(order, np.arange(len(order))):
+def _write_rows(path: Path, rows: Integers | None) -> None:
+    if rows is None or not len(rows):
         path.unlink(missing_ok=True)
         return
     with writing(path) as temporary, temporary.open("wb") as file:
-        np.save(file, order)
+        np.save(file, rows)
 
 
-def _read_order(path: Path, count: int) -> Integers | None:
-    if not path.exists():
-        return None
-    order = np.asarray(read_array(path, _CURE))
-    if order.shape != (count,):
-        raise WorkspaceError(f"{path} belongs to another index: {_CURE}")
-    return order
+def _read_rows(path: Path) -> Integers | None:
+    return np.asarray(read_array(path, _CURE)) if path.exists() else None
 
 
 def _merge(folders: Sequence[Path], merged: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -52,11 +52,21 @@ if TYPE_CHECKING:
 # of a word in the heading of a section or in the title of a document, against 1 for a word of the text below; chosen on
 # validation queries (`bench/lexical_search.py --choose`), where 1 to 3 differ little
 HEADING_WEIGHT = 1.5
+# share of the score of its proof that a statement gets; up to 0.6 validation queries on three corpora lose nothing
+PROOF_WEIGHT = 0.6
 _DIVERSIFIED = 100  # first hits that `diversity` orders anew
 _MOST_READ = 20_000  # passages that are read for phrases and excluded words
 _PERHAPS_INTRODUCED = 30  # passages in which an abbreviation is looked for
 _REMEMBERED = 256  # queries
 _PERHAPS_NAMED = 100  # first passages by words whose titles are compared with a query
+
+
+class _Fields(TypedDict):
+    heading_weight: float
+    proof_weight: float
+
+
+_FIELDS = _Fields(heading_weight=HEADING_WEIGHT, proof_weight=PROOF_WEIGHT)
 
 
 class Retriever:
@@ -147,7 +157,7 @@ class Retriever:
             return [passage.text for passage in self.corpus.passages(list(rows))]
 
         def first_texts() -> list[str]:
-            rows = self.lexical.search([text], _PERHAPS_INTRODUCED, heading_weight=HEADING_WEIGHT)[0][0]
+            rows = self.lexical.search([text], _PERHAPS_INTRODUCED, **_FIELDS)[0][0]
             return read(rows[rows >= 0].tolist())
 
         def texts_with(word: str) -> list[str]:
@@ -228,7 +238,7 @@ class Retriever:
             retriever = "lexical"
         texts = [text[:LONGEST_QUERY] for text in texts]
         if retriever == "lexical":
-            return self.lexical.search(texts, k, allowed, heading_weight=HEADING_WEIGHT)
+            return self.lexical.search(texts, k, allowed, **_FIELDS)
         if retriever == "diffusion":
             self._check_links()
         if fusion is None:
@@ -245,7 +255,7 @@ class Retriever:
             return paths.nearest(index.starts(paths, queries, dense, allowed), k, allowed, itself, queries)
         if retriever not in ("auto", "hybrid", "diffusion"):
             raise NotImplementedError(f"{retriever!r} is a row of RETRIEVERS without a branch here")
-        lexical = self.lexical.search(texts, depth, allowed, heading_weight=HEADING_WEIGHT)
+        lexical = self.lexical.search(texts, depth, allowed, **_FIELDS)
         if index.is_outdated:
             dense = place_by_words(dense, lexical, np.asarray(~index.vectors.matrix.any(axis=1)))
         learned = index.learned(queries, fusion.depth, allowed) if fusion.learned else None
@@ -365,7 +375,7 @@ class Retriever:
             scores = np.zeros((2, len(places)), np.float32)
             if index is not None and queries is not None:
                 scores[0] = np.asarray(index.vectors.matrix[places], np.float32) @ queries[number]
-            scores[1] = self.lexical.shares(text[:LONGEST_QUERY], places, heading_weight=HEADING_WEIGHT)
+            scores[1] = self.lexical.shares(text[:LONGEST_QUERY], places, **_FIELDS)
             result.append(scores)
         return result
 
@@ -383,7 +393,7 @@ class Retriever:
         rows = np.array([self.corpus.row(hit.id) for hit in hits])
         by_text = []
         for text, scores in zip(texts, self._scores(texts, [rows] * len(texts), index), strict=True):
-            is_known = scores[1].any() or self.is_word(text[:LONGEST_QUERY])
+            is_known = scores[1].any() or self.is_known(text[:LONGEST_QUERY])
             by_text.append([(1 if is_known else UNKNOWN_WORDS) * each for each in scale.confidences(scores)])
         held = [LEAST if holds_all else 0.0 for holds_all in self._holding_all(texts[0], rows)]
         confidences = map(max, held, *by_text)
@@ -397,7 +407,7 @@ class Retriever:
         words = [word for word in text[:LONGEST_QUERY].split() if self.lexical.tokenizer(word)]
         if not 0 < len(words) <= SHORT:
             return np.zeros(len(rows), bool)
-        shares = [self.lexical.shares(word, rows, heading_weight=HEADING_WEIGHT) for word in words]
+        shares = [self.lexical.shares(word, rows, **_FIELDS) for word in words]
         return np.asarray(np.min(shares, axis=0) > 0)
 
     def measure_scale(self, encoder: str = "") -> Scale | None:
@@ -417,6 +427,10 @@ class Retriever:
     def is_word(self, word: str, heading_weight: float = HEADING_WEIGHT) -> bool:
         """Whether a passage holds a word, or a heading above it, among which are its authors."""
         return int(self.lexical.search([word], 1, heading_weight=heading_weight)[0][0, 0]) >= 0
+
+    def is_known(self, text: str) -> bool:
+        """Whether a passage, a heading or a proof holds a word of a text."""
+        return int(self.lexical.search([text], 1, **_FIELDS)[0][0, 0]) >= 0
 
     def _with_paths(
         self,

@@ -230,13 +230,15 @@ class Texts(Protocol):
     def contents(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
     def headings(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
     def hashes(self, *, with_headings: bool = False) -> Hashes: ...
+    def proofs(self, start: int = 0, stop: int | None = None) -> Iterator[str]: ...
+    def proof_hashes(self) -> Hashes: ...
 
 
 class Summarised:
     """Texts whose summaries stand behind their headings, for the lexical index."""
 
     def __init__(self, texts: Texts, summaries: Iterable[Summary]) -> None:
-        self.digest = texts.digest
+        self.digest, self.proofs, self.proof_hashes = texts.digest, texts.proofs, texts.proof_hashes
         self._texts = texts
         self._of_row: dict[int, list[str]] = defaultdict(list)
         for summary in summaries:
