@@ -210,6 +210,41 @@ def test_a_name_finds_its_thing_first(notes: Path, name: str, first: str, retrie
     assert ids(notes, name, retriever)[0] == first
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("Hilbert's basis theorem", "paper#thm:hilbert-basis"),
+        ("Satz von Hilbert-Basis", "paper#thm:hilbert-basis"),
+        ("nakayama lemma", "paper#lem:Nakayama"),
+        ("hilbert basis", "paper#thm:hilbert-basis"),
+        ("the chinese remainder theorem", "paper#thm:coprime"),
+        ("coprime", "paper#def:prime"),  # a single word is no name of a label
+    ],
+)
+def test_a_name_that_only_a_label_or_a_heading_has_finds_its_statement(tmp_path: Path, name: str, first: str) -> None:
+    (tmp_path / "notes").mkdir()
+    texts = {
+        "thm:hilbert-basis": "Polynomials over a Noetherian ring are Noetherian.",
+        "lem:Nakayama": "Then M is zero.",
+        "def:prime": "Coprime ideals are coprime if they sum to all.",
+        "thm:coprime": "A ring modulo two ideals is the product.",
+        "thm:zero": "A basis by Hilbert and a lemma by Nakayama are a theorem.",
+    }
+    below = {"def:prime": "\\section{The Chinese remainder theorem}", "thm:zero": "\\section{Basis, lemma and theorem}"}
+    kinds = {"thm": "theorem", "lem": "lemma", "def": "definition"}
+    statements = "\n".join(
+        f"{below.get(label, '')}\\begin{{{kinds[label[:3]]}}}\\label{{{label}}}{text}\\end{{{kinds[label[:3]]}}}"
+        for label, text in texts.items()
+    )
+    declared = "".join(f"\\newtheorem{{{kind}}}{{{kind.capitalize()}}}" for kind in kinds.values())
+    paper = f"\\documentclass{{article}}{declared}\\begin{{document}}{statements}\\end{{document}}"
+    (tmp_path / "notes" / "paper.tex").write_text(paper)
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "notes"])
+    project.index(settings={"encoder": "hashing"})
+    assert ids(tmp_path / "w", name)[0] == first
+
+
 def test_a_surname_that_no_text_holds_is_a_name(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"id": "hers", "text": "Words on limits.", "document": "a", "authors": ["Ada Nowhere"]},

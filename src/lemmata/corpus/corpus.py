@@ -212,16 +212,17 @@ class Corpus(Sequence[Passage]):
         )
         return self._connection.column(query, (title,)) if self._has_title_index else []
 
-    def names(self, rows: Sequence[int]) -> list[tuple[str, str, str, tuple[str, ...]]]:
-        """Kind and title of some rows, in their order; of a first passage also title and authors of its document."""
+    def names(self, rows: Sequence[int]) -> list[tuple[str, str, str, str, tuple[str, ...]]]:
+        """Kind, title and headings of some rows, in their order; of a first passage also those of its document."""
         query = (
-            "SELECT p.kind, p.title, CASE WHEN p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
+            "SELECT p.kind, p.title, p.section,"
+            " CASE WHEN p.position = (SELECT MIN(position) FROM passages WHERE document = d.id)"
             " THEN json_array(d.title, json(d.authors)) END"
             f" FROM {ROWS_WITH_DOCUMENTS} JOIN json_each(?) AS wanted ON row = wanted.value ORDER BY wanted.key"
         )
         found = self._connection.execute(query, (to_json(list(rows)),))
-        first = ((kind, title, read_cell(document or '["", []]')) for kind, title, document in found)
-        return [(kind, title, document[0], tuple(document[1])) for kind, title, document in first]
+        first = ((*names, read_cell(document or '["", []]')) for *names, document in found)
+        return [(kind, title, section, document[0], tuple(document[1])) for kind, title, section, document in first]
 
     def reporting(self, locations: Sequence[str], most: int, rows: Sequence[int] = ()) -> list[int]:
         """The rows of the logs about locations (ids), and others, the latest first; then those of what is below."""

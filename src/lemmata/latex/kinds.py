@@ -109,6 +109,11 @@ def kind_of(caption: str) -> str:
     return next((kind for kind in reversed(kinds) if kind not in PROVING), "-".join(words)[:40])
 
 
+def short_names(kind: str) -> list[str]:
+    """What papers call a kind in environments and labels: thm, theorem, …"""
+    return _USUAL.get(kind, kind).split()
+
+
 def kind_of_environment(name: str) -> str:
     """The kind that the name of an environment abbreviates (`Thm`, `mylemma`, `defbox`); empty where it has none."""
     joined = fold(re.sub(r"[^a-zA-Z]", "", name))

@@ -12,7 +12,7 @@ import numpy as np
 from lemmata.core.types import Floats, Integers, Mask, Ranking, printed_name
 from lemmata.core.words import fold, is_author
 from lemmata.corpus.corpus import Corpus
-from lemmata.latex.kinds import kind_of
+from lemmata.latex.kinds import STATEMENTS, kind_of, short_names
 from lemmata.plant.hierarchy import contains
 from lemmata.plant.names import Names, codes_of, find_mentions, tokenise
 
@@ -38,6 +38,7 @@ _LIKELY = 0.7  # that `Pumpe 203` is the pump P203
 _MOST_WORDS = 6  # of a query in which a code counts more than the words
 _MOST_LOGS = 1000  # about what has a code, which are ranked by the words beside it
 _WORD = re.compile(r"\w+")
+_NAME_WORD = re.compile(r"[^\W_]+(?=['’]s\b)|(?<!['’])[^\W_]+")  # of `Hilbert's`, `Hilbert`
 _CONNECTING = frozenset("a al an and at by cites citing de der des die et from in of on paper the und von".split())
 _ALIKE = (  # kinds that people confuse
     tuple("theorem lemma proposition corollary conjecture claim fact construction".split()),
@@ -135,20 +136,36 @@ def _squeezed(text: str) -> str:
     return "".join(_ALNUM.findall(text)).casefold()
 
 
+def labelled_rows(corpus: Corpus, text: str) -> list[int]:
+    """The rows whose label has the name in a query, beside its kind: `thm:hilbert-basis` is Hilbert's basis theorem."""
+    words = [word for word in _NAME_WORD.findall(fold(text)) if word not in _CONNECTING]
+    kinds = [kind for word in words if (kind := kind_of(word)) in STATEMENTS]
+    name = [word for word in words if kind_of(word) not in STATEMENTS]
+    if not name or len(words) < 2 or len(words) > _MOST_WORDS:
+        return []
+    forms = [sign.join(form) for sign in ("-", "_", "") for form in (name, [word.capitalize() for word in name])]
+    prefixes = [prefix for kind in kinds or STATEMENTS for prefix in short_names(kind)]
+    labels = [f"{prefix}{sign}{form}" for prefix in prefixes for sign in ":-_" for form in forms]
+    return [row for row, _ in corpus.named(labels)][:MOST_NAMED]
+
+
 def titled_rows(
     corpus: Corpus, text: str, rows: Sequence[int], tokenize: Callable[[str], list[str]], is_word: Callable[[str], bool]
 ) -> list[int]:
     """Those of some rows whose title a query is, or that begin a document of this title or author.
 
-    Equal words come before equal tokens ("lemma of Yoneda"), statements before documents. A statement may be named with
-    its kind, and an author by the surname alone where it is no word of a passage (`is_word`).
+    Equal words come before equal tokens ("lemma of Yoneda"), statements before documents, both before the first
+    statement below a heading that names it with its kind. A statement may be named with its kind, and an author by the
+    surname alone where it is no word of a passage (`is_word`).
     """
     words, tokens = _WORD.findall(fold(text)), set(tokenize(text))
+    kinds = {kind_of(word) for word in words} & STATEMENTS
+    headings: set[str] = set()
     if not tokens:
         return []
     is_name = len(words) > 1 or not is_word(text)
 
-    def grade(kind: str, title: str, document: str, authors: Sequence[str]) -> int:
+    def grade(kind: str, title: str, section: str, document: str, authors: Sequence[str]) -> int:
         grades = [4] if is_name and any(is_author(text, name) for name in authors) else []
         for first, names in ((0, (title, f"{title} {kind}") if title else ()), (1, (document,))):
             for name in names:
@@ -156,9 +173,13 @@ def titled_rows(
                     grades.append(first)
                 elif tokens == set(tokenize(name)):
                     grades.append(first + 2)
+        if kind in kinds and section not in headings and tokens == set(tokenize(section.rpartition(" / ")[2])):
+            headings.add(section)
+            grades.append(5)
         return min(grades, default=-1)
 
-    graded = [(grade(*names), place) for place, names in enumerate(corpus.names(rows))]
+    in_order = sorted(zip(rows, corpus.names(rows), range(len(rows)), strict=True))
+    graded = [(grade(*names), place) for _, names, place in in_order]
     return [rows[place] for number, place in sorted(graded) if number >= 0][:MOST_NAMED]
 
 

@@ -33,7 +33,7 @@ from lemmata.search.confidence import (
     unrelated_texts,
 )
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
-from lemmata.search.exact import MOST_NAMED, citing_rows, coded_rows, named_rows, put_first, titled_rows
+from lemmata.search.exact import MOST_NAMED, citing_rows, coded_rows, labelled_rows, named_rows, put_first, titled_rows
 from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
 from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, fuse
 from lemmata.search.lexical import LexicalIndex
@@ -320,7 +320,8 @@ class Retriever:
     def named(self, text: str, retriever: str = "auto", allowed: Mask | None = None) -> list[int]:
         """The rows that a query names, by id, label, number, title, author or code; none for most queries."""
         rows = named_rows(self.corpus, text, allowed) or self._titled(text, allowed)
-        return rows or self._coded(text, retriever, allowed)
+        rows = rows or self._coded(text, retriever, allowed)
+        return rows or [row for row in labelled_rows(self.corpus, text) if allowed is None or allowed[row]]
 
     def _titled(self, text: str, allowed: Mask | None) -> list[int]:
         """The rows whose name a text is: they have its title, or are among the first by words."""
