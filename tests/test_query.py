@@ -297,6 +297,24 @@ def test_words_beside_a_code_rank_what_is_about_it(plant: Path) -> None:
         assert searcher.named("203") == []
 
 
+@pytest.mark.parametrize("order", ["4796224", "4796230"])
+@pytest.mark.parametrize("written", ["{}", "Auftrag {}", "order {}", "WO {}", "WO-{}", "Auftrag Nr. {}", "{} leak"])
+@pytest.mark.parametrize("retriever", ["auto", "lexical"])
+def test_the_number_of_an_order_is_found_with_words_beside(
+    tmp_path: Path, written: str, order: str, retriever: str
+) -> None:
+    (tmp_path / "logs.csv").write_text(
+        "id,text\n4796224,valve replaced\n4796225,order for a pump leak\nA1,seal changed see 4796230\n"
+        "A2,Auftrag WO Nr. of an order of a leak\n"
+    )
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "logs.csv"])
+    project.index(settings={"encoder": "hashing"})
+    assert ids(tmp_path / "w", written.format(order), retriever)[0] == ("4796224" if order == "4796224" else "A1")
+    with project.retriever() as searcher:
+        assert searcher.named("a leak of 4796000 litres") == searcher.named("1.4796230 leak") == []
+
+
 @pytest.mark.parametrize("written", ["SB-13", "sb-13", "SB13", "sb 13", "SB_13"])
 def test_an_id_is_found_however_it_is_written(plant: Path, written: str) -> None:
     assert ids(plant, written)[0] == "SB-13"

@@ -33,6 +33,9 @@ _BARE = re.compile(  # 4.2, (4.2), 4.2 of Partitions
 _RUN = re.compile(r"[^\W\d_]+|\d+")
 _ALNUM = re.compile(r"[^\W_]+")
 _SHORTEST_CODE = 4  # letters and digits, where no tree of locations tells that it is one; of digits alone, one more
+_LONG_NUMBER = re.compile(
+    rf"(?<![^\W_])(?<!\d[.,])\d{{{_SHORTEST_CODE + 1},}}(?<!000)(?![.,]?\d|\w)"
+)  # of an order, no amount
 _MOST_PLACES = 8  # that a code may mean: P3 is the third pump of many units
 _LIKELY = 0.7  # that `Pumpe 203` is the pump P203
 _MOST_WORDS = 6  # of a query in which a code counts more than the words
@@ -102,8 +105,8 @@ def coded_rows(
     """Rows about what a code in a query stands for, the latest first, and the words that rank them, if there are any.
 
     A code is that of a location, however it is written (`p-203`, `Pumpe 203`), with a few words at most. Where no
-    location has it, it is a word with letters and digits, or a long number, that is all of the query; `holding` gives
-    the rows that hold it.
+    location has it, it is a word with letters and digits, or a long number, that is all of the query, or a long number
+    with a few words (`order 4796224`); `holding` gives the rows that hold it.
     """
     mentions = [
         [
@@ -119,7 +122,12 @@ def coded_rows(
     if not written:
         code = _squeezed(text)
         is_code = len(code) >= _SHORTEST_CODE + code.isdigit() and any(map(str.isdigit, code))
-        return holding(code, _MOST_LOGS) if is_code else [], text
+        rows = holding(code, _MOST_LOGS) if is_code else []
+        numbers = _LONG_NUMBER.findall(text) if len(_WORD.findall(text)) <= _MOST_WORDS else []
+        if rows or len(numbers) != 1:
+            return rows, text
+        named = [row for row, _ in corpus.named(numbers)]
+        return named or holding(numbers[0], _MOST_LOGS), text.replace(numbers[0], " ")
     inner = {row for row in written if any(contains(names.tree, above, row) for above in written.keys() - {row})}
     places = (not exact and len(mentions) > 1 and inner) or written.keys()  # P3 at K201
     if len(places) > _MOST_PLACES or len(_WORD.findall(text)) > _MOST_WORDS:

@@ -347,7 +347,7 @@ class Retriever:
             coded = np.zeros(len(self.corpus), bool)
             coded[rows] = True
             found = self.search_rows([words], MOST_NAMED, retriever, coded)[0][0]
-            rows = found[found >= 0].tolist()
+            rows = found[found >= 0].tolist() or rows
         return rows[:MOST_NAMED]
 
     def _in_order(self, allowed: Mask, depth: int) -> Ranking:
