@@ -42,7 +42,7 @@ from lemmata.search.index import estimate_index, index, make_allowance, packaged
 from lemmata.search.map import build_map
 from lemmata.search.retriever import Retriever
 from lemmata.train.learn_metric import learn_metric
-from lemmata.train.reranker_model import reranker_model
+from lemmata.train.reranker import reranker_model
 from lemmata.train.train import finetune_model, prepare_job, pretrain_model, static_model, update_model
 
 

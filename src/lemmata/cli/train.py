@@ -90,7 +90,7 @@ def reranker(
 
     Resumes from the last checkpoint.
     """
-    from lemmata.train.reranker_model import reranker_model
+    from lemmata.train.reranker import reranker_model
 
     perform(reranker_model, partial(_print_reranker, name), f"reranker.{name}", o, name=name)
 
