@@ -157,7 +157,7 @@ def test_a_model_keeps_the_prompts_it_was_trained_with(base: Path, job: Job, tmp
         tuned(base, job, tmp_path / "other", prompts={"document": "x"})
 
 
-@pytest.mark.parametrize("kind", ["lora", "dora", "qlora"])
+@pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_adapters_are_merged_into_plain_weights(base: Path, job: Job, tmp_path: Path, kind: str) -> None:
     result = tuned(base, job, tmp_path, adapters=kind, rate=2e-2, epochs=3)
     found = losses(result)
@@ -167,13 +167,7 @@ def test_adapters_are_merged_into_plain_weights(base: Path, job: Job, tmp_path: 
     kinds = ("query.weight", "key.weight", "value.weight", "dense.weight")
     adapted = {name for name in after if name.startswith("encoder.") and name.endswith(kinds)}
     changed = {name for name, values in after.items() if not np.array_equal(values, before[name])}
-    if kind == "qlora":  # the other tables are rounded to 8 bits
-        rounded = {name for name in after if "_embeddings.weight" in name}
-        assert adapted <= changed <= adapted | rounded | {"pooler.dense.weight"}
-        for name in rounded:
-            assert np.abs(after[name] - before[name]).max() <= np.abs(before[name]).max() / 127
-    else:
-        assert changed == adapted
+    assert changed == adapted
     assert result.parameters < sum(values.size for values in before.values()) / 2
     assert measure_tasks(loaded(tmp_path / "out"), job, 16, 0, "fp32") == pytest.approx(result.after, abs=1e-6)
 

@@ -268,8 +268,6 @@ def test_at_most_three_passages_share_a_query() -> None:
 
 def test_options_come_from_a_table() -> None:
     assert build(QueryOptions, {"styles": "question"}, "[queries]") == QueryOptions("question")
-    with pytest.raises(ConfigError, match="passages = 0"):
-        build(WrittenOptions, {"passages": 0}, "[written]")
 
 
 WORDS = st.sampled_from(
@@ -302,18 +300,14 @@ def test_long_passages_take_linear_time() -> None:
 # ---------------------------------------------------------------- a model
 
 
-def texts_of(entry_: dict[str, Any]) -> dict[str, Any]:
-    return {name: text for name, text in entry_.items() if name != "passage"}
-
-
-def entry(number: int, **texts_: str) -> dict[str, Any]:
+def entry(**texts_: str) -> dict[str, Any]:
     given_texts = {
         "question": "When is a Noetherian ring catenary?",
         "keyword": "catenary rings criterion",
         "slogan": "Being catenary is universal for $\\mathbf{Z}$-algebras.",
         "paraphrase": "Chains of primes behave well precisely in the universal case.",
     }
-    return {"passage": number} | given_texts | texts_
+    return given_texts | texts_
 
 
 def replying(*values: Any) -> Callable[[Iterable[Request]], Iterator[Answer]]:
@@ -330,25 +324,24 @@ def replying(*values: Any) -> Callable[[Iterable[Request]], Iterator[Answer]]:
     return ask
 
 
-def test_passages_share_a_prompt_and_every_style_becomes_a_pair() -> None:
-    material_ = shelved(LIBRARY[:2])
-    options = WrittenOptions(passages=2, styles=",".join(STYLES))
-    [request] = query_requests(material_, options)
-    assert "[1] lemma (Ratliff's criterion): Let $R$" in request.user
-    assert "[2] lemma: Let $M$" in request.user
-    value = {"queries": [entry(2, question="Is a flat module torsion free?"), entry(1)]}
-    assert fit(value, query_schema(STYLES, 2)).value == value
-    [written] = model_queries(material_, replying(value), options)
+def test_every_style_becomes_a_pair() -> None:
+    options = WrittenOptions(styles=",".join(STYLES))
+    first, second = query_requests(shelved(LIBRARY[:2]), options)
+    assert "lemma (Ratliff's criterion): Let $R$" in first.user
+    assert "lemma: Let $M$" in second.user
+    value = entry(question="Is a flat module torsion free?")
+    assert fit(value, query_schema(STYLES)).value == value
+    _, written = model_queries(shelved(LIBRARY[:2]), replying(entry(), value), options)
     assert not written.unanswered
-    assert [pair.relation for pair in written.pairs] == [*STYLES, *STYLES]
-    assert written.pairs[4] == Pair("Is a flat module torsion free?", 1, "queries", "question", "model")
+    assert [pair.relation for pair in written.pairs] == [*STYLES]
+    assert written.pairs[0] == Pair("Is a flat module torsion free?", 1, "queries", "question", "model")
 
 
 def test_one_passage_is_asked_about_with_one_flat_object() -> None:
     library, options = shelved(LIBRARY[:1]), WrittenOptions(styles="question,slogan")
     [request] = query_requests(library, options)
     assert set((request.schema or {})["properties"]) == {"question", "slogan"}
-    value = {style: entry(1)[style] for style in ("question", "slogan")}
+    value = {style: entry()[style] for style in ("question", "slogan")}
     for written_value in (
         value,
         [value],
@@ -360,26 +353,21 @@ def test_one_passage_is_asked_about_with_one_flat_object() -> None:
         assert [pair.anchor for pair in written.pairs] == list(value.values()), written_value
 
 
-@pytest.mark.parametrize("passages", [1, 3])
-def test_the_examples_in_a_prompt_are_valid_answers(passages: int) -> None:
-    options = WrittenOptions(styles=",".join(STYLES), passages=passages)
-    [request] = query_requests(shelved(LIBRARY[:passages]), options)
+def test_the_examples_in_a_prompt_are_valid_answers() -> None:
+    options = WrittenOptions(styles=",".join(STYLES))
+    [request] = query_requests(shelved(LIBRARY[:1]), options)
     assert request.system == query_prompt(options)
     answers = [json.loads(line) for line in request.system.splitlines() if line.startswith("{")]
-    assert len(answers) == (3 if passages == 1 else 1)
+    assert len(answers) == 3
     for answer in answers:
         assert fit(answer, request.schema or {}) == (answer, "", (), False)
 
 
 def test_unusable_queries_are_dropped_with_the_reason() -> None:
-    bad = entry(1, question="What does this lemma say?", keyword="rings", slogan=FOUR[0].text, paraphrase="for $x all")
-    answer = {"queries": [bad, "nonsense", entry(5), entry(2)]}
-    options = WrittenOptions(passages=2, styles=",".join(STYLES))
-    [written] = model_queries(shelved(FOUR[:1] + LIBRARY[:1]), replying(answer), options)
-    assert {pair.positive for pair in written.pairs} == {1}
-    assert written.unanswered == 0
+    bad = entry(question="What does this lemma say?", keyword="rings", slogan=FOUR[0].text, paraphrase="for $x all")
+    [written] = model_queries(shelved(FOUR[:1]), replying(bad), WrittenOptions(styles=",".join(STYLES)))
+    assert (written.pairs, written.unanswered) == ([], False)
     assert written.dropped == {
-        "does not fit the schema": 2,
         "speaks of the passage": 1,
         "has fewer than two words": 1,
         "copies the passage": 1,
@@ -399,14 +387,13 @@ def test_unusable_queries_are_dropped_with_the_reason() -> None:
 )
 def test_any_answer_can_be_read(value: Any) -> None:
     [written] = model_queries(shelved(LIBRARY[:1]), replying(value), WrittenOptions())
-    assert written.unanswered in (0, 1)
     assert not (written.pairs and written.unanswered)
 
 
 def test_the_passages_of_a_failed_prompt_are_unanswered_and_the_others_continue() -> None:
-    ask = replying(Answer("", error="budget"), texts_of(entry(1)))
-    first, second = model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions(passages=1))
-    assert first == ([], 1, {}, "budget")
+    ask = replying(Answer("", error="budget"), entry())
+    first, second = model_queries(shelved(LIBRARY[:2]), ask, WrittenOptions())
+    assert first == ([], True, {}, "budget")
     assert not second.unanswered
     assert {pair.positive for pair in second.pairs} == {1}
 
@@ -421,8 +408,8 @@ def test_answers_that_end_early_are_an_error() -> None:
 
 
 def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server, tmp_path: Path) -> None:
-    latex = json.dumps(texts_of(entry(1))).replace("\\\\", "\\")  # as small models write it
-    other = json.dumps(texts_of(entry(1, question="Is a flat module torsion free?")))
+    latex = json.dumps(entry()).replace("\\\\", "\\")  # as small models write it
+    other = json.dumps(entry(question="Is a flat module torsion free?"))
     server.script(
         replies={
             "Noetherian": [{"text": "no JSON"}, {"text": f"Sure!\n```json\n{latex}\n```"}],
@@ -430,10 +417,10 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
         }
     )
     chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    library, options = shelved(LIBRARY[:2]), WrittenOptions(passages=1)
+    library, options = shelved(LIBRARY[:2]), WrittenOptions()
     assert chat.preview(query_requests(library, options)).calls == 2
     first = list(model_queries(library, partial(chat.run, budget=Budget(calls=5)), options))
-    assert [written.unanswered for written in first] == [0, 0]
+    assert not any(written.unanswered for written in first)
     assert first[0].pairs[2].anchor == "Being catenary is universal for $\\mathbf{Z}$-algebras."
     calls = len(server.calls())
     assert calls == 3  # one was asked again
@@ -441,73 +428,20 @@ def test_a_model_behind_a_server_is_asked_once_within_its_budget(server: Server,
     assert len(server.calls()) == calls  # everything from the cache, with nothing left to spend
     new = shelved([*LIBRARY[:2], statement("Every prime ideal of a domain is something special here.", identity="d#9")])
     *_, last = model_queries(new, partial(chat.run, budget=Budget(calls=0)), options)
-    assert last == ([], 1, {}, "budget")
+    assert last == ([], True, {}, "budget")
     chat.close()
 
 
-def test_a_bare_list_a_number_as_text_and_a_further_key_cost_one_call_for_four_passages(
-    server: Server, tmp_path: Path
-) -> None:
-    entries = [{**entry(number), "Passage": str(number), "note": "hard"} for number in (1, 2, 3, 4)]
-    for written_entry in entries:
-        del written_entry["passage"]
-    server.script(answer=json.dumps(entries))
+def test_an_answer_without_any_text_is_corrected_and_not_stored(server: Server, tmp_path: Path) -> None:
+    server.script(answer=json.dumps({"question": ""}))
     chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    [written] = model_queries(shelved(FOUR), chat.run, WrittenOptions(passages=4))
-    chat.close()
-    assert {pair.positive for pair in written.pairs} == {0, 1, 2, 3}
-    assert (written.unanswered, written.dropped) == (0, {})
-    assert len(server.calls()) == 1
-
-
-def test_only_the_passages_that_an_answer_left_out_are_asked_again(server: Server, tmp_path: Path) -> None:
-    server.script(
-        replies={
-            "[4]": [{"text": json.dumps({"queries": [entry(2)]})}],
-            "[3]": [
-                {"text": json.dumps({"queries": [entry(1), entry(2, question="Is a flat module free?"), entry(9)]})}
-            ],
-            FOUR[3].text: [{"text": json.dumps({"queries": entry(7)})}],  # one passage: its number says nothing
-        }
-    )
-    library, options = shelved(FOUR), WrittenOptions(passages=4)
-    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    first = list(model_queries(library, partial(chat.run, budget=Budget(calls=2)), options))
-    assert [{pair.positive for pair in written.pairs} for written in first] == [{1}, {0, 2}, set()]
-    assert [written.unanswered for written in first] == [0, 0, 1]  # the budget has ended
-    assert [written.dropped for written in first] == [{}, {"does not fit the schema": 1}, {}]
-    again = list(model_queries(library, partial(chat.run, budget=Budget(calls=1)), options))
-    chat.close()
-    assert [{pair.positive for pair in written.pairs} for written in again] == [{1}, {0, 2}, {3}]
-    assert not any(written.unanswered for written in again)
-    asked_again = [call["question"] for call in server.calls()[1:]]
-    assert len(asked_again) == 2
-    assert FOUR[1].text not in asked_again[0]
-    assert all(FOUR[row].text in asked_again[0] for row in (0, 2, 3))
-    assert FOUR[3].text in asked_again[1]
-    assert not any(FOUR[row].text in asked_again[1] for row in (0, 1, 2))
-
-
-def test_an_answer_about_no_passage_is_corrected_and_not_stored(server: Server, tmp_path: Path) -> None:
-    server.script(answer=json.dumps({"queries": [entry(8), {"passage": 1, "question": ""}]}))
-    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    library, options = shelved(FOUR[:2]), WrittenOptions(passages=2)
-    assert [written.unanswered for written in model_queries(library, chat.run, options)] == [2]
+    library = shelved(FOUR[:1])
+    assert [written.unanswered for written in model_queries(library, chat.run, WrittenOptions())] == [True]
     assert len(server.calls()) == 3
-    server.script(answer=json.dumps({"queries": [entry(1), entry(2)]}))
-    assert [written.unanswered for written in model_queries(library, chat.run, options)] == [0]
+    server.script(answer=json.dumps(entry()))
+    assert [written.unanswered for written in model_queries(library, chat.run, WrittenOptions())] == [False]
     assert len(server.calls()) == 1
     chat.close()
-
-
-def test_an_answer_that_breaks_off_is_used_and_the_rest_is_asked_for(server: Server, tmp_path: Path) -> None:
-    broken = json.dumps({"queries": [entry(1), entry(2)]})[:-40]
-    server.script(replies={"[2]": [{"text": broken}], FOUR[1].text: [{"text": json.dumps(texts_of(entry(1)))}]})
-    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache.sqlite", back_off=0.01)
-    first, second = model_queries(shelved(FOUR[:2]), chat.run, WrittenOptions(passages=2))
-    chat.close()
-    assert ({pair.positive for pair in first.pairs}, {pair.positive for pair in second.pairs}) == ({0}, {1})
-    assert len(server.calls()) == 2
 
 
 def test_one_text_that_is_missing_or_too_long_does_not_cost_the_others(server: Server, tmp_path: Path) -> None:
@@ -522,7 +456,7 @@ def test_one_text_that_is_missing_or_too_long_does_not_cost_the_others(server: S
 
 
 def test_every_style_that_an_answer_lacks_is_counted(server: Server, tmp_path: Path) -> None:
-    whole = texts_of(entry(1))
+    whole = entry()
     cut = json.dumps({"question": whole["question"], "keyword": whole["keyword"], "slogan": "x" * 300})
     misnamed = {"question": whole["question"], "keywords": whole["keyword"], "slogan": whole["slogan"]}
     server.script(replies={FOUR[0].text: [{"text": cut}], FOUR[1].text: [{"text": json.dumps(misnamed)}]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -367,24 +366,6 @@ def test_a_model_writes_queries_within_its_limits(built: Project, server: Server
     options = built.training_sets()["written"]["options"]
     assert options["model"] == "tiny"
     assert "one JSON object" in options["prompt"]
-
-
-def test_a_passage_counts_as_answered_only_if_it_was(built: Project, server: Server, tmp_path: Path) -> None:
-    entry = {"question": "How many ways are there?", "keyword": "ways number counting", "slogan": "Counting is fun."}
-    server.script(answer=json.dumps([{"passage": "1", **entry, "paraphrase": "One counts ways."}, "and so on"]))
-    model = {"url": server.url, "model": "one-by-one", "concurrency": 1}
-    shutil.copytree(built.root, tmp_path / "w")
-    (tmp_path / "w" / "lemmata.toml").write_text("[mine.written]\npassages = 4\n", encoding="utf-8")
-    project = Project(tmp_path / "w")
-    prompts = project.preview_queries(model=model).calls
-    report = project.write_queries(Limits(calls=prompts + 1), name="partly", model=model)
-    assert len(server.calls()) == prompts + 1
-    assert report["dropped"] == {"does not fit the schema": prompts + 1}
-    assert report["unanswered"] > 2 * prompts  # of most prompts, three passages have no answer yet
-    report = project.write_queries(Limits(calls=1000), name="partly", model=model)
-    assert report["unanswered"] == 0
-    assert report["dropped"]["does not fit the schema"] > 2 * prompts
-    assert 3 * prompts < len(server.calls()) <= 4 * prompts  # one passage for each call
 
 
 def test_a_model_that_answers_nonsense_is_named_with_what_is_wrong(tmp_path: Path, server: Server) -> None:

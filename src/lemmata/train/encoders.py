@@ -88,19 +88,14 @@ def freeze(model: Any, layers: int) -> None:
 def add_adapters(model: Any, kind: str) -> None:
     """Train low-rank adapters of all linear layers instead of the weights.
 
-    `lora` (Hu et al. 2021, arXiv:2106.09685), `dora`, which trains the length of each column of the weights apart (Liu
-    et al. 2024, arXiv:2402.09353), or `qlora`, which keeps the weights below in 4 bits (Dettmers et al. 2023,
-    arXiv:2305.14314). The rank is a sixteenth of the model's width, at least 8.
+    `lora` (Hu et al. 2021, arXiv:2106.09685) or `dora`, which trains the length of each column of the weights apart
+    (Liu et al. 2024, arXiv:2402.09353). The rank is a sixteenth of the model's width, at least 8.
     """
     peft = require("peft", "train")
     transformer = transformer_of(model)
     if transformer is None:
         raise ConfigError("a static encoder has no layers for adapters; set adapters = ''")
     rank = max(SMALLEST_RANK, int(getattr(transformer.config, "hidden_size", 768)) // 16)
-    if kind == "qlora":
-        from lemmata.train.quantized import quantize
-
-        quantize(transformer)
     config = peft.LoraConfig(
         r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", use_dora=kind == "dora"
     )
@@ -108,12 +103,9 @@ def add_adapters(model: Any, kind: str) -> None:
 
 
 def merge_adapters(model: Any) -> None:
-    """Add the adapters to the weights, unpacked where they are quantised; a model without adapters stays as it is."""
+    """Add the adapters to the weights; a model without adapters stays as it is."""
     transformer = transformer_of(model)
     if hasattr(transformer, "merge_and_unload"):
-        from lemmata.train.quantized import unpack
-
-        unpack(transformer)
         _set_transformer(model, transformer.merge_and_unload())
 
 

@@ -68,7 +68,7 @@ class FinetuneOptions:
     CHOICES: ClassVar = {
         "loss": tuple(LOSSES),
         "pooling": ("", "mean", "cls", "cls+mean"),
-        "adapters": ("", "lora", "dora", "qlora"),
+        "adapters": ("", "lora", "dora"),
     }
     RENAMED: ClassVar = {"keep": "preserved_sets", "forget": "guard_tolerance"}
     SMALLEST: ClassVar = {"margin": 0.0, "epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
@@ -90,7 +90,7 @@ class FinetuneOptions:
     tokens: int = 0  # longest text while training; 0: what the model reads
     rate: float = 3e-5  # learning rate
     freeze: int = 0  # lowest layers that are not trained, the token embeddings with them
-    adapters: str = ""  # lora, dora or qlora: train small matrices beside the weights; empty: all weights
+    adapters: str = ""  # lora or dora: train small matrices beside the weights; empty: all weights
     seed: int = 0  # random seed
 
 

@@ -1,7 +1,7 @@
-"""Queries written by a language model, several passages per prompt; unusable texts are dropped.
+"""Queries written by a language model, about one passage per prompt; unusable texts are dropped.
 
-Passages that an answer leaves out are asked for again, in a smaller prompt. A callable sends the requests, so this file
-knows no endpoint. `lemmata.llm.chat.Chat.run` caches answers: a run that was cut short resumes from the last answer.
+A callable sends the requests, so this file knows no endpoint. `lemmata.llm.chat.Chat.run` caches answers: a run that
+was cut short resumes from the last answer.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.types import Pair, Passage
@@ -21,7 +20,6 @@ from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import TrainingView
 from lemmata.mine.queries.wording import OVERLAP, parse_styles, word_overlap
 
-Batch = Sequence[tuple[int, Passage]]  # rows with their passages, one prompt
 _SHORTEST = 40  # characters of a passage worth a query
 _LONGEST = 1500  # characters of a passage that the model sees
 _AROUND = 300  # characters of each text around the passage
@@ -41,9 +39,7 @@ STYLES = tuple(_PROMPT_LINES)
 class WrittenOptions:
     """Queries written by a language model."""
 
-    SMALLEST: ClassVar = {"passages": 1}
     styles: str = "question,keyword,slogan"  # comma-separated; a small model's paraphrase is its slogan again
-    passages: int = 1  # per prompt; small models need one
     context: bool = False  # also show section, definitions, neighbours and references, at twice the tokens
 
 
@@ -51,16 +47,16 @@ class WrittenQueries(NamedTuple):
     """The result of one prompt."""
 
     pairs: list[Pair]
-    unanswered: int = 0  # passages of a prompt that failed; they are asked again in the next run
-    dropped: Mapping[str, int] = {}  # by reason: entries that do not fit, and texts that are no good query
-    cause: str = ""  # why passages are unanswered: what is wrong with the answer, an error, or "budget"
+    unanswered: bool = False  # the prompt failed; it is asked again in the next run
+    dropped: Mapping[str, int] = {}  # by reason: texts that do not fit, and those that are no good query
+    cause: str = ""  # why it is unanswered: what is wrong with the answer, an error, or "budget"
 
 
 # Everything that is the same for all passages stands first, so that a server reads it once and reuses it.
-_SYSTEM = """You write search queries for a library of technical and mathematical texts. You read {subject} and write \
-what a person would type who does not have the text at hand and wants to find it.
+_SYSTEM = """You write search queries for a library of technical and mathematical texts. You read one passage and \
+write what a person would type who does not have the text at hand and wants to find it.
 
-{shape}
+Answer with one JSON object with these fields, each a text:
 {styles}
 
 Rules:
@@ -107,171 +103,101 @@ _EXAMPLES = (
 )
 
 
-def query_schema(styles: Sequence[str], passages: int) -> dict[str, Any]:
-    """The JSON schema of an answer: one text per style, and for several passages a list of these with their numbers."""
-
-    def strict(properties: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
+def query_schema(styles: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema of an answer: one text per style."""
     texts = {style: {"type": "string", "minLength": 1, "maxLength": 400} for style in styles}
-    if passages == 1:
-        return strict(texts)
-    entry = strict({"passage": {"type": "integer"}, **texts})
-    return strict({"queries": {"type": "array", "items": entry}})
+    return {"type": "object", "properties": texts, "required": [*texts], "additionalProperties": False}
 
 
-def query_prompt(options: WrittenOptions, passages: int = 0) -> str:
-    """What the model is told before it reads passages, by default as many as the options say."""
-    styles, passages = parse_styles(options.styles, STYLES), passages or options.passages
-    shape = "Answer with one JSON object with these fields, each a text:"
-    if passages > 1:
-        shape = (
-            'Answer with one JSON object with the list "queries". It has one entry for each passage, with the field '
-            '"passage" (its number in brackets) and these fields, each a text:'
-        )
-    answers = [{style: answer[style] for style in styles} for _, answer in _EXAMPLES]
-    if passages == 1:
-        pairs = zip(_EXAMPLES, answers, strict=True)
-        examples = "\n".join(f"Example: {passage}\n{to_json_text(answer)}" for (passage, _), answer in pairs)
-    else:
-        numbered = "\n".join(f"[{number}] {passage}" for number, (passage, _) in enumerate(_EXAMPLES, 1))
-        entries = [{"passage": number, **answer} for number, answer in enumerate(answers, 1)]
-        examples = f"Example:\n{numbered}\n{to_json_text({'queries': entries})}"
+def query_prompt(options: WrittenOptions) -> str:
+    """What the model is told before it reads a passage."""
+    styles = parse_styles(options.styles, STYLES)
+    examples = (
+        f"Example: {passage}\n{to_json_text({style: answer[style] for style in styles})}"
+        for passage, answer in _EXAMPLES
+    )
     fields = {
-        "subject": "one passage" if passages == 1 else "several passages",
-        "shape": shape,
         "styles": "\n".join(f'- "{style}": {_PROMPT_LINES[style]}' for style in styles),
         "context": _CONTEXT if options.context else "",
-        "examples": examples,
+        "examples": "\n".join(examples),
     }
     return re.sub(r"\{(\w+)\}", lambda field: fields[field[1]], _SYSTEM)
 
 
-def _request(view: TrainingView, batch: Batch, options: WrittenOptions) -> Request:
+def _request(view: TrainingView, row: int, passage: Passage, options: WrittenOptions) -> Request:
     styles = parse_styles(options.styles, STYLES)
-    shown = []
-    for number, (row, passage) in enumerate(batch, 1):
-        text = passage.text if len(passage.text) <= _LONGEST else passage.text[:_LONGEST] + " …"
-        mark = f"[{number}] " if len(batch) > 1 else ""
-        around = _surroundings(view, row, passage) + "\n" if options.context else ""
-        title = f" ({passage.title})" if passage.title else ""
-        shown.append(f"{mark}{around.lstrip()}{passage.kind}{title}: {text}")
-    system, schema = query_prompt(options, len(batch)), query_schema(styles, len(batch))
-    check = partial(_complaint, len(batch), styles)
-    return Request(system, "\n\n".join(shown), schema, "queries", dict.fromkeys(styles, ""), check)
+    text = passage.text if len(passage.text) <= _LONGEST else passage.text[:_LONGEST] + " …"
+    around = _surroundings(view, row, passage) + "\n" if options.context else ""
+    title = f" ({passage.title})" if passage.title else ""
+    shown = f"{around.lstrip()}{passage.kind}{title}: {text}"
+    check = partial(_complaint, styles)
+    return Request(query_prompt(options), shown, query_schema(styles), "queries", dict.fromkeys(styles, ""), check)
 
 
-def _batches(view: TrainingView, options: WrittenOptions) -> Iterator[Batch]:
-    long_enough = ((row, passage) for row, passage in view.all_passages() if len(passage.text.strip()) >= _SHORTEST)
-    while batch := list(islice(long_enough, options.passages)):
-        yield batch
+def _complaint(styles: Sequence[str], value: Mapping[str, Any]) -> str:
+    """What is wrong with an answer without any text."""
+    return "" if any(value.get(style) for style in STYLES) else f"none of {', '.join(styles)} has a text"
 
 
-def _batches_again(view: TrainingView, groups: Sequence[Sequence[int]]) -> Iterator[Batch]:
-    """A batch for each group of rows."""
-    group_of = {row: number for number, group in enumerate(groups) for row in group}
-    for _, batch in groupby(view.read(list(group_of)), lambda item: group_of[item[0]]):
-        yield list(batch)
+def _long_enough(view: TrainingView) -> Iterator[tuple[int, Passage]]:
+    return ((row, passage) for row, passage in view.all_passages() if len(passage.text.strip()) >= _SHORTEST)
 
 
 def query_requests(view: TrainingView, options: WrittenOptions) -> Iterator[Request]:
-    """All requests of a run without those that ask again, for a preview of its cost."""
-    return (_request(view, batch, options) for batch in _batches(view, options))
+    """All requests of a run, for a preview of its cost."""
+    return (_request(view, row, passage, options) for row, passage in _long_enough(view))
 
 
 def model_queries(
     view: TrainingView, send: Callable[[Iterable[Request]], Iterable[Answer]], options: WrittenOptions
 ) -> Iterator[WrittenQueries]:
-    """The queries of each prompt, as soon as its answer arrives: all in row order, then those that were asked again.
+    """The queries for each passage in row order, as soon as its answer arrives.
 
-    `send` takes requests lazily and yields one answer for each, in order. An answer is about one passage at least, so
-    that every round asks for fewer.
+    `send` takes requests lazily and yields one answer for each, in order.
     """
-    batches = _batches(view, options)
-    while True:
-        left_out: list[list[int]] = []  # rows by prompt
-        for batch, answer in _answers(view, batches, send, options):
-            if answer.error:
-                yield WrittenQueries([], unanswered=len(batch), cause=answer.complaint or answer.error)
-                continue
-            entries, surplus = _entries_by_number(answer.value, len(batch))
-            unfit = len(answer.notes) + surplus
-            dropped = Counter({"does not fit the schema": unfit} if unfit else {})
-            if len(entries) < len(batch):
-                left_out.append([row for number, (row, _) in enumerate(batch, 1) if number not in entries])
-            pairs, missing = _pairs(entries, batch, options, dropped)
-            # a text that does not fit is a note already, and empty in its entry
-            missing -= sum(note.endswith(" is used") for note in answer.notes)
-            if missing > 0:
-                dropped["the answer breaks off before it" if answer.truncated else "is missing in the answer"] = missing
-            yield WrittenQueries(pairs, dropped=dropped)
-        if not left_out:
-            return
-        batches = _batches_again(view, left_out)
-
-
-def _answers(
-    view: TrainingView,
-    batches: Iterable[Batch],
-    send: Callable[[Iterable[Request]], Iterable[Answer]],
-    options: WrittenOptions,
-) -> Iterator[tuple[Batch, Answer]]:
-    sent: deque[Batch] = deque()
+    sent: deque[tuple[int, Passage]] = deque()
 
     def requests() -> Iterator[Request]:
-        for batch in batches:
-            sent.append(batch)
-            yield _request(view, batch, options)
+        for row, passage in _long_enough(view):
+            sent.append((row, passage))
+            yield _request(view, row, passage, options)
 
     for answer in send(requests()):
-        yield sent.popleft(), answer
+        row, passage = sent.popleft()
+        if answer.error:
+            yield WrittenQueries([], unanswered=True, cause=answer.complaint or answer.error)
+            continue
+        dropped = Counter({"does not fit the schema": len(answer.notes)} if answer.notes else {})
+        pairs, missing = _pairs(answer.value, row, passage, options, dropped)
+        # a text that does not fit is a note already, and empty in its entry
+        missing -= sum(note.endswith(" is used") for note in answer.notes)
+        if missing > 0:
+            dropped["the answer breaks off before it" if answer.truncated else "is missing in the answer"] = missing
+        yield WrittenQueries(pairs, dropped=dropped)
     if sent:
-        raise LemmataError(f"the model's answers end before {sent[0][0][1].id} is answered")
-
-
-def _complaint(passages: int, styles: Sequence[str], value: Mapping[str, Any]) -> str:
-    """What is wrong with an answer that is about none of the passages."""
-    if _entries_by_number(value, passages)[0]:
-        return ""
-    if passages == 1:
-        return f"none of {', '.join(styles)} has a text"
-    return f'no entry of "queries" has a text and the number of a passage, 1 to {passages}, as "passage"'
-
-
-def _entries_by_number(value: Mapping[str, Any], passages: int) -> tuple[dict[int, Mapping[str, Any]], int]:
-    """The first entry with a text for each passage that the answer is about, and how many other entries there are."""
-    entries = [value] if passages == 1 else value["queries"]
-    by_number: dict[int, Mapping[str, Any]] = {}
-    for entry in entries:
-        number = entry.get("passage", 1)
-        if 1 <= number <= passages and any(entry.get(style) for style in STYLES):
-            by_number.setdefault(number, entry)
-    return by_number, len(entries) - len(by_number)
+        raise LemmataError(f"the model's answers end before {sent[0][1].id} is answered")
 
 
 def _pairs(
-    entries: Mapping[int, Mapping[str, Any]], batch: Batch, options: WrittenOptions, dropped: Counter[str]
+    texts: Mapping[str, str], row: int, passage: Passage, options: WrittenOptions, dropped: Counter[str]
 ) -> tuple[list[Pair], int]:
-    """The usable queries of an answer, by passage and style, and the number of texts that its entries lack.
+    """The usable queries of an answer, by style, and the number of texts that it lacks.
 
     The others are counted in `dropped`, by reason.
     """
-    pairs: list[Pair] = []
+    queries: dict[str, Pair] = {}
     missing, wanted = 0, parse_styles(options.styles, STYLES)
-    for number, (row, passage) in enumerate(batch, 1):
-        queries: dict[str, Pair] = {}
-        for style in STYLES if number in entries else ():
-            text = " ".join(entries[number].get(style, "").split())
-            if not text:
-                missing += style in wanted
-                continue
-            fault = "repeats another query" if text.casefold() in queries else _fault(text, passage)
-            if fault:
-                dropped[fault] += 1
-            else:
-                queries[text.casefold()] = Pair(text, row, "queries", style, "model")
-        pairs += queries.values()
-    return pairs, missing
+    for style in STYLES:
+        text = " ".join(texts.get(style, "").split())
+        if not text:
+            missing += style in wanted
+            continue
+        fault = "repeats another query" if text.casefold() in queries else _fault(text, passage)
+        if fault:
+            dropped[fault] += 1
+        else:
+            queries[text.casefold()] = Pair(text, row, "queries", style, "model")
+    return list(queries.values()), missing
 
 
 _REFERS_TO_PASSAGE = re.compile(
