@@ -6,7 +6,6 @@ import random
 from collections.abc import Sequence
 
 import networkx
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -219,33 +218,6 @@ def test_word_order_makes_only_candidates() -> None:
     assert apply(concepts, [], merges)[0] == concepts
 
 
-def test_similar_embeddings_make_only_candidates() -> None:
-    concepts = named("fibration", "fiber bundle", "fibrations", "prime")
-    vectors = np.array([[1, 0], [0.96, 0.28], [1, 0], [0, 1]], np.float32)
-    merges = propose(concepts, [], vectors=vectors)
-    assert merges == [
-        Merge("c0", "c2", "same normal form", 1.0, "accepted"),
-        Merge("c0", "c1", "similar embedding", 0.96, "candidate"),
-    ]
-    with pytest.raises(InputError, match=r"3.*4"):
-        propose(concepts, [], vectors=vectors[:3])
-
-
-def test_similar_names_are_those_of_the_full_product_matrix() -> None:
-    generator = np.random.default_rng(0)
-    vectors = generator.normal(size=(4200, 8)).astype(np.float32)  # more than one block of products
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    concepts = [Concept(f"{number:04}", f"word{number:04}") for number in range(4200)]
-    merges = propose(concepts, [], vectors=vectors)
-    products = vectors @ vectors.T
-    np.fill_diagonal(products, -1)
-    expected = set()
-    for row, near in enumerate(np.argpartition(-products, 5, axis=1)[:, :5]):
-        expected |= {(min(row, other), max(row, other)) for other in near.tolist() if products[row, other] >= 0.9}
-    assert {(int(merge.kept), int(merge.gone)) for merge in merges} == expected
-    assert len(expected) > 100
-
-
 def test_duplicate_ids_are_an_error() -> None:
     with pytest.raises(InputError, match=r"\ba\b"):
         propose([Concept("a", "x"), Concept("a", "y")], [])
@@ -362,13 +334,13 @@ def test_an_alias_does_not_join_homonyms() -> None:
 def test_verdicts_overrule_proposals_in_either_order_of_the_ids() -> None:
     merges = [
         Merge("a", "b", "word order", 0.5),
-        Merge("a", "b", "similar embedding", 0.9),
+        Merge("a", "b", "alias", 0.9),
         Merge("a", "c", "alias", 0.9, "accepted"),
     ]
     verdicts = {("b", "a"): "accept", ("a", "c"): "reject", ("x", "a"): "accept", ("y", "z"): "reject"}
     assert decide(merges, verdicts) == [
         Merge("b", "a", "word order", 0.5, "accepted", by_user=True),
-        Merge("b", "a", "similar embedding", 0.9, "accepted", by_user=True),
+        Merge("b", "a", "alias", 0.9, "accepted", by_user=True),
         Merge("a", "c", "alias", 0.9, "rejected", by_user=True),
         Merge("x", "a", "verdict", 1.0, "accepted", by_user=True),
         Merge("y", "z", "verdict", 1.0, "rejected", by_user=True),
@@ -484,15 +456,12 @@ def test_the_order_of_the_arguments_does_not_matter(
     given_: tuple[list[Concept], list[Edge], list[Merge]], shuffle: random.Random
 ) -> None:
     concepts, edges, merges = given_
-    vectors = np.eye(len(concepts), 3, dtype=np.float32)
-    proposed = propose(concepts, edges, vectors=vectors, least_context=2)
+    proposed = propose(concepts, edges, least_context=2)
     applied = apply(concepts, edges, merges)
-    order = list(range(len(concepts)))
-    shuffle.shuffle(order)
-    concepts, vectors = [concepts[row] for row in order], vectors[order]
+    shuffle.shuffle(concepts)
     shuffle.shuffle(edges)
     shuffle.shuffle(merges)
-    assert propose(concepts, edges, vectors=vectors, least_context=2) == proposed
+    assert propose(concepts, edges, least_context=2) == proposed
     assert apply(concepts, edges, merges) == applied
 
 

@@ -182,7 +182,6 @@ def merges(
     status: Annotated[
         str, Option(help="Only this status: accepted, apart, candidate or rejected.", metavar="STATUS")
     ] = "",
-    similar: Annotated[bool, Option("--similar", help="Also propose names that the encoder finds similar.")] = False,
     accept: Annotated[Pair, Option(help="Merge the second concept into the first.", metavar="KEPT GONE")] = None,
     reject: Annotated[Pair, Option(help="Keep the two concepts apart.", metavar="KEPT GONE")] = None,
     undo: Annotated[Pair, Option(help="Withdraw a verdict.", metavar="KEPT GONE")] = None,
@@ -202,7 +201,7 @@ def merges(
         return
     if status not in ("", *STATUSES):
         raise LemmataError(f"there is no status {status!r} (there are: {', '.join(STATUSES)})")
-    proposals = [merge for merge in merges(opened(), similar=similar) if status in ("", merge.status)]
+    proposals = [merge for merge in merges(opened()) if status in ("", merge.status)]
     shown = proposals[: k or None]
     more = len(proposals) - len(shown)
     print_report(shown, lambda _: _print_merges(shown, more))

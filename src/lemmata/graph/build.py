@@ -284,21 +284,16 @@ def describe_concept(workspace: Workspace, identity: str) -> dict[str, Any]:
     }
 
 
-def merges(workspace: Workspace, *, similar: bool = False) -> list[Merge]:
+def merges(workspace: Workspace) -> list[Merge]:
     """Every merge of concepts that was proposed or decided, with its reason and status.
 
-    With `similar`, concepts whose names are similar by the packaged encoder become candidates too. WorkspaceError where
-    there is no graph yet.
+    WorkspaceError where there is no graph yet.
     """
-    from lemmata.encode.load import DEFAULT, load_encoder
     from lemmata.graph.concepts.merge import decide, propose
 
     open_graph(workspace)  # refuses records of another corpus
     with GraphRecordStore(workspace) as records:
-        concepts = _distinct_concepts(records)
-        names = [concept.name for concept in concepts]
-        vectors = load_encoder(DEFAULT).encode(names, role="query") if similar else None
-        return decide(propose(concepts, list(records.edges()), vectors=vectors), records.verdicts())
+        return decide(propose(_distinct_concepts(records), list(records.edges())), records.verdicts())
 
 
 def decide_merge(workspace: Workspace, kept: str, gone: str, verdict: str | None) -> dict[str, Any]:

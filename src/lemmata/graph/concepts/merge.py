@@ -1,7 +1,7 @@
 """Merge concepts that stand under several names, by decisions that users can read, change and undo.
 
 `propose` makes decisions, `decide` adds a user's verdicts, `apply` carries them out on the originals, which stay
-unchanged: leaving out a decision undoes it. Knows neither texts nor files nor how a vector was made.
+unchanged: leaving out a decision undoes it. Knows neither texts nor files.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from lemmata.core.errors import InputError
-from lemmata.core.types import Concept, Edge, Floats
+from lemmata.core.types import Concept, Edge
 from lemmata.core.words import ARTICLES, GERMAN_LINKING_WORDS, LINKING_WORDS, PREFIXES, singular, slug
 
 STATUSES = (
@@ -34,7 +32,7 @@ class Merge(NamedTuple):
 
     kept: str  # ids
     gone: str
-    reason: str  # begins with: same normal form, alias, acronym, word order, similar embedding, verdict
+    reason: str  # begins with: same normal form, alias, acronym, word order, verdict
     score: float = 1.0  # 0 to 1; of an apart pair the similarity of their contexts
     status: str = "candidate"  # one of STATUSES
     by_user: bool = False  # whether a verdict gave the status, and which of the two is kept
@@ -45,8 +43,6 @@ _ALIKE = 1.0
 _SIMILAR_CONTEXTS = 0.3  # cosine from which contexts are never of homonyms
 _MOST_SENSES = 16  # of one normal form that a further concept is compared with; keeps the work linear
 _MOST_PLACES = 200  # of one concept that make its context
-_SIMILAR_NAMES = 0.9  # cosine from which two names are proposed
-_MOST_SIMILAR_NAMES = 5  # candidates by embedding for one concept
 
 
 # ---------------------------------------------------------------- normal forms
@@ -160,15 +156,13 @@ def _spelled_out(acronym: str, text: str) -> str:
 # ---------------------------------------------------------------- proposals
 
 
-def propose(
-    concepts: Sequence[Concept], edges: Sequence[Edge], *, vectors: Floats | None = None, least_context: int = 15
-) -> list[Merge]:
+def propose(concepts: Sequence[Concept], edges: Sequence[Edge], *, least_context: int = 15) -> list[Merge]:
     """Which concepts are one, the most certain first; independent of the order of the arguments.
 
     - `same normal form`: accepted, unless the two are homonyms; then the pair is `apart`.
     - `alias`, `acronym`: one concept has the name of another as an alias. Accepted where only one claims it and the
       two are no homonyms, else a candidate.
-    - `word order` (radius of convergence, convergence radius) and `similar embedding`: always candidates.
+    - `word order` (radius of convergence, convergence radius): always candidates.
 
     Two concepts are homonyms if one is a person and the other is not, or if their contexts are less alike than by
     chance, each with at least `least_context` different things in it. A context is the places of a concept: passages
@@ -177,19 +171,13 @@ def propose(
 
         mean of u(a)·u(b) over a in A, b in B, divided by the same over all pairs of places,
 
-    without the two names themselves. Contexts with a cosine of 0.3 or more are never of homonyms.
-
-    `vectors` are unit rows (n, dim) of the names, in the order of `concepts`. Raises InputError for duplicate ids.
+    without the two names themselves. Contexts with a cosine of 0.3 or more are never of homonyms. Raises InputError for
+    duplicate ids.
     """
     proposer = _Proposer(_ranked(concepts, edges), edges, least_context)
     proposer.same_forms()
     proposer.claimed_names()
     proposer.word_orders()
-    if vectors is not None:
-        if len(vectors) != len(concepts):
-            raise InputError(f"{len(vectors)} vectors for {len(concepts)} concepts")
-        row_of = {concept.id: row for row, concept in enumerate(concepts)}
-        proposer.similar_names(np.asarray(vectors)[[row_of[concept.id] for concept in proposer.concepts]])
     return sorted(proposer.merges, key=lambda merge: (STATUSES.index(merge.status), -merge.score, merge))
 
 
@@ -437,30 +425,6 @@ class _Proposer:
             groups = sorted({self.groups.of[row] for form in same for row in self.rows[form]})
             for group in groups[1:]:
                 self.add(groups[0], group, "word order", 0.5, "candidate")
-
-    def similar_names(self, vectors: Floats) -> None:
-        """The nearest names of each group that is neither united with them nor apart from them; `vectors` by row."""
-        leaders = sorted(self.groups.members)
-        matrix = np.ascontiguousarray(vectors[leaders], dtype=np.float32)
-        proposed: set[tuple[int, int]] = set()
-        for first, second, score in _nearest(matrix, _MOST_SIMILAR_NAMES, _SIMILAR_NAMES):
-            pair = (leaders[min(first, second)], leaders[max(first, second)])
-            if pair not in proposed and pair[1] not in self.groups.apart[pair[0]]:
-                proposed.add(pair)
-                self.add(*pair, "similar embedding", round(min(score, 1.0), 4), "candidate")
-
-
-def _nearest(matrix: Floats, k: int, least: float, cells: int = 2**24) -> Iterator[tuple[int, int, float]]:
-    """Pairs of rows with a product of at least `least`, of each row the best `k`; `cells` products at a time."""
-    step = max(1, cells // max(1, len(matrix)))
-    for start in range(0, len(matrix), step):
-        products = matrix[start : start + step] @ matrix.T
-        products[np.arange(len(products)), np.arange(start, start + len(products))] = -np.inf
-        for row in np.flatnonzero((products >= least).any(axis=1)):
-            near = np.flatnonzero(products[row] >= least)
-            best = near[np.lexsort((near, -products[row, near]))][:k]
-            for other in best:
-                yield start + int(row), int(other), float(products[row, other])
 
 
 # ---------------------------------------------------------------- verdicts
