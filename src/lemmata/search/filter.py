@@ -57,11 +57,7 @@ def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
 
     if chosen is None or chosen == Filter():
         return None
-    for date in filter(None, (chosen.since, chosen.until)):
-        _check_date(date)
-    shorter = min(len(chosen.since), len(chosen.until))
-    if chosen.since[:shorter] > chosen.until[:shorter]:
-        raise LemmataError(f"nothing is both since {chosen.since} and until {chosen.until}: change one of them")
+    check_dates(chosen.since, chosen.until)
     if not PROSE.isdisjoint(chosen.kinds):
         known = corpus.counts()["passages"]
         chosen = replace(chosen, kinds=tuple(kind_meant(kind, known) for kind in chosen.kinds))
@@ -110,6 +106,15 @@ def _categories(corpus: Corpus) -> list[str]:
     categories = {category for document in corpus.documents() for category in document.categories}
     ends = {(category, match.start()) for category in categories for match in re.finditer(r"[.:]", category)}
     return sorted(categories | {category[:end] for category, end in ends})
+
+
+def check_dates(since: str, until: str) -> None:
+    """Refuse what is no date, where it is not empty, and a span that nothing lies in."""
+    for date in filter(None, (since, until)):
+        _check_date(date)
+    shorter = min(len(since), len(until))
+    if since[:shorter] > until[:shorter]:
+        raise LemmataError(f"nothing is both since {since} and until {until}: change one of them")
 
 
 def _check_date(date: str) -> None:

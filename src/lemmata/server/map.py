@@ -206,7 +206,7 @@ def map_passages(
             "id": shown.id,
             "document": shown.document,
             "date": shown.date,
-            **passage_record(shown),
+            **passage_record(opened, shown),
         }
         for row, shown in zip(numbers, corpus.passages(numbers), strict=True)
     ]

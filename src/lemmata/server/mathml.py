@@ -23,7 +23,7 @@ from lemmata.search.excerpts import mark_words, window
 from lemmata.server.cache import cached
 from lemmata.server.deadline import check_time
 from lemmata.server.diagrams import DIAGRAM, as_diagram
-from lemmata.server.records import short_text
+from lemmata.server.records import on_one_line, short_text
 
 Span = tuple[int, int]  # first offset, offset after the last
 _LONGEST_NAME = 70  # characters of the first words that stand for a title
@@ -130,6 +130,8 @@ _OWN_CHARACTERS = re.compile(r"[\x00\x01]")
 _DEEPEST_ITEM = 4
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 _PUNCTUATION = re.compile(r"[.,;:!?)\]]+")
+_JOINED = re.compile(r"[-–’']?[.,;:!?)\]]*")  # what stays on the line of the formula before it
+_TITLE = re.compile(r"[A-ZÄÖÜ][^<>\x01]{0,90}\w")  # a heading, or the title of a box
 
 
 def address(identity: str) -> str:
@@ -148,13 +150,21 @@ def to_html(text: str, *, links: Sequence[tuple[int, int, str]] = ()) -> str:
     `links` are spans, each with the id that it leads to; a span that begins or ends inside a formula, or overlaps an
     earlier one, is ignored.
     """
-    paragraphs = "".join(_pieces(text, (), links)).split(_BREAK)
-    return "".join(f"<p>{_lines(paragraph.strip())}</p>" for paragraph in paragraphs if paragraph.strip())
+    paragraphs = [part for part in map(str.strip, "".join(_pieces(text, (), links)).split(_BREAK)) if part]
+    after = [*paragraphs[1:], ""]
+    return "".join(map(_paragraph, paragraphs, after))
+
+
+def _paragraph(paragraph: str, after: str) -> str:
+    """A paragraph, or the title above one: without a full stop, and not the first part of a sentence."""
+    if after[:1].isupper() and _TITLE.fullmatch(paragraph):
+        return f'<p class="title">{paragraph}</p>'
+    return f"<p>{_lines(paragraph)}</p>"
 
 
 def inline_html(text: str) -> str:
     """Safe HTML of a title or an excerpt, without paragraphs and with every formula in the line."""
-    return "".join(_pieces(" ".join(text.split()), (), (), blocks=False))
+    return "".join(_pieces(on_one_line(text), (), (), blocks=False))
 
 
 def title_html(title: str) -> str:
@@ -171,7 +181,7 @@ def name_of(title: str, text: str) -> dict[str, str]:
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
     """The part of a text that answers a query, with the query's words marked, as safe HTML of one paragraph."""
     shown, before, after = window(text[:_LONGEST_SEARCHED], query, length, tokenize=tokenize)
-    shown = " ".join(shown.split())
+    shown = on_one_line(shown)
     if len(shown) > 2 * length:  # a single long sentence
         shown, after = cut(shown, 2 * length).removesuffix("…").rstrip(), True
     after = after or len(text) > _LONGEST_SEARCHED
@@ -198,20 +208,25 @@ def _pieces(
     marks, links = sorted(marks), sorted(links)
     outside = [span for span in formulas(text) if span[1] - span[0] > 2]
     for begin, end in [*outside, (len(text), len(text))]:
-        if begin > at:
-            yield _words(text, at, begin, marks, links)
-        at = begin
+        formula = text[begin + 1 : end - 1]
+        block = end > begin and blocks and (_stands_alone(text, begin, end) or _is_block(formula))
+        words_end = begin if block or end == begin else at + len(text[at:begin].rstrip("(["))
+        if words_end > at:
+            yield _words(text, at, words_end, marks, links)
         if end == begin:
             break
-        formula = text[begin + 1 : end - 1]
-        block = blocks and (_stands_alone(text, begin, end) or _is_block(formula))
-        punctuation = _PUNCTUATION.match(text, end) if block else None
-        at = punctuation.end() if punctuation else end
-        tail = html.escape(punctuation[0]) if punctuation else ""
+        following = (_PUNCTUATION if block else _JOINED).match(text, end)
+        at = following.end() if following else end
+        head, tail = html.escape(text[words_end:begin]), html.escape(text[end:at])
         check_time()
         converted += len(formula)
         made = formula_html(formula, block) if converted <= _MOST_CONVERTED else _latex_html(formula)
-        yield f'<span class="display">{made}{tail}</span>' if block else made
+        if block:
+            yield f'<span class="display">{made}{tail}</span>'
+        elif head or tail:
+            yield f'<span class="joined">{head}{made}{tail}</span>'
+        else:
+            yield made
 
 
 def _words(text: str, start: int, stop: int, marks: Sequence[Span], links: Sequence[tuple[int, int, str]]) -> str:

@@ -224,6 +224,7 @@ def _hits(hits: list[dict[str, Any]], next_offset: int | None, about: dict[str, 
         place = ":".join(str(part) for part in (hit["file"], hit["line"]) if part)
         text.say(
             f"\n{hit['rank']}. {_name(hit['id'])} score {hit['score']:.3f}, {_name(numbered(hit))} in {_name(place)}"
+            f"{_when_and_where(hit)}"
         )
         text.quote("\n".join(filter(None, (hit["title"], part))))
         if shown[-1]["cut"]:
@@ -244,7 +245,7 @@ def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
     next_offset = offset + _PAGE if offset + _PAGE < len(whole) else None
     text = _Text()
     place = ":".join(str(part) for part in (record["file"], record["line"]) if part)
-    text.say(f"\n{_name(record['id'])}, {_name(numbered(record))} in {_name(place)}, {record['date'] or 'no date'}")
+    text.say(f"\n{_name(record['id'])}, {_name(numbered(record))} in {_name(place)}{_when_and_where(record)}")
     text.quote("\n".join(filter(None, (record["title"], record["section"], page))))
     if next_offset is not None:
         text.say(f"more: the same call with offset={next_offset}")
@@ -298,6 +299,11 @@ def _outline(record: dict[str, Any]) -> CallToolResult:
     if record["next_offset"] is not None:
         text.say(f"more: the same call with offset={record['next_offset']}")
     return text.result({name: value for name, value in record.items() if name != "generation"})
+
+
+def _when_and_where(record: dict[str, Any]) -> str:
+    """The date of a passage, and the locations of a log."""
+    return "".join(f", {_name(value)}" for value in (record["date"], *record["location"]) if value)
 
 
 def _name(text: str) -> str:

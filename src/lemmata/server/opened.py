@@ -11,7 +11,7 @@ import functools
 import os
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +20,13 @@ import numpy as np
 
 from lemmata.core.artefacts import Artefact, artefacts, is_usable
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.types import HEADING, Concept, Document, Edge, Encoder, Passage
+from lemmata.core.types import HEADING, INSERTED, Concept, Document, Edge, Encoder, Passage
 from lemmata.core.workspace import Workspace, vector_sets
 from lemmata.corpus.contents import chapter_places, headings, is_book
 from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.lengths import with_edges
 from lemmata.graph.store import GraphRecordStore, StoredGraph, concept_passages, open_graph
+from lemmata.latex.readable import readable
 from lemmata.llm.chat import Chat
 from lemmata.plant.link import PREDICTED
 from lemmata.project import Project
@@ -37,6 +38,7 @@ from lemmata.search.retriever import Retriever
 from lemmata.search.summaries.store import open_summaries
 from lemmata.server.cache import cached
 from lemmata.server.mathml import title_html
+from lemmata.server.references import name_works, work_name
 
 _WATCHED = ("lemmata.toml", "synonyms.txt", "corpus/manifest.json", "index/*.json", "index/lexical/manifest.json")
 _WATCHED_BELOW = ("index/dense", "graph")
@@ -140,6 +142,7 @@ class Opened:
         self.order_of = functools.lru_cache(_MOST_ORDERS)(self._order_of)
         self.chapters_of = functools.lru_cache(_MOST_ORDERS)(self._chapters_of)
         self.contents_of = functools.lru_cache(_MOST_ORDERS)(self._contents_of)
+        self.works_of = functools.lru_cache(_MOST_ORDERS)(self._works_of)
         self.retriever.search("of", 1)  # opens all that a search needs
         self.problems: list[str] = [*filter(None, [missing_part(self.retriever)])]
         self.graph = self._open_graph()
@@ -281,6 +284,27 @@ class Opened:
         for number, place in enumerate(stated, 1):
             ordered += [place, *chunks.get(number, ())]
         return [row_of[records[place]["id"]] for place in ordered]
+
+    def _works_of(self, document: str) -> dict[str, tuple[str, str]]:
+        """Name and whole entry of each work in the bibliography of a document, by key."""
+        entries = self.retriever.corpus.bibliography_records(document=document)
+        return {entry["key"]: (work_name(entry), entry["text"]) for entry in entries}
+
+    def readable_text(
+        self, passage: Passage, text: str, part: str = "text", links: Iterable[tuple[int, int, str]] = ()
+    ) -> tuple[str, list[tuple[int, int, str]]]:
+        """The text or the proof of a passage with names in place of the keys of cited works, and its links in it."""
+        inserted = passage.metadata.get(INSERTED)
+        spans = inserted.get(part, ()) if isinstance(inserted, dict) else ()
+        works = self.works_of(passage.document) if any(link.relation == "cites" for link in passage.links) else {}
+        return name_works(text, spans, {key: name for key, (name, _) in works.items()}, links)
+
+    def where_of(self, passage: Passage) -> str:
+        """The title of the document that a passage stands in, or of the location of a log, formulas as characters."""
+        if passage.kind != "log":
+            return readable(self.document(passage.document).title)
+        places = [self.tree.get(f"location:{name}") for name in passage.locations[:1]]
+        return next((place.title for place in places if place), "") or "".join(passage.locations[:1])
 
     def _contents_of(self, document: str) -> list[dict[str, Any]]:
         """The headings of a document, each with the place of the first passage below it and the number of them."""

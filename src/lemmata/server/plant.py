@@ -10,7 +10,7 @@ from lemmata.core.records import Described
 from lemmata.core.types import Edge, Passage
 from lemmata.plant.history import read_history, read_thread
 from lemmata.plant.link import confirmed_links
-from lemmata.search.filter import Name
+from lemmata.search.filter import Name, check_dates
 from lemmata.server import views
 from lemmata.server.opened import Opened
 from lemmata.server.records import Id
@@ -39,6 +39,7 @@ def history(
     The thread with the newest log comes first, and each has its oldest log first. `probable` are logs elsewhere, or
     nowhere, that are predicted to report about it.
     """
+    check_dates(since, until)
     way = opened.way_to(identity)
     if not way:
         raise views.UnknownIdError(f"there is no location {identity!r}: look for its name in the outline")
@@ -84,7 +85,7 @@ def _log_record(opened: Opened, log: Passage, confirmed: Sequence[Edge]) -> dict
     return {
         "id": log.id,
         "date": log.date,
-        **views.passage_record(log),
+        **views.passage_record(opened, log),
         "location": list(log.locations),
         "follows": [link.target for link in log.links if link.relation == "related_to" and link.target],
         "predicted": _links(opened, log.id, confirmed),
@@ -139,7 +140,7 @@ def _probable(
 
 
 def _is_within(date: str, since: str, until: str) -> bool:
-    return (not since or date[:10] >= since) and (not until or ("" < date[:10] <= until))
+    return (not since or date >= since) and (not until or ("" < date[: len(until)] <= until))
 
 
 def logs_over_time(dates: Iterable[str]) -> dict[str, Any]:

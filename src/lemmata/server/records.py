@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from lemmata.core.records import Described, as_json
 from lemmata.core.types import Hit, Skip, Step
+from lemmata.latex.sentences import formulas
 from lemmata.search.bridge import BridgePassage, BridgePath
 from lemmata.search.filter import LONGEST_NAME
 
 DEEPEST = 1000  # hits that can be reached by paging
 MOST_HITS = 100
-_SHORT = 200  # characters of an excerpt without a query
+_SHORT = 200  # signs of an excerpt without a query
+_SIGN = re.compile(r"\\[a-zA-Z]+|[^\s{}$^_&\\]")
+_BELOW_TITLE = re.compile(r"(?<=[^\W_])[ \t]*\n[ \t]*\n\s*(?=[A-ZÄÖÜ])")
 
 # ---------------------------------------------------------------- requests
 
@@ -61,6 +65,7 @@ class Shown(TypedDict):
     name_html: NameHtml
     excerpt: str
     html: str  # The excerpt as safe HTML.
+    where: str  # Title of the document that a passage stands in; of a log that of its location.
 
 
 class DocumentRecord(TypedDict):
@@ -108,6 +113,7 @@ class ServedHit(HitRecord):
     name_html: NotRequired[NameHtml]
     document_title_html: NotRequired[TitleHtml]
     section_html: NotRequired[TitleHtml]
+    where: NotRequired[str]  # Title of its document; of a log that of its location.
 
 
 class Facet(TypedDict):
@@ -185,6 +191,11 @@ class SummaryRecord(TypedDict):
     author: str
 
 
+class Work(TypedDict):
+    name: str  # As it stands in the text.
+    html: str  # Its entry in the bibliography as safe HTML.
+
+
 class PredictedLink(TypedDict):
     source: str
     relation: str
@@ -220,6 +231,7 @@ class PassageAnswer(Answer):
     uses: list[Neighbour]
     used_by: list[Neighbour]
     concepts: list[Named]
+    works: list[Work]  # Cited works that the corpus does not have.
     summaries: list[SummaryRecord]
     earlier: list[Neighbour]
     later: list[Neighbour]
@@ -304,10 +316,18 @@ class GraphNode(Shown):
     distance: Annotated[float, Described(least=0)]
 
 
+class GraphEdge(TypedDict):
+    source: str
+    target: str
+    relation: str
+    length: Annotated[float, Described(least=0)]
+    probability: Annotated[float, Described("Of a predicted link that nobody confirmed; else null.", 0, 1)] | None
+
+
 class GraphAnswer(Answer):
     id: str
     nodes: list[GraphNode]  # Nearest first.
-    edges: list[Step]
+    edges: list[GraphEdge]
 
 
 class ListedDocument(DocumentRecord):
@@ -588,11 +608,25 @@ def numbered(record: Mapping[str, Any]) -> str:
     return f"{record.get('printed') or record['kind']} {record.get('number', '')}".strip()
 
 
+def on_one_line(text: str) -> str:
+    """A text without line breaks; a title that stands above a paragraph ends in a full stop."""
+    return " ".join(_BELOW_TITLE.sub(". ", text).split())
+
+
 def short_text(text: str, length: int = _SHORT) -> str:
-    """The start of a text on one line; a formula that would be cut is left out."""
-    line = " ".join(text.split())
-    if len(line) <= length:
-        return line
-    start = line[:length].rpartition(" ")[0] or line[:length]
-    start = start[: start.rindex("$")] if start.count("$") % 2 else start
-    return f"{start.rstrip()} …"
+    """The start of a text on one line, of about so many signs; a formula that would be cut is left out.
+
+    A command is one sign, as in what is read; a formula at the very start may be longer, or nothing would be left.
+    """
+    line = on_one_line(text[: 20 * length])
+    at, room = 0, length
+    for begin, end in [*formulas(line), (len(line), len(line))]:
+        if begin - at > room:
+            start = line[at : at + room]
+            return f"{line[:at]}{start.rpartition(' ')[0] or (start if not at else '')}".rstrip() + " …"
+        room -= begin - at
+        size = len(_SIGN.findall(line, begin, end))
+        if size > (room if begin else 2 * room):
+            return f"{line[:begin].rstrip()} …"
+        at, room = end, max(0, room - size)
+    return line if len(text) <= 20 * length else f"{line} …"

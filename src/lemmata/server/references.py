@@ -1,12 +1,51 @@
-"""References to copy: the BibTeX entry of a document, a citation of a passage, and its text as LaTeX that compiles."""
+"""References: names of cited works, the BibTeX entry of a document, a citation of a passage, its text as LaTeX."""
 
 from __future__ import annotations
 
+import bisect
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lemmata.core.types import Document, Passage
+
+_LONGEST_NAME = 48  # characters of the title or entry that stand for a work without authors
+
+
+def work_name(entry: Mapping[str, Any]) -> str:
+    """What a text calls an entry: its title if the corpus has the work, else authors and year, else its start."""
+    from lemmata.latex.sentences import cut
+
+    authors = [author.split()[-1] for author in entry["authors"].split(", ") if author.strip()]
+    if entry["target"] or not authors:
+        name = entry["title"] or entry["text"].partition(",")[0]
+        return cut(name, _LONGEST_NAME) or entry["key"]
+    names = f"{authors[0]} et al." if len(authors) > 3 else ", ".join(authors)
+    return f"{names} {entry['year'] or ''}".rstrip()
+
+
+def name_works(
+    text: str, spans: Iterable[Sequence[Any]], names: Mapping[str, str], links: Iterable[tuple[int, int, str]] = ()
+) -> tuple[str, list[tuple[int, int, str]]]:
+    """The text with the keys of cited works replaced by their names, and where its links are then.
+
+    `spans` are those of the references that reading inserted: [begin, end, *[begin, end, label]].
+    """
+    keys = sorted((begin, end, label) for _, _, *inside in spans for begin, end, label in inside if label in names)
+    pieces: list[str] = []
+    ends, growth = [0], [0]
+    for begin, end, key in keys:
+        if begin >= ends[-1] and text[begin:end] == key:
+            pieces += text[ends[-1] : begin], names[key]
+            ends.append(end)
+            growth.append(growth[-1] + len(names[key]) - len(key))
+
+    def moved(place: int) -> int:
+        return place + growth[bisect.bisect_right(ends, place) - 1]
+
+    named = "".join((*pieces, text[ends[-1] :]))
+    return named, [(moved(begin), moved(end), target) for begin, end, target in links]
 
 
 def bibtex(document: Document) -> str:

@@ -542,15 +542,18 @@ class Service:
 def _event_with_html(event: Event, question: str, opened: Opened) -> dict[str, Any]:
     """The data of an event, with names, and with passages and sentences also as safe HTML."""
     if event.name == "passages":
-        passages = [
-            {
-                **passage,
-                **name_of(passage["title"], passage["text"]),
-                "document_title": opened.document(passage["document"]).title,
-                "html": excerpt_html(passage["text"], question, opened.tokenizer),
+        passages = []
+        for passage in event.data["passages"]:
+            text = passage["text"].removeprefix(f"{passage['title']}. ")  # the title is shown above it
+            text, _ = opened.readable_text(views.passage_of(opened, passage["id"]), text)
+            title = opened.document(passage["document"]).title
+            shown = {
+                "document_title": title,
+                "document_title_html": title_html(title),
+                "section_html": title_html(passage["section"]),
+                "html": excerpt_html(text, question, opened.tokenizer),
             }
-            for passage in event.data["passages"]
-        ]
+            passages.append({**passage, **name_of(passage["title"], text), **shown})
         return {**event.data, "passages": passages}
     if event.name == "error" and event.data["code"] == "no_model":
         return {**event.data, "cure": f"{event.data['cure']}; the server needs no restart"}
@@ -564,15 +567,17 @@ def _hit_records(
 ) -> list[dict[str, Any]]:
     """Hits with the titles of their documents; with `excerpt`, which makes HTML of a text, also as HTML."""
     records = hit_records(hits, opened.date_of, first_rank=first_rank)
-    texts = {hit.id: hit.passage.with_solution for hit in hits if hit.passage}
+    texts = {hit.id: opened.readable_text(hit.passage, hit.passage.with_solution)[0] for hit in hits if hit.passage}
     for record in records:
         title = record["document_title"] = opened.document(record["document"]).title
         if excerpt is not None:
             record["html"] = excerpt(texts[record["id"]])
             record["title_html"] = title_html(record["title"])
-            record |= name_of(record["title"] or (title if record["kind"] == "abstract" else ""), record["text"])
+            record |= name_of(record["title"] or (title if record["kind"] == "abstract" else ""), texts[record["id"]])
             record["document_title_html"] = title_html(title)
             record["section_html"] = title_html(record["section"])
+    for hit, record in zip(hits, records, strict=True) if excerpt is not None else ():
+        record["where"] = opened.where_of(hit.passage) if hit.passage else ""
     return records
 
 

@@ -37,7 +37,7 @@ class UnknownIdError(LemmataError):
     """An id that the workspace does not have."""
 
 
-def _shown(kind: str, title: str, text: str, number: str = "", printed: str = "") -> dict[str, Any]:
+def _shown(kind: str, title: str, text: str, number: str = "", printed: str = "", where: str = "") -> dict[str, Any]:
     """What is shown of a node: its title and the start of its text, both also as safe HTML."""
     excerpt = short_text(text)
     return {
@@ -49,12 +49,14 @@ def _shown(kind: str, title: str, text: str, number: str = "", printed: str = ""
         **name_of(title, text),
         "excerpt": excerpt,
         "html": inline_html(excerpt),
+        "where": where,
     }
 
 
-def passage_record(passage: Passage) -> dict[str, Any]:
+def passage_record(opened: Opened, passage: Passage) -> dict[str, Any]:
     """What is shown of a passage where others are listed."""
-    return _shown(passage.kind, passage.title, passage.text, passage.number, passage.printed)
+    text, _ = opened.readable_text(passage, passage.text)
+    return _shown(passage.kind, passage.title, text, passage.number, passage.printed, opened.where_of(passage))
 
 
 def _document_record(document: Document) -> dict[str, Any]:
@@ -146,9 +148,12 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "printed": shown.printed,
         "title": shown.title,
         "title_html": title_html(shown.title),
-        **name_of(shown.title or (document.title if shown.kind == "abstract" else ""), shown.text),
+        **name_of(
+            shown.title or (document.title if shown.kind == "abstract" else ""),
+            opened.readable_text(shown, shown.text)[0],
+        ),
         "text": shown.text,
-        **_whole(shown),
+        **_whole(opened, shown),
         "proof": shown.proof,
         "section": shown.section,
         "section_html": title_html(shown.section),
@@ -162,6 +167,7 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "uses": neighbours(opened, links.items()),
         "used_by": neighbours(opened, referring.items()),
         "concepts": _concepts_of(opened, identity),
+        "works": _works(opened, shown),
         "summaries": [
             {"text": summary["text"], "html": inline_html(summary["text"]), "author": summary["author"]}
             for summary in summaries
@@ -189,17 +195,13 @@ def _beside(
         return None, None, None
     place = rows.index(row)
     beside = [corpus[rows[other]] if 0 <= other < len(rows) else None for other in (place - 1, place + 1)]
-    before, after = (_linked(other) if other and other.document == shown.document else None for other in beside)
+    before, after = (_linked(opened, other) if other and other.document == shown.document else None for other in beside)
     return before, after, None if is_table else place
 
 
-def _linked(shown: Passage) -> dict[str, Any]:
+def _linked(opened: Opened, shown: Passage) -> dict[str, Any]:
     """What a link to a passage says."""
-    return {
-        "id": shown.id,
-        "date": shown.date,
-        **passage_record(shown),
-    }
+    return {"id": shown.id, "date": shown.date, **passage_record(opened, shown)}
 
 
 def neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -210,7 +212,7 @@ def neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[
     records = []
     for identity, relation in pairs:
         if neighbour := passages.get(identity):
-            shown = passage_record(neighbour)
+            shown = passage_record(opened, neighbour)
             date = neighbour.date or opened.date_of(neighbour.document)
         elif document := opened.known_document(identity):
             shown, date = _shown(document.kind, document.title, ""), document.date
@@ -220,10 +222,19 @@ def neighbours(opened: Opened, related: Iterable[tuple[str, str]]) -> list[dict[
     return records
 
 
-def _references(shown: Passage, part: str) -> list[tuple[int, int, str]]:
-    """Where the text or the proof names what it refers to, with the ids."""
+def _html(opened: Opened, shown: Passage, text: str, part: str) -> str:
+    """The text or the proof of a passage as HTML, with its references."""
     inserted = shown.metadata.get(INSERTED)
-    return reference_links(inserted.get(part, ()), shown.links) if isinstance(inserted, dict) else []
+    links = reference_links(inserted.get(part, ()), shown.links) if isinstance(inserted, dict) else []
+    named, moved = opened.readable_text(shown, text, part, links)
+    return to_html(named, links=moved)
+
+
+def _works(opened: Opened, shown: Passage) -> list[dict[str, str]]:
+    """The works that a passage cites and the corpus does not have."""
+    keys = dict.fromkeys(link.label for link in shown.links if link.relation == "cites" and not link.target)
+    works = opened.works_of(shown.document) if keys else {}
+    return [{"name": works[key][0], "html": inline_html(works[key][1])} for key in keys if key in works]
 
 
 def _concepts_of(opened: Opened, identity: str) -> list[dict[str, Any]]:
@@ -310,8 +321,7 @@ def concept(opened: Opened, identity: Id) -> dict[str, Any]:
 def _whole_definition(opened: Opened, identity: str) -> dict[str, Any]:
     """The passage that defines a concept, as a neighbour with its whole text."""
     shown = passage_of(opened, identity)
-    html = to_html(shown.text, links=_references(shown, "text"))
-    return {**neighbours(opened, [(shown.id, "defines")])[0], "html": html}
+    return {**neighbours(opened, [(shown.id, "defines")])[0], "html": _html(opened, shown, shown.text, "text")}
 
 
 def _relations(graph: OpenedGraph, identity: str) -> Iterator[dict[str, Any]]:
@@ -346,7 +356,7 @@ def nodes(opened: Opened, ids: Collection[str]) -> dict[str, dict[str, Any]]:
     described = {}
     for identity in ids:
         if passage := passages.get(identity):
-            described[identity] = _shown(passage.kind, passage.title, passage.text, passage.number, passage.printed)
+            described[identity] = passage_record(opened, passage)
         elif mentioned := known.get(identity):
             described[identity] = _shown("concept", mentioned.name, mentioned.description)
         elif document := opened.known_document(identity):
@@ -397,6 +407,8 @@ def graph_around(
             relation = network.relations[network.relation[edge]]
             edges.setdefault((network.nodes[node], network.nodes[target], relation), length)
     names = [network.nodes[node] for node in nearest]
+    sure = {edge[:3] for edge in confirmed_links(graph.records)}
+    guessed = {edge[:3]: edge.weight for name in names for edge in opened.predicted.get(name, ())}
     described = nodes(opened, names)
     unknown = _shown("", "", "")
     return {
@@ -406,7 +418,13 @@ def graph_around(
             for name, distance in zip(names, nearest.values(), strict=True)
         ],
         "edges": [
-            {"source": source, "target": target, "relation": relation, "length": length}
+            {
+                "source": source,
+                "target": target,
+                "relation": relation,
+                "length": length,
+                "probability": None if (link := (source, relation, target)) in sure else guessed.get(link),
+            }
             for (source, target, relation), length in edges.items()
         ],
     }
@@ -428,14 +446,14 @@ def card(opened: Opened, identity: Id) -> dict[str, Any]:
     named = graph.definitions.get(merged, merged) if graph else merged
     rows = opened.passage_rows([whole_id(named) or named])
     statement = next(iter(opened.retriever.corpus.passages(rows.values())), None)
-    text = statement.text if statement else shown["excerpt"]
+    text = opened.readable_text(statement, statement.text)[0] if statement else shown["excerpt"]
     start = cut(text, _CARD)
     document = opened.known_document(statement.document if statement else merged)
     return {
         "id": merged,
         **shown,
         "html": to_html(start) + ("<p>…</p>" if len(start) < len(text) else ""),
-        "defined_in": _linked(statement) if statement and named != merged else None,
+        "defined_in": _linked(opened, statement) if statement and named != merged else None,
         "date": (statement.date if statement else None) or (document.date if document else None),
         "document": _document_record(document) if document else None,
     }
@@ -490,7 +508,7 @@ def _passages_of(opened: Opened, identity: str, offset: int, k: int, whole: bool
         "passages": [
             {
                 "id": shown.id,
-                **passage_record(shown),
+                **passage_record(opened, shown),
                 "section": shown.section,
                 "section_html": title_html(shown.section),
                 "date": shown.date or document.date,
@@ -498,7 +516,7 @@ def _passages_of(opened: Opened, identity: str, offset: int, k: int, whole: bool
                 "is_follow_up": row in follow_ups,
                 "file": shown.file,
                 "line": shown.first_line or None,
-                **(_whole(shown) if whole else {}),
+                **(_whole(opened, shown) if whole else {}),
             }
             for row, shown in zip(page, opened.retriever.corpus.passages(page), strict=True)
         ],
@@ -507,12 +525,12 @@ def _passages_of(opened: Opened, identity: str, offset: int, k: int, whole: bool
     }
 
 
-def _whole(shown: Passage) -> dict[str, str]:
+def _whole(opened: Opened, shown: Passage) -> dict[str, str]:
     """Text and proof of a passage as HTML, with their references."""
     return {
         "proof_name": shown.proof_name,
-        "html": to_html(shown.text, links=_references(shown, "text")),
-        "proof_html": to_html(shown.proof, links=_references(shown, "proof")),
+        "html": _html(opened, shown, shown.text, "text"),
+        "proof_html": _html(opened, shown, shown.proof, "proof"),
     }
 
 

@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { address, h, svg } from "./dom.js";
 import { HEIGHT, WIDTH, arrow, boxInside, frame, panAndZoom } from "./graph.js";
-import { decimal, t } from "./language.js";
+import { decimal, percent, t } from "./language.js";
 import { family, kindWord, relationWords, shortRelation, shortName } from "./words.js";
 
 const GAP = 132; // between columns: room for the bend and the words of an edge
@@ -60,7 +60,7 @@ export async function around(id, neighbours) {
       const key = `${edge.relation}${forwards}`;
       if (placed.has(other) || !records.has(other) || node.children.filter((child) => child.side === side).length >= most || (counts.get(key) || 0) >= MOST_OF_A_RELATION) continue;
       counts.set(key, (counts.get(key) || 0) + 1);
-      const child = { id: other, side, depth: node.depth + 1, parent: node, children: [], opened: false, relation: edge.relation, forwards, length: edge.length };
+      const child = { id: other, side, depth: node.depth + 1, parent: node, children: [], opened: false, relation: edge.relation, forwards, length: edge.length, probability: edge.probability };
       node.children.push(child);
       placed.set(other, child);
     }
@@ -103,6 +103,7 @@ export async function around(id, neighbours) {
     zoom.begin();
     const families = new Set([...placed.keys()].map((node) => family(records.get(node).kind)));
     legend.replaceChildren(...Object.entries(KINDS).filter(([name]) => families.has(name)).map(([name, words]) => h("li", { class: name }, t(words))));
+    if (lines.querySelector(".guess")) legend.append(h("li", { class: "guess" }, t("predicted, with its probability")));
   }
 
   function drawLines() {
@@ -117,11 +118,12 @@ export async function around(id, neighbours) {
     const end = outwards ? x2 - 2 * side : x2;
     const begin = outwards ? x1 : x1 + 2 * side;
     const path = `M${begin} ${y1}C${x1 + side * BEND} ${y1} ${x1 + side * BEND * 0.3} ${y2} ${x1 + side * BEND * 1.4} ${y2}L${end} ${y2}`;
+    const words = node.probability ? `${shortRelation(node.relation)} ${percent(node.probability)}` : shortRelation(node.relation);
     return svg(
-      "g", { class: "edge" },
+      "g", { class: node.probability ? "edge guess" : "edge" },
       svg("title", null, `${relationWords(node.forwards ? node.relation : `^${node.relation}`)}${node.length ? `, ${t("distance {length}", { length: decimal(node.length, 2) })}` : ""}`),
       svg("path", { class: "line", d: path, [outwards ? "marker-end" : "marker-start"]: "url(#arrow)" }),
-      svg("text", { x: x2 - side * 12, y: y2 - 5, class: side > 0 ? "words last" : "words first" }, shortRelation(node.relation)),
+      svg("text", { x: x2 - side * 12, y: y2 - 5, class: side > 0 ? "words last" : "words first" }, words),
     );
   }
 

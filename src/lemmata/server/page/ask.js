@@ -141,9 +141,14 @@ function row(passage) {
   return h(
     "li", { class: `hit ${family(passage.kind)}`, id: `passage-${passage.number}` },
     h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind, passage.printed_number, passage.printed)), heading(passage))),
-    h("p", { class: "from" }, [passage.kind !== "log" && (passage.document_title || passage.document), passage.section].filter(Boolean).join(" · ")),
+    h("p", { class: "from" }, from(passage).map((part, place) => [place ? " · " : "", part])),
     h("div", { class: "math excerpt" }, excerpt({ html: passage.html, excerpt: passage.text })),
   );
+}
+
+function from(passage) {
+  const shown = (name) => (passage[`${name}_html`] ? fromServer("span", null, passage[`${name}_html`]) : passage[name]);
+  return [passage.kind !== "log" && (shown("document_title") || passage.document), shown("section")].filter(Boolean);
 }
 
 function verdict(data) {

@@ -1,10 +1,11 @@
 // Bridge: paths between two ideas, drawn as one graph and told step by step.
 
 import { get, post } from "./api.js";
-import { address, announce, h, heading, link, problem, row, waiting } from "./dom.js";
+import { address, announce, h, heading, link, row, waiting } from "./dom.js";
+import { failure } from "./failure.js";
 import { drawPaths } from "./graph.js";
 import { counted, decimal, language, number, parts, t } from "./language.js";
-import { family, kindWord, relationWords } from "./words.js";
+import { family, kindWord, relationWords, shortName } from "./words.js";
 
 export async function show(main, { parameters, go }) {
   const ends = ["from", "to"].map((key) => parameters.get(key) || "");
@@ -34,19 +35,22 @@ export async function show(main, { parameters, go }) {
     return null;
   }
   const controller = new AbortController();
-  result.replaceChildren(waiting(t("Looking for paths …")));
-  post("/bridge", { source: ends[0], target: ends[1], k: 12 }, controller.signal).then(
-    (bridge) => {
-      [first, last].forEach((box, place) => {
-        const node = bridge.nodes[ends[place]];
-        if (node?.kind !== "concept" || box.value !== ends[place]) return;
-        known.set(node.title.toLowerCase(), ends[place]);
-        box.value = node.title;
-      });
-      render(result, bridge);
-    },
-    (error) => error.name !== "AbortError" && result.replaceChildren(problem(error)),
-  );
+  const ask = () => {
+    result.replaceChildren(waiting(t("Looking for paths …")));
+    post("/bridge", { source: ends[0], target: ends[1], k: 12 }, controller.signal).then(
+      (bridge) => {
+        [first, last].forEach((box, place) => {
+          const node = bridge.nodes[ends[place]];
+          if (node?.kind !== "concept" || box.value !== ends[place]) return;
+          known.set(node.title.toLowerCase(), ends[place]);
+          box.value = node.title;
+        });
+        render(result, bridge);
+      },
+      (error) => error.name !== "AbortError" && result.replaceChildren(failure(error, ask)),
+    );
+  };
+  ask();
   return () => controller.abort();
 }
 
@@ -54,9 +58,11 @@ const known = new Map(); // name of a concept: id
 
 async function suggest(prefix, options) {
   if (known.has(prefix.toLowerCase())) return;
-  const { concepts } = await get(`/concepts?k=12&prefix=${encodeURIComponent(prefix)}`).catch(() => ({ concepts: [] }));
-  for (const concept of concepts) known.set(concept.name.toLowerCase(), concept.id);
-  options.replaceChildren(...concepts.map((concept) => h("option", { value: concept.name })));
+  const wanted = prefix.trim() ? `/complete?k=12&prefix=${encodeURIComponent(prefix.slice(0, 200))}` : "/concepts?k=12";
+  const { names, concepts } = await get(wanted).catch(() => ({ names: [] }));
+  const found = (names || concepts).filter(({ what }) => what !== "author");
+  for (const { name, id } of found) known.set(name.toLowerCase(), id);
+  options.replaceChildren(...found.map(({ name, kind, id }) => h("option", { value: name, label: kind === "location" ? shortName(id) : null })));
 }
 
 function idOf(text) {

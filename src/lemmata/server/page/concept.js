@@ -31,7 +31,7 @@ export async function show(main, { id }) {
 
 function definition({ definition: defining, html }) {
   if (!defining) return [h("p", { class: "empty" }, t("No definition found.")), html && fromServer("div", { class: "math text" }, html)];
-  return h("blockquote", { class: "defining" }, fromServer("div", { class: "math text" }, html || defining.html), h("p", { class: "from" }, link(defining.id, defining.kind, kindWord(defining.kind, defining.number, defining.printed), " ", defining.title && heading(defining))));
+  return h("blockquote", { class: "defining" }, fromServer("div", { class: "math text" }, html || defining.html), h("p", { class: "from" }, link(defining.id, defining.kind, kindWord(defining.kind, defining.number, defining.printed), " ", defining.title && heading(defining)), defining.where && ` · ${defining.where}`));
 }
 
 async function related(concept, place, signal) {
@@ -45,15 +45,17 @@ async function related(concept, place, signal) {
 function groups(concept) {
   const passages = concept.passages.filter(({ id }) => id !== concept.definition?.id);
   const kinds = [...new Set(passages.map(({ kind }) => kind))].sort((a, b) => KINDS.indexOf(family(a)) - KINDS.indexOf(family(b)));
+  const documents = new Set(concept.passages.map(({ where }) => where));
+  const within = documents.size > 1 ? "" : [...documents][0];
   const rest = concept.passages_in_all - concept.passages.length;
   return [
-    kinds.map((kind) => group(kindWord(kind), passages.filter((passage) => passage.kind === kind))),
+    kinds.map((kind) => group(kindWord(kind), passages.filter((passage) => passage.kind === kind), within)),
     rest > 0 && h("p", { class: "small" }, parts("and {number} more: {search}", { number: number(rest), search: h("a", { href: `/?q=${encodeURIComponent(concept.name)}` }, t("search for it")) })),
   ];
 }
 
-function group(name, passages) {
-  const rows = passages.map((passage) => row(passage));
+function group(name, passages, within) {
+  const rows = passages.map((passage) => row(passage, "", null, within));
   rows.slice(SHOWN).forEach((hidden) => (hidden.hidden = true));
   const more = rows.length > SHOWN && h("button", { class: "plain small", type: "button" }, t("{number} more", { number: rows.length - SHOWN }));
   if (more) more.addEventListener("click", () => (rows.forEach((hidden) => (hidden.hidden = false)), more.remove()));

@@ -128,8 +128,14 @@ function bySection(list, passages, put) {
 
 // The last of the headings above a passage; those above it stand before it, small.
 function sectionName({ section, section_html: html }) {
-  if (html) return fromServer("span", null, html);
   const parts = section.split(" / ");
+  if (html) {
+    const name = fromServer("span", null, html);
+    const above = `${parts.slice(0, -1).join(" / ")} / `;
+    if (parts.length < 2 || !name.firstChild.data?.startsWith(above)) return name; // a formula above
+    name.firstChild.data = name.firstChild.data.slice(above.length);
+    return [h("span", { class: "above" }, above.slice(0, -3)), name];
+  }
   return [parts.length > 1 && h("span", { class: "above" }, parts.slice(0, -1).join(" / ")), parts.at(-1)];
 }
 

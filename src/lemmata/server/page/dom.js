@@ -55,15 +55,16 @@ export function heading(record) {
 }
 
 // One row of a list: a link by kind, number and name, what is said about it, and its first words. What has neither
-// name nor number is called by its first words.
-export function row(record, note, where) {
+// name nor number is called by its first words. Where it stands is told if that is not `within`.
+export function row(record, note, where, within) {
   const named = record.kind === "log" ? moment(record.date) || record.name : record.title && title(record);
   const words = h("div", { class: "gist" }, excerpt(record));
   const kind = h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed));
-  const about = note && h("span", { class: "relation" }, note);
+  const stands = record.where && record.where !== within && h("span", { class: "small where" }, record.where);
+  const about = [note && h("span", { class: "relation" }, note), record.kind === "log" && stands];
   const link = (...inside) => h("a", { href: address(record.id, record.kind), class: named || record.number ? null : "wordy" }, kind, inside);
   const inside = named || record.number ? [link(named), about, words] : link(about, words);
-  return h("li", { class: family(record.kind) }, h("div", null, inside), where && h("span", { class: "small" }, where));
+  return h("li", { class: family(record.kind) }, h("div", null, inside, record.kind !== "log" && stands), where && h("span", { class: "small" }, where));
 }
 
 export function excerpt(record) {

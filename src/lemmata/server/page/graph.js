@@ -124,7 +124,7 @@ function box(id, node, x, y) {
 
 // Kind and number above the name.
 export function boxInside(id, node, x, y) {
-  const kind = node ? (node.kind === "concept" ? t("concept") : kindWord(node.kind, node.number, node.printed)) : t("text");
+  const kind = node ? kindWord(node.kind, node.number, node.printed) : t("text");
   return [
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 9 }),
     svg("text", { x: x + 12, y: y + 19, class: "kind" }, kind),

@@ -26,7 +26,7 @@ export function card(hit, answer, { refuse, only, folded = [] }) {
     h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number, hit.printed)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    hit.path?.length > 1 && !isOverContents(hit.path) && pathStrip(hit.path, answer.nodes || {}, hit),
+    hit.path?.length > 1 && !isOverContents(hit.path) && !isOverQuery(hit.path, answer) && pathStrip(hit.path, answer.nodes || {}, hit),
     h(
       "p", { class: "foot" },
       isWeak && h("span", { title: t("It matches the query hardly better than a text that has nothing to do with it") }, t("weak match")),
@@ -45,7 +45,7 @@ function actions(hit, answer, body, refuse) {
     "span", { class: "marks" },
     whole,
     h("a", { class: "plain button mark", href: `/?like=${encodeURIComponent(hit.id)}` }, t("More like this")),
-    refuse && h("button", { class: "plain mark", type: "button", title: t("Leave it and what is like it out"), onclick: () => refuse(hit) }, t("Not this")),
+    refuse && h("button", { class: "plain mark", type: "button", title: t(answer.isKept ? "Leave it and what is like it out, and mark it as no answer" : "Leave it and what is like it out"), onclick: () => refuse(hit) }, t("Not this")),
     refuse && marking(hit, answer),
   );
 }
@@ -133,6 +133,16 @@ export function without(hits, refused) {
 // Up to a document or location and down again: that two passages stand in one place explains no hit.
 function isOverContents(path) {
   return path.some((step, place) => step.relation === "part_of" && path[place + 1]?.relation === "^part_of");
+}
+
+// Over a concept that the query names: that the hit speaks of it is marked in its text.
+function isOverQuery(path, { query, nodes = {} }) {
+  const asked = new Set(query.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.map(stem));
+  return path.some(({ target }) => nodes[target]?.kind === "concept" && nodes[target].name.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.every((word) => asked.has(stem(word))));
+}
+
+function stem(word) {
+  return word.slice(0, 6);
 }
 
 function pathStrip(path, nodes, hit) {

@@ -22,7 +22,7 @@ export async function home(go) {
   const places = outline.locations || [];
   const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");
   const books = documents.length <= FEW && !places.length && h("div", null);
-  const listed = documents.length > 0 && section(t("Documents"), h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, document.passages)))), outline.total > documents.length && h("p", { class: "small" }, t("and {number} more", { number: number(outline.total - documents.length) })));
+  const listed = documents.length > 0 && section(t("Documents"), h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, number(document.passages))))), outline.total > documents.length && h("p", { class: "small" }, t("and {number} more", { number: number(outline.total - documents.length) })));
   if (books) Promise.all(documents.map((document) => contents(document, go))).then((trees) => books.append(...(trees.some(Boolean) ? trees : [listed]).filter(Boolean)));
   const [tries, newest] = [section(t("Try"), h("p", { class: "room" })), h("div", null)];
   start.then(({ examples, added }) => { // perhaps before they are in the page
@@ -35,7 +35,7 @@ export async function home(go) {
     tries,
     concepts.concepts.length > 0 && section(t("Concepts"), h("ul", { class: "chips" }, concepts.concepts.map((concept) => h("li", null, link(concept.id, "concept", concept.name, h("span", { class: "count" }, concept.passages)))))),
     newest,
-    places.length > 0 && section(t("Locations"), h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, place.passages))))),
+    places.length > 0 && section(t("Locations"), h("ul", { class: "documents" }, places.map((place) => h("li", null, link(place.id, "location", place.title || shortName(place.id)), h("span", { class: "small mono" }, ` ${shortName(place.id)}`), h("span", { class: "count" }, number(place.passages)))))),
     !books && listed,
   ].filter(Boolean);
   return [

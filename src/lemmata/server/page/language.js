@@ -42,6 +42,10 @@ export function number(value) {
   return Number(value).toLocaleString(language);
 }
 
+export function percent(share) {
+  return `${number(Math.round(100 * share))} %`;
+}
+
 export function decimal(value, digits) {
   return Number(value).toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false });
 }

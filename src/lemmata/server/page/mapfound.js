@@ -22,9 +22,10 @@ export function forget() {
 
 async function search(state) {
   const body = { query: state.q, retriever: state.retriever, log: false, filter: filterOf(state) };
-  const { hits } = await post("/search", { ...body, k: MOST });
+  const { hits, confidence } = await post("/search", { ...body, k: MOST });
+  const first = confidence !== null && confidence < WEAK ? 0 : 10; // hits that are shown however they match
   const places = await placesOf(hits.map((hit) => hit.id));
-  const found = hits.filter((hit, rank) => places[hit.id] && (rank < 10 || hit.confidence === null || hit.confidence >= WEAK));
+  const found = hits.filter((hit, rank) => places[hit.id] && (rank < first || hit.confidence === null || hit.confidence >= WEAK));
   return {
     rows: found.map((hit) => places[hit.id].row),
     ways: new Map(),

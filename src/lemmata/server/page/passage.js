@@ -13,6 +13,7 @@ export async function show(main, { id, go }) {
   const { document: paper } = passage;
   document.title = `${passage.name || shortName(id)} – lemmata`;
   const isLog = passage.kind === "log";
+  const within = isLog ? "" : (passage.previous || passage.next)?.where; // what stands elsewhere says where
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, t(passage.proof_name)), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
@@ -32,8 +33,9 @@ export async function show(main, { id, go }) {
   const similar = h("section", null, h("h2", null, t("Similar")), waiting(t("Looking …")));
   const aside = h(
     "aside", { class: "beside", "aria-label": t("Around this passage") },
-    neighbours(t(isLog ? "Refers to" : "Uses"), passage.uses.filter((other) => other.relation !== "reports_about")),
-    neighbours(t(isLog ? "Referred to by" : "Used by"), passage.used_by),
+    neighbours(t(isLog ? "Refers to" : "Uses"), passage.uses.filter((other) => other.relation !== "reports_about"), within),
+    neighbours(t(isLog ? "Referred to by" : "Used by"), passage.used_by, within),
+    works(passage.works),
     concepts(passage.concepts),
     summaries(passage.summaries),
     similar,
@@ -41,7 +43,7 @@ export async function show(main, { id, go }) {
   main.replaceChildren(h("div", { class: "reading" }, article, aside));
   neighbourhood(passage.id, article, controller.signal).catch(() => {}); // the page is complete without it
   post("/similar", { id: passage.id, k: 6, html: true }, controller.signal).then(
-    ({ hits }) => similar.replaceChildren(h("h2", null, t("Similar")), hits.length ? list(hits.map((hit) => ({ ...hit, relation: "" }))) : h("p", { class: "small" }, t("Nothing."))),
+    ({ hits }) => similar.replaceChildren(h("h2", null, t("Similar")), hits.length ? list(hits, within) : h("p", { class: "small" }, t("Nothing."))),
     (error) => error.name !== "AbortError" && similar.replaceChildren(h("h2", null, t("Similar")), problem(error)),
   );
 
@@ -131,15 +133,21 @@ function columns(metadata) {
   return h("dl", { class: "metadata" }, rows.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, String(value)))));
 }
 
-function neighbours(name, records) {
+function neighbours(name, records, within) {
   if (!records.length) return null;
-  return h("section", null, h("h2", null, name, h("span", { class: "count" }, records.length)), list(records));
+  return h("section", null, h("h2", null, name, h("span", { class: "count" }, records.length)), list(records, within));
+}
+
+// What it cites and the corpus does not have.
+function works(records) {
+  if (!records.length) return null;
+  return h("section", null, h("h2", null, t("Cited works")), h("ul", { class: "works" }, records.map((work) => h("li", null, h("span", { class: "kind" }, work.name), fromServer("span", { class: "math" }, work.html)))));
 }
 
 const SHOWN = 8;
 
-function list(records) {
-  const rows = records.map((record) => row(record, record.relation && relationWords(record.relation)));
+function list(records, within) {
+  const rows = records.map((record) => row(record, record.relation && record.kind !== "log" && relationWords(record.relation), null, within));
   rows.slice(SHOWN).forEach((hidden) => (hidden.hidden = true));
   const all = h("ul", { class: "neighbours" }, rows);
   if (rows.length <= SHOWN) return all;

@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { address, announce, h, problem } from "./dom.js";
-import { moment, number, parts, t } from "./language.js";
+import { moment, parts, percent, t } from "./language.js";
 import { shortName, shortened } from "./words.js";
 
 const PREDICTED = {
@@ -26,7 +26,7 @@ export function predictedLink(record, id) {
   const button = h("button", { type: "button", class: "plain small" });
   const element = h("p", { class: "predicted" }, words, " ", button);
   const draw = () => {
-    const chance = record.probability === null ? "–" : `${number(Math.round(100 * record.probability))} %`;
+    const chance = record.probability === null ? "–" : percent(record.probability);
     words.replaceChildren(...parts((record.confirmed ? CONFIRMED : PREDICTED)[way] || `${relation} {other}`, { chance, other: link }));
     element.classList.toggle("confirmed", record.confirmed);
     button.textContent = record.confirmed ? t("Undo") : t("Confirm");

@@ -53,7 +53,8 @@ export function show(main, { parameters, go }) {
     view.results.setAttribute("aria-busy", "true");
     try {
       const answer = await (state.like ? alike(state, controller.signal) : ask(state, 0, controller.signal));
-      answer.only = (await workspace().catch(() => null))?.documents === 1;
+      const health = await workspace().catch(() => null);
+      [answer.only, answer.isKept] = [health?.documents === 1, health && health.log !== "off"];
       if (controller.signal.aborted) return;
       if (!state.like) [answer.facets, answer.hint] = await Promise.all([countedWithoutOwn(answer.facets, state, controller.signal), hintAt(answer, state, controller.signal)]);
       remember(location.search, answer);
@@ -72,7 +73,7 @@ export function show(main, { parameters, go }) {
     for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
     drawFacets(view.facets, answer.facets, state, update);
     const line = state.like ? "" : isUnanswered(answer) ? "" : t("{hits} in {time} ms", { hits: howMany(answer), time: Math.max(1, Math.round(answer.took_ms)) });
-    const legend = answer.hits.some((hit) => hit.path?.length > 1) && h("span", { class: "legendline" }, t("Numbers in a path are distances: 0 is the same, less is nearer."));
+    const legend = !isUnanswered(answer) && answer.hits.some((hit) => hit.path?.length > 1) && h("span", { class: "legendline" }, t("Numbers in a path are distances: 0 is the same, less is nearer."));
     view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
     if (answer.also?.length) view.line.append(h("span", { class: "cure" }, ` ${t("Also searched for: {words}.", { words: answer.also.join(", ") })}`));
     if (answer.did_you_mean) {
@@ -90,7 +91,7 @@ export function show(main, { parameters, go }) {
     }
     const list = h("ol", { class: "hits" }, cards(answer, answer.hits));
     const gone = answer.hits.filter((hit) => refused(answer).has(hit.id));
-    if (gone.length) view.line.append(` ${t("{hits} left out.", { hits: counted(gone.length, "hit") })} `, h("button", { class: "plain small", type: "button", onclick: () => restore(answer, gone) }, t("Show them again")));
+    if (gone.length) view.line.append(` ${t(answer.isKept ? "{hits} left out, and marked as no answer." : "{hits} left out.", { hits: counted(gone.length, "hit") })} `, h("button", { class: "plain small", type: "button", onclick: () => restore(answer, gone) }, t("Show them again")));
     if (isUnanswered(answer)) {
       view.results.replaceChildren(h("details", { class: "nearest" }, h("summary", null, t("Show the nearest passages")), list));
       return;
