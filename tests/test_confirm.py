@@ -54,6 +54,20 @@ def threads(project: Project, location: str = "location:P") -> list[list[str]]:
     return [[log["id"] for log in history if log["thread"] == number] for number in {log["thread"] for log in history}]
 
 
+def test_a_history_has_what_happened_between_two_dates(project: Project) -> None:
+    with serving(project.root) as client:
+
+        def ids(**dates: str) -> list[str]:
+            answer = client.get(f"/history/{quote('location:P', safe='')}", params=dates)
+            return [log["id"] for thread in answer.json()["threads"] for log in thread["logs"]]
+
+        assert ids(since="2024-05-10", until="2024") == ["L4"]
+        assert ids(until="2024-05-02") == ["L1", "L3"]
+        for wrong in ({"since": "yesterday"}, {"until": "20240510"}, {"since": "2025", "until": "2024"}):
+            response = client.get(f"/history/{quote('location:P', safe='')}", params=wrong)
+            assert next(iter(wrong.values())) in refused(response, 400, "refused")["message"]
+
+
 def test_a_confirmed_link_survives_builds_and_new_predictions_until_it_is_taken_back(project: Project) -> None:
     assert threads(project) == [["L4"], ["L1", "L3"], ["L2"]]
     confirm_link(project, *FOLLOWS)

@@ -14,7 +14,8 @@ from tests.make import cpu_seconds
 
 from lemmata.core.types import Link
 from lemmata.search.tokens import tokenize
-from lemmata.server.mathml import excerpt_html, formula_html, name_of, reference_links, to_html
+from lemmata.server.mathml import excerpt_html, formula_html, inline_html, name_of, reference_links, to_html
+from lemmata.server.records import short_text
 
 KNOWN = frozenset(
     "p br a mark span code math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup msubsup munder mover"
@@ -175,6 +176,22 @@ def test_paragraphs_and_items_are_kept() -> None:
     assert to_html("One.\n\nTwo:\n• a\n  (b) c") == f"<p>One.</p><p>{''.join(lines)}</p>"
 
 
+def test_a_title_above_a_paragraph_is_one_and_does_not_run_into_it() -> None:
+    text = "Small samples\n\nThe mean of $x$\n\nis near. Then"
+    assert to_html(text).startswith('<p class="title">Small samples</p><p>The mean of ')
+    assert inline_html(text).startswith("Small samples. The mean of ")
+    assert to_html("We have\n\n$x$\n\nThen").startswith("<p>We have</p>")
+
+
+def test_signs_stay_on_the_line_of_their_formula() -> None:
+    assert re.findall(
+        r'<span class="joined">(.*?)<math.*?</math>(.*?)</span>', to_html("a ($x$), $p$-group $y$ z")
+    ) == [
+        ("(", "),"),
+        ("", "-"),
+    ]
+
+
 def test_a_formula_on_a_line_of_its_own_is_displayed() -> None:
     made = to_html("We have\n$x=y$,\nand $x=z$.")
     assert made.count('class="display"') == made.count('display="block"') == 1
@@ -225,6 +242,12 @@ def test_formulas_inside_text_are_formulas(formula: str, text: list[str], letter
     made = formula_html(formula)
     assert re.findall("<mtext>([^<]*)</mtext>", made.replace("\xa0", " ")) == text
     assert re.findall("<mi>([^<]*)</mi>", made) == letters
+
+
+def test_the_start_of_a_text_is_measured_by_the_signs_that_are_read() -> None:
+    assert short_text(r"$\mathcal{O}_X$ is a sheaf of rings", 20) == r"$\mathcal{O}_X$ is a sheaf of …"
+    assert short_text(r"Let $\alpha+\beta+\gamma$ be", 6) == "Let …"
+    assert short_text(r"$\alpha+\beta+\gamma$ is", 4) == r"$\alpha+\beta+\gamma$ …"
 
 
 def test_a_name_is_the_title_or_the_first_words_in_characters() -> None:

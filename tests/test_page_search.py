@@ -116,7 +116,7 @@ def test_a_hit_is_refused_and_taken_back(window: Window) -> None:
     card = page.locator(f'.hit[data-id="{HOOK}"]')
     card.get_by_role("button", name="Not this").click()
     expect(card).to_have_count(0)
-    expect(page.locator(".line")).to_contain_text("1 hit left out")
+    expect(page.locator(".line")).to_contain_text("1 hit left out, and marked as no answer")
     page.reload()
     expect(page.locator(".line")).to_contain_text("1 hit left out")
     page.get_by_role("button", name="Show them again").click()

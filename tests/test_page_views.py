@@ -139,6 +139,18 @@ OVERLAPS = """() => {
 }"""
 
 
+def test_a_predicted_link_is_drawn_as_one_with_its_probability(browser: Any, plant: str) -> None:
+    opened = Window(browser, plant)
+    page = opened.open("/view/passage/6")
+    guess = page.locator("svg.graph .guess")
+    expect(guess).to_contain_text("90 %")
+    assert guess.locator(".line").evaluate("(line) => getComputedStyle(line).strokeDasharray") != "none"
+    expect(page.locator(".key")).to_contain_text("predicted")
+    assert page.evaluate(OVERLAPS) == []
+    opened.context.close()
+    assert opened.wrong == []
+
+
 def test_words_in_a_drawing_do_not_overlap(window: Window) -> None:
     page = window.open(LEMMA)
     expect(page.locator("svg.graph .box").first).to_be_visible()
@@ -148,6 +160,46 @@ def test_words_in_a_drawing_do_not_overlap(window: Window) -> None:
     page.locator("svg.graph .open").first.click()
     page.wait_for_function(f"() => document.querySelectorAll('svg.graph .box').length > {before}")
     assert page.evaluate(OVERLAPS) == []
+
+
+# ---------------------------------------------------------------- what is read, not its code
+
+CITING: dict[str, str | bytes] = {
+    "sphere.tex": r"""\documentclass{article}\newtheorem{theorem}{Theorem}\newtheorem{definition}{Definition}
+\title{On $S^1$}\begin{document}\section{The circle $S^1$}
+\begin{definition}\label{turn}A \emph{turn} is a point of $S^1$.\end{definition}
+\begin{theorem}[Loops of $S^1$]\label{loops}A turn (of $S^1$) is a $p$-loop by Definition~\ref{turn} and
+\cite{data:wet}.\end{theorem}
+\begin{thebibliography}{9}\bibitem{data:wet} Ada Wet, On loops, 2019.\end{thebibliography}\end{document}""",
+    "other.tex": r"""\documentclass{article}\newtheorem{theorem}{Theorem}\title{On waves}\begin{document}
+\begin{theorem}\label{wave}A wave has a turn.\end{theorem}\end{document}""",
+}
+
+
+def test_no_view_shows_dollars_or_keys_of_cited_works(browser: Any, tmp_path: Path) -> None:
+    with serving(made(tmp_path, CITING).root) as address:
+        opened = Window(browser, address)
+        turn = quote("concept:turn", safe="")
+        paths = ["/", "/?q=loops", "/?like=sphere%23turn", "/view/document/sphere", "/view/document/sphere?read=1"]
+        paths += [
+            "/view/passage/sphere%23loops",
+            "/view/passage/sphere%23turn",
+            f"/view/concept/{turn}",
+            "/view/bridge",
+        ]
+        paths += [f"/view/bridge?from={turn}&to=sphere%23loops", "/view/map", "/view/ask?q=loops", "/view/passage/lops"]
+        for path in paths:
+            page = opened.open(path)
+            assert not re.search(r"\$|data:wet", page.locator("main").inner_text()), path
+        page = opened.open("/view/passage/sphere%23loops")
+        expect(page.locator(".text").first).to_contain_text("Definition 1 and [Wet 2019]")
+        expect(page.locator(".text a", has_text="1")).to_have_attribute("href", "/view/passage/sphere%23turn")
+        expect(page.locator(".beside .works")).to_contain_text("Ada Wet, On loops, 2019")
+        signs = page.locator(".text .joined").all_inner_texts()
+        assert [sign[-1] for sign in signs] == [")", "-"]
+        page = opened.open(f"/view/concept/{turn}")
+        expect(page.locator(".group", has_text="A wave")).to_contain_text("On waves")
+        opened.context.close()
 
 
 # ---------------------------------------------------------------- concepts

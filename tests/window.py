@@ -14,6 +14,7 @@ from tests import served
 from tests.make import make_workspace
 
 from lemmata.core.types import Edge
+from lemmata.graph.build import compress
 from lemmata.graph.store import GraphRecordStore
 from lemmata.plant.link import PREDICTED
 from lemmata.project import Project
@@ -61,8 +62,9 @@ def made_plant(folder: Path) -> Project:
         Edge("5", "related_to", "4", "5", "predict:record", 0.62),
         Edge("6", "reports_about", "location:P-K-1", "6", "predict:entity", 0.9),
     ]
-    with GraphRecordStore(project) as records:
-        records.replace(PREDICTED, edges=edges, inputs=project.corpus.digest)
+    with contextlib.closing(project.corpus) as corpus, GraphRecordStore(project) as records:
+        records.replace(PREDICTED, edges=edges, inputs=corpus.digest)
+        compress(project, corpus, records)
     return project
 
 

@@ -53,8 +53,10 @@ def map_of(opened: Opened) -> dict[str, Any]:
     places_by_name = {name: opened.tree.get(f"location:{name}") for name in codes["category"][1]}
     titles = {
         "document": [
-            document.title if (document := opened.known_document(name)) else "" for name in codes["document"][1]
+            readable(document.title) if (document := opened.known_document(name)) else ""
+            for name in codes["document"][1]
         ],
+        "chapter": [readable(name) for name in codes["chapter"][1]],
         "category": [place.title if place else "" for place in places_by_name.values()],
     }
     return {

@@ -404,5 +404,10 @@ class Opened:
 
     def close(self) -> None:
         self._closing.close()
-        for name in ("order_of", "chapters_of", "contents_of"):  # they hold this state, whose memory would wait for gc
+        for name in (
+            "order_of",
+            "chapters_of",
+            "contents_of",
+            "works_of",
+        ):  # they hold this state, whose memory would wait for gc
             vars(self).pop(name, None)

@@ -119,7 +119,7 @@ class ServedHit(HitRecord):
 class Facet(TypedDict):
     value: str
     count: Count
-    title: NotRequired[str]  # Of a document or location.
+    title: NotRequired[str]  # Of a document, chapter or location.
 
 
 class Facets(TypedDict):

@@ -544,8 +544,9 @@ def _event_with_html(event: Event, question: str, opened: Opened) -> dict[str, A
     if event.name == "passages":
         passages = []
         for passage in event.data["passages"]:
+            stored = views.passage_of(opened, passage["id"])
             text = passage["text"].removeprefix(f"{passage['title']}. ")  # the title is shown above it
-            text, _ = opened.readable_text(views.passage_of(opened, passage["id"]), text)
+            text, _ = opened.readable_text(stored, text)
             title = opened.document(passage["document"]).title
             shown = {
                 "document_title": title,
@@ -553,7 +554,8 @@ def _event_with_html(event: Event, question: str, opened: Opened) -> dict[str, A
                 "section_html": title_html(passage["section"]),
                 "html": excerpt_html(text, question, opened.tokenizer),
             }
-            passages.append({**passage, **name_of(passage["title"], text), **shown})
+            name = name_of(passage["title"], opened.readable_text(stored, stored.text)[0])
+            passages.append({**passage, **name, **shown})
         return {**event.data, "passages": passages}
     if event.name == "error" and event.data["code"] == "no_model":
         return {**event.data, "cure": f"{event.data['cure']}; the server needs no restart"}

@@ -14,6 +14,7 @@ from lemmata.core.errors import LemmataError
 from lemmata.core.records import Described
 from lemmata.core.types import BOOKKEEPING, INSERTED, Document, Edge, Hit, Passage, whole_id
 from lemmata.corpus.contents import headings, is_book
+from lemmata.latex.readable import readable
 from lemmata.latex.sentences import cut
 from lemmata.plant.history import read_history
 from lemmata.plant.link import confirmed_links
@@ -79,8 +80,8 @@ def _document_record(document: Document) -> dict[str, Any]:
 def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]]]:
     """How many of the hits have each kind, document, chapter of a book, category, location and year, most first.
 
-    Documents and locations come with their titles. A hit counts for its location and for all above it, as the filter
-    has it; a root that no hit names is left out, for it says nothing.
+    Documents, chapters and locations come with their titles, formulas as characters. A hit counts for its location and
+    for all above it, as the filter has it; a root that no hit names is left out, for it says nothing.
     """
     exact: set[str] = set()
     counts: dict[str, Counter[str]] = {
@@ -110,7 +111,9 @@ def facets(opened: Opened, hits: Sequence[Hit]) -> dict[str, list[dict[str, Any]
         for name, counter in counts.items()
     }
     for record in counted["documents"]:
-        record["title"] = opened.document(record["value"]).title
+        record["title"] = readable(opened.document(record["value"]).title)
+    for record in counted["chapters"]:
+        record["title"] = readable(record["value"])
     for record in counted["locations"]:
         place = opened.tree.get(f"location:{record['value']}")
         record["title"] = place.title if place else ""

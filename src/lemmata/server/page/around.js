@@ -118,12 +118,12 @@ export async function around(id, neighbours) {
     const end = outwards ? x2 - 2 * side : x2;
     const begin = outwards ? x1 : x1 + 2 * side;
     const path = `M${begin} ${y1}C${x1 + side * BEND} ${y1} ${x1 + side * BEND * 0.3} ${y2} ${x1 + side * BEND * 1.4} ${y2}L${end} ${y2}`;
-    const words = node.probability ? `${shortRelation(node.relation)} ${percent(node.probability)}` : shortRelation(node.relation);
     return svg(
       "g", { class: node.probability ? "edge guess" : "edge" },
       svg("title", null, `${relationWords(node.forwards ? node.relation : `^${node.relation}`)}${node.length ? `, ${t("distance {length}", { length: decimal(node.length, 2) })}` : ""}`),
       svg("path", { class: "line", d: path, [outwards ? "marker-end" : "marker-start"]: "url(#arrow)" }),
-      svg("text", { x: x2 - side * 12, y: y2 - 5, class: side > 0 ? "words last" : "words first" }, words),
+      svg("text", { x: x2 - side * 12, y: y2 - 5, class: side > 0 ? "words last" : "words first" }, shortRelation(node.relation)),
+      node.probability && svg("text", { x: x2 - side * 12, y: y2 + 14, class: side > 0 ? "words last" : "words first" }, percent(node.probability)),
     );
   }
 

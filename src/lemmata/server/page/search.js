@@ -12,7 +12,7 @@ import { RETRIEVERS, autoWords, kindWord } from "./words.js";
 
 const FACETS = [
   { key: "kind", field: "kinds", label: t("Kind"), show: (value) => kindWord(value) },
-  { key: "chapter", field: "chapters", label: t("Chapter"), show: (value) => value.replaceAll("$", "") },
+  { key: "chapter", field: "chapters", label: t("Chapter"), show: (value, names, record) => record.title || value },
   { key: "doc", field: "documents", label: t("Document"), show: (value, names, record) => record.title || names.get(value) || value },
   { key: "cat", field: "categories", label: t("Category"), show: (value) => value },
   { key: "loc", field: "locations", label: t("Location"), show: (value, names, record) => record.title || value, code: (value) => value },
