@@ -304,6 +304,25 @@ def test_an_inch_mark_before_a_cell_of_several_lines_is_no_open_quote() -> None:
     assert [log.text for log in passages(read('id,text\n1,"last line'))] == ["last line"]
 
 
+def test_a_row_with_an_open_quote_takes_no_other_row_with_it() -> None:
+    table = (
+        'id,date,text\n1,2021-01-01,"leak, at "\n2,2021-01-02,"open\n3,2021-01-03,plain\n4,2021-01-04,"two\nlines"\n'
+    )
+    notes: list[int] = []
+    rows = list(csv_rows(io.BytesIO(table.encode()), lambda line, _: notes.append(line)))
+    assert [(line, row["id"], row["text"]) for line, row in rows] == [
+        (2, "1", "leak, at "),
+        (3, "2", "open"),
+        (4, "3", "plain"),
+        (5, "4", "two\nlines"),
+    ]
+    assert notes == [3]
+    assert [log.text for log in passages(read('id,text\n1,a\n2,"open\n3,b\n4,c\n'))] == ["a", "open", "b", "c"]
+    assert [log.text for log in passages(read('id,text,x\n1,"two\nlines with "inner" quotes",y\n'))] == [
+        'two\nlines with inner" quotes"'
+    ]
+
+
 def test_a_row_has_the_number_of_its_first_line() -> None:
     stream = io.BytesIO(b'\r\nid,text\r\n1,"a\r\nb"\r\n\r\n2,c\r\n')
     assert list(csv_rows(stream)) == [(3, {"id": "1", "text": "a\r\nb"}), (6, {"id": "2", "text": "c"})]

@@ -251,28 +251,29 @@ def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -
     """Each row with its first line; the delimiter is that of the header: comma, semicolon, tab or bar.
 
     Bytes that are not UTF-8 are read as cp1252. Unnamed columns are called `column_n`; a repeated name gets
-    its position as a suffix. Raises InputError for a file that is no table.
+    its position as a suffix. A quote that is left open ends with its line where rows follow. Raises InputError for a
+    file that is no table.
     """
-    lines = text_lines(stream, skip)
-    blank = 0
-    first = next(lines, "")
-    while first and not first.strip():
-        blank += 1
-        first = next(lines, "")
-    delimiter = max(",;\t|", key=re.sub(r'"[^"]*"?', "", first).count)
+    numbered = enumerate(text_lines(stream, skip), 1)
+    first = next((each for each in numbered if each[1].strip()), (1, ""))
+    delimiter = max(",;\t|", key=re.sub(r'"[^"]*"?', "", first[1]).count)
+    waiting = [first]  # lines to read again, the last first
+    taken: list[tuple[int, str]] = []  # of the present row
     ended = False
 
     def texts() -> Iterator[str]:
         nonlocal ended
-        yield first
-        yield from lines
+        while each := waiting.pop() if waiting else next(numbered, None):
+            taken.append(each)
+            yield each[1]
         ended = True
 
     reader = csv.reader(texts(), delimiter=delimiter)
     header: list[str] = []
     rows = 0
+    line = 1
     while True:
-        line = blank + reader.line_num + 1
+        taken.clear()
         try:
             cells = next(reader)
         except StopIteration:
@@ -280,9 +281,18 @@ def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -
                 raise InputError(_NO_HEADING.format(", ".join(map(repr, header[:3])))) from None
             return
         except csv.Error as error:
+            line = taken[0][0] if taken else line
             raise InputError(f"not a table: {error} (is a quote left open?)", line=line) from error
-        # csv does not complain about an open quote, but looks for the rest of its row after the end of the file
-        if ended and blank + reader.line_num > line:
+        line = taken[0][0]
+        if len(taken) > 1 and _swallowed([text for _, text in taken], delimiter, len(header), ended=ended):
+            if skip is not None:
+                skip(line, "a quote is left open: its cell ends with the line")
+            cells = next(csv.reader([taken[0][1].rstrip("\r\n") + '"'], delimiter=delimiter))
+            waiting += taken[:0:-1]
+            reader, ended = csv.reader(texts(), delimiter=delimiter), False
+        elif (
+            len(taken) > 1 and ended
+        ):  # csv does not complain, but looks for the end of the row behind that of the file
             raise InputError("not a table: a quote is left open", line=line)
         if not any(cell.strip() for cell in cells):
             continue
@@ -294,6 +304,18 @@ def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -
         rows += 1
         row = dict(itertools.zip_longest(header, cells[: len(header)], fillvalue=""))
         yield line, row if len(cells) == len(header) else _RaggedRow(row, len(cells))
+
+
+def _swallowed(lines: Sequence[str], delimiter: str, columns: int, *, ended: bool) -> bool:
+    """Whether the lines of a row are several: its open quote is closed where a cell of another one begins, or never."""
+    if columns < 2 or len(next(csv.reader(lines[1:2], delimiter=delimiter))) != columns:
+        return False
+    try:
+        for _ in csv.reader(lines, delimiter=delimiter, strict=True):
+            pass
+    except csv.Error:
+        return True
+    return ended
 
 
 _NO_HEADING = "its first line holds values ({}), not the names of columns: write them above it, as in id,date,text"
