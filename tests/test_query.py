@@ -15,6 +15,8 @@ from lemmata.core.errors import LemmataError
 from lemmata.core.words import is_author
 from lemmata.project import Project
 from lemmata.search.filter import Filter
+from lemmata.search.hints import dated
+from lemmata.search.period import named_period
 from lemmata.search.query import Query, folded, parse_query
 from lemmata.server.service import Service
 
@@ -295,6 +297,49 @@ def test_words_beside_a_code_rank_what_is_about_it(plant: Path) -> None:
     with Project(plant).retriever() as searcher:
         assert searcher.named("P204") == searcher.named("the P203 was here when the other ones came") == []
         assert searcher.named("203") == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "since", "until", "text"),
+    [
+        ("leaks in March 2021", "2021-03", "2021-03", "leaks"),
+        ("leaks March 2021", "2021-03", "2021-03", "leaks"),
+        ("Leckage seit März 2021", "2021-03", "", "Leckage"),
+        ("leaks since 2020", "2020", "", "leaks"),
+        ("leaks after 2020", "2021-01-01", "", "leaks"),
+        ("leaks before March 2021", "", "2021-02-28", "leaks"),
+        ("leaks between 2020 and 2021", "2020", "2021", "leaks"),
+        ("leaks from 2020 to May 2021", "2020", "2021-05", "leaks"),
+        ("am 03.04.2021 undicht", "2021-04-03", "2021-04-03", "undicht"),
+        ("2021-04-03 leak", "2021-04-03", "2021-04-03", "leak"),
+        ("what leaked last week", "2022-05-25", "", "what leaked"),
+        ("undicht im letzten Monat", "2022-05-01", "", "undicht im"),
+    ],
+)
+def test_words_of_a_query_name_a_time(typed: str, since: str, until: str, text: str) -> None:
+    assert named_period(typed, "2019-01-01", "2022-06-01T10:00") == (since, until, text)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    "pump 2021/standard of 1999/P-2021-03/order 2021-0345/since 2030/marble 2021/in 2 and 2021/before 0001-01-01/after 9999/$x$ in 2021.5".split(
+        "/"
+    ),
+)
+def test_other_numbers_are_no_time(typed: str) -> None:
+    assert named_period(typed, "2019-01-01", "2022-06-01") is None
+
+
+def test_a_query_finds_only_logs_of_the_time_that_it_names_and_says_so(plant: Path) -> None:
+    assert {"SB-12", "SB-15"} <= set(ids(plant, "leaks in January 2024")) <= {f"SB-{n}" for n in (11, 12, 13, 15, 16)}
+    assert ids(plant, "filter before 2024") == ["SB-14"]
+    assert ids(plant, "P203 until 2023") == ["SB-14"]
+    assert ids(plant, "January 2023") == ["SB-14"]
+    assert ids(plant, "filter until:2023 in January 2024")[0] == "SB-14"  # a field says otherwise
+    assert ids(plant, 'leaks in "January 2024"', "lexical") == []  # a phrase
+    with Project(plant).retriever() as searcher:
+        assert "2024-01" in dated(searcher, "leaks in January 2024")
+        assert not any(dated(searcher, typed) for typed in ("leaks since:2023", "leaks", 'leaks in "January 2024"'))
 
 
 @pytest.mark.parametrize("order", ["4796224", "4796230"])

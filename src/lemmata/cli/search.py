@@ -209,7 +209,7 @@ def search(
 ) -> None:
     """Search the corpus."""
     from lemmata.search.confidence import matches_badly
-    from lemmata.search.hints import did_you_mean, foreign, hint, missing_part, words_only
+    from lemmata.search.hints import dated, did_you_mean, foreign, hint, missing_part, words_only
     from lemmata.search.retriever import Retriever
 
     if not text.strip():
@@ -218,6 +218,8 @@ def search(
         hits = searcher.search(text, k, retriever=retriever, filter=filter, diversity=diversity, paths=paths)
         if parse_retriever(retriever) == ("auto", "") and (reason := words_only(searcher) or missing_part(searcher)):
             typer.echo(reason, err=True)
+        if told := dated(searcher, text):
+            typer.echo(told, err=True)
         is_told = (matches_badly(hits) and not foreign(searcher, text)) or (hits and hits[0].cites)
         if hits and not is_told and (told := hint(searcher, text)):
             typer.echo(told, err=True)

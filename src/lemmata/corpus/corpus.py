@@ -186,6 +186,11 @@ class Corpus(Sequence[Passage]):
         ).replace(_VALUES, _VALUES.replace("?", "?1"))
         return self._connection.execute(query, (to_json(list(names)),)).fetchall()
 
+    def log_dates(self) -> tuple[str, str] | None:
+        """The first and the last date of the logs; None where none has one."""
+        (dates,) = self._connection.execute("SELECT MIN(date), MAX(date) FROM passages WHERE kind = 'log'")
+        return dates if dates[0] else None
+
     def kinds_numbered(self, number: str) -> list[str]:
         """The kinds of what has a printed number."""
         first, last = printed_name("", "").rstrip(), printed_name("", number)[-len(number) - 1 :]

@@ -23,7 +23,7 @@ from lemmata.corpus.leakage import normalise
 from lemmata.latex.sentences import cut, sentences
 from lemmata.llm.chat import Answer, Chat, Request
 from lemmata.llm.endpoint import Budget, EndpointOptions
-from lemmata.search.hints import words_only
+from lemmata.search.hints import dated, words_only
 from lemmata.search.retriever import Retriever
 from lemmata.search.tokens import tokenize as tokenize_english
 
@@ -120,7 +120,7 @@ def ask(
             hits,
             chat,
             options=options,
-            note=words_only(retriever),
+            note="; ".join(filter(None, (dated(retriever, question), words_only(retriever)))),
             encoder=retriever.encoder if chat is not None and retriever.has_vectors else None,
             tokenize=retriever.lexical.tokenizer,
         )

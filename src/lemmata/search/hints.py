@@ -54,6 +54,16 @@ def hint(retriever: Retriever, text: str) -> str:
     return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
 
 
+def dated(retriever: Retriever, text: str) -> str:
+    """That the words of a query name a time which its hits are from; empty where they do not."""
+    query = retriever.read_query(text)
+    if not query.is_dated or query.filter is None:
+        return ""
+    ends = {"since": query.filter.since, "until": query.filter.until}
+    said = " ".join(f"{name}:{date}" for name, date in ends.items() if date)
+    return f"only logs of the time that the query names ({said}): put the date in quotes to search for its words"
+
+
 def foreign(retriever: Retriever, text: str) -> str:
     """What to do about a German query to an English corpus whose vectors know English only; else empty.
 

@@ -37,6 +37,7 @@ class Query:
     filter: Filter | None = None
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    is_dated: bool = False  # its words name the dates of the filter
 
     @property
     def reads_texts(self) -> bool:

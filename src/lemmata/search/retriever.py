@@ -6,6 +6,7 @@ Every part is opened at its first use: a lexical search loads no encoder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -39,6 +40,7 @@ from lemmata.search.fusion import DIFFUSION, EQUAL, Fusion, fuse
 from lemmata.search.lexical import LexicalIndex
 from lemmata.search.names import RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.paths import direct_path
+from lemmata.search.period import named_period
 from lemmata.search.query import Query, parse_query
 from lemmata.search.ranking import diversify, fold_parts, place_by_words, rerank, without_itself
 from lemmata.search.rerankers import Rerankers
@@ -270,7 +272,20 @@ class Retriever:
     def read_query(self, text: str) -> Query:
         """The parts of a query; a name of a passage is one, whatever signs it holds (`section:intro`)."""
         query = parse_query(text)
-        return Query(text) if query.text != text and self.corpus.named([text.strip()]) else query
+        if query.text != text and self.corpus.named([text.strip()]):
+            return Query(text)
+        if not self._log_dates or query.reads_texts or (query.filter and (query.filter.since or query.filter.until)):
+            return query
+        period = named_period(query.text, *self._log_dates)
+        if period is None:
+            return query
+        chosen = replace(query.filter or Filter(), since=period.since, until=period.until)
+        return replace(query, text=period.text, filter=chosen, is_dated=True)
+
+    @cached_property
+    def _log_dates(self) -> tuple[str, str] | None:
+        """The first and the last date of logs; None where none has a date."""
+        return self.corpus.log_dates()
 
     def search(
         self,

@@ -34,7 +34,7 @@ from lemmata.search.confidence import NOTHING, confidence_of, matches_badly
 from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.exact import missing_number
 from lemmata.search.filter import Filter, Name
-from lemmata.search.hints import did_you_mean, foreign
+from lemmata.search.hints import dated, did_you_mean, foreign
 from lemmata.search.names import NAMES, RETRIEVERS, parse_retriever, split_reranker
 from lemmata.search.query import SYNTAX
 from lemmata.search.rerankers import trained_rerankers
@@ -284,6 +284,7 @@ class Service:
             more = len(hits) > offset + k and offset + k < DEEPEST
             marks = self._noted(query, [hit.id for hit in page], offset, log=log)
             notes = [
+                dated(opened.retriever, query),
                 missing_number(opened.retriever.corpus, words)
                 or foreign(opened.retriever, words)
                 or (NOTHING if matches_badly(hits) else ""),
