@@ -10,7 +10,7 @@ import pytest
 from tests.llm_server import Server
 from tests.make import NAMES, plant, write_papers
 from tests.small_bert import small_bert
-from tests.training import run_all
+from tests.training import run_all, some_papers
 
 from lemmata.corpus.training_files import read_training
 from lemmata.llm.endpoint import Limits
@@ -21,7 +21,6 @@ for _library in ("torch", "accelerate", "datasets", "onnx", "pyarrow", "sentence
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
-EXAMPLE = ROOT / "examples" / "qseries"
 QUICK = "epochs = 0.2\nbatch = 8\n"
 
 
@@ -65,9 +64,9 @@ def test_descriptions_that_a_model_wrote_become_anchors_of_math_embed(tmp_path: 
 
 
 def test_math_embed_runs_with_the_settings_of_the_page(tmp_path: Path) -> None:
-    base = small_bert(tmp_path / "tiny")
+    base, papers = small_bert(tmp_path / "tiny"), some_papers(tmp_path / "papers")
     settings = settings_of("math-embed", ('base = "minilm"\nvalidation', f'base = "{base}"\n{QUICK}validation'),
-                           ('base = "minilm"', 'base = "hashing"'), ('"papers"', f'"{EXAMPLE}"'))  # fmt: skip
+                           ('base = "minilm"', 'base = "hashing"'), ('"papers"', f'"{papers}"'))  # fmt: skip
     reports, _ = run_all(workspace(tmp_path / "w", settings))
     assert [report.task.split()[0] for report in reports] == ["concepts", "descriptions"]
     measures = ["R@5", "R@10", "R@20", "MRR@10", "nDCG@10"]

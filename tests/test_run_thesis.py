@@ -11,6 +11,7 @@ import pytest
 from tests.llm_server import Server
 from tests.make import lemmata
 from tests.small_bert import small_bert
+from tests.training import some_papers
 
 from lemmata.core.errors import LeakageError
 from lemmata.corpus.training_files import read_questions, set_file
@@ -41,18 +42,17 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small BERT that knows the words of the notes."""
-    texts = " ".join(
-        path.read_text("utf-8", "ignore") for path in sorted((ROOT / "examples" / "qseries").glob("*.tex"))
-    )
-    return small_bert(tmp_path_factory.mktemp("base") / "tiny", sorted({*texts.split(), "How", "do", "meet?", *WORDS}))
+    """A small BERT that knows the words of the notes, which stand beside it."""
+    folder = tmp_path_factory.mktemp("base")
+    texts = " ".join(path.read_text("utf-8", "ignore") for path in some_papers(folder / "papers").iterdir())
+    return small_bert(folder / "tiny", sorted({*texts.split(), "How", "do", "meet?", *WORDS}))
 
 
 @pytest.mark.parametrize("writer", ["model", "rules"])
 def test_the_settings_of_the_page_make_its_table(small: Path, server: Server, tmp_path: Path, writer: str) -> None:
     [settings, *_] = blocks("toml")
     assert settings.startswith('recipe = "thesis"')
-    settings = settings.replace('sources = ["papers"]', f'sources = ["{ROOT}/examples/qseries"]\nbase = "hashing"')
+    settings = settings.replace('sources = ["papers"]', f'sources = ["{small.parent}/papers"]\nbase = "hashing"')
     settings = settings.replace("unseen = 0.024", "unseen = 0.4\ntest = 0.3")
     if writer == "rules":
         settings = re.sub(r"\[llm\]\n(?:\w.*\n)*", "", settings).replace("limits", 'mine = ["queries"]\nlimits')

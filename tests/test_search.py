@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -161,33 +162,22 @@ def test_a_passage_is_not_similar_to_itself(indexed: Project) -> None:
     retriever.close()
 
 
-@pytest.mark.parametrize("retriever", ["auto", "hybrid", "dense", "lexical"])
-@pytest.mark.parametrize("diversity", [0.0, 0.4])
-def test_pages_fit_together(tmp_path: Path, retriever: str, diversity: float) -> None:
+def test_pages_fit_together(tmp_path: Path) -> None:
     """Of 330 passages, some of them equal, the first hits are the same, however many are asked for."""
     words = ["prime", "ideal", "ring", "odd", "parts", "pump", "leak", "height", "union"]
     texts = [" ".join(words[(number * step) % 9] for step in (1, 2, 4, 5)) + f" {number // 3}" for number in range(330)]
-    lines = [json.dumps({"id": f"p{number}", "text": text}) for number, text in enumerate(texts)]
-    (tmp_path / "many.jsonl").write_text("\n".join(lines))
-    project = Project.init(tmp_path / "many")
-    project.ingest([tmp_path / "many.jsonl"])
-    project.index(settings={"encoder": "hashing"})
+    project = make_workspace(tmp_path, [{"id": f"p{number}", "text": text} for number, text in enumerate(texts)])
     with project.retriever() as opened:
-        found = {
-            k: [hit.id for hit in opened.search("prime ideal of height 3", k, retriever=retriever, diversity=diversity)]
-            for k in (10, 40, 90, 150, 300)
-        }
-    assert len(found[300]) > 200
-    assert all(found[k] == found[300][:k] for k in found)
+        for name, diversity in itertools.product(("auto", "hybrid", "dense", "lexical"), (0.0, 0.4)):
+            search = partial(opened.search, "prime ideal of height 3", retriever=name, diversity=diversity)
+            found = {k: [hit.id for hit in search(k)] for k in (10, 40, 90, 150, 300)}
+            assert len(found[300]) > 200
+            assert all(found[k] == found[300][:k] for k in found), (name, diversity)
 
 
 def test_equal_texts_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["The pump leaks." if number % 10 else f"Pump {number}." for number in range(900)]
-    lines = [json.dumps({"id": f"p{number}", "text": text}) for number, text in enumerate(texts)]
-    (tmp_path / "logs.jsonl").write_text("\n".join(lines))
-    project = Project.init(tmp_path / "logs")
-    project.ingest([tmp_path / "logs.jsonl"])
-    project.index(settings={"encoder": "hashing"})
+    project = make_workspace(tmp_path, [{"id": f"p{number}", "text": text} for number, text in enumerate(texts)])
     read: list[int] = []
     with project.retriever() as opened:
         passages = opened.corpus.passages
@@ -272,9 +262,7 @@ def test_only_changed_passages_are_indexed_again(indexed: Project, tmp_path: Pat
 
 
 def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "p.jsonl").write_text('{"id": "1"}')
-    project = Project.init(tmp_path / "w")
-    project.ingest([tmp_path / "p.jsonl"])
+    project = make_workspace(tmp_path, [{"id": "1"}], index=None)
     with pytest.raises(WorkspaceError, match=str(tmp_path)):
         project.index()
     with pytest.raises(WorkspaceError, match=str(tmp_path)):
@@ -439,26 +427,25 @@ def test_the_words_of_a_proof_find_its_statement(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what a hit tells
 
 
-@pytest.mark.parametrize("name", ["lexical", "dense", "hybrid"])
-def test_a_repeated_passage_is_shown_once_and_names_the_others(tmp_path: Path, name: str) -> None:
+def test_a_repeated_passage_is_shown_once_and_names_the_others(tmp_path: Path) -> None:
     texts = ("Let C  and D\nbe categories.", "let C and D be CATEGORIES.")
     rows = [{"id": f"r{n}", "text": texts[n % 2]} for n in range(60)]
     rows += [{"id": f"d{n}", "text": f"Let C be one of the categories in the list {n}."} for n in range(5)]
     project = make_workspace(tmp_path, {"p.jsonl": to_lines(rows)})
     with project.retriever() as retriever:
-        hits = retriever.search("categories C and D", 4, retriever=name)
-        assert len(hits) == 4
-        repeated = next(hit for hit in hits if hit.id.startswith("r"))
-        assert len(repeated.repeats) == 59
-        assert repeated.id not in repeated.repeats
-        assert [hit.id[0] for hit in hits].count("r") == 1
-        rows_found, _ = retriever.search_rows(["categories C and D"], 4, name)
-        assert len(set(rows_found[0].tolist())) == 4  # measured rankings hold every passage
-        if name == "dense":
-            similar = retriever.similar("r0", 3)
-            assert len(similar) == 3
-            assert "r0" not in {similar[0].id, *similar[0].repeats}
-            assert len(similar[0].repeats) == 58
+        for name in ("lexical", "dense", "hybrid"):
+            hits = retriever.search("categories C and D", 4, retriever=name)
+            assert len(hits) == 4
+            repeated = next(hit for hit in hits if hit.id.startswith("r"))
+            assert len(repeated.repeats) == 59
+            assert repeated.id not in repeated.repeats
+            assert [hit.id[0] for hit in hits].count("r") == 1
+            rows_found, _ = retriever.search_rows(["categories C and D"], 4, name)
+            assert len(set(rows_found[0].tolist())) == 4  # measured rankings hold every passage
+        similar = retriever.similar("r0", 3)
+        assert len(similar) == 3
+        assert "r0" not in {similar[0].id, *similar[0].repeats}
+        assert len(similar[0].repeats) == 58
 
 
 def test_the_passages_of_hits_are_at_hand(indexed: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -133,21 +134,15 @@ def asked(server: Server) -> list[str]:
     return [call["digest"] for call in server.calls()]
 
 
-def start(project: Project, server: Server, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from lemmata.cli.main import main; main()", "graph", "extract"]
-    where = [
-        "-w",
-        str(project.root),
-        "-o",
-        f"llm.url={server.url}",
-        "--model",
-        "tiny",
-        "--json",
-        "-o",
-        "llm.concurrency=2",
-    ]
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*command, *where, *arguments], text=True, **pipes)
+def command(server: Server, *arguments: str) -> list[str]:
+    model = ["-o", f"llm.url={server.url}", "--model", "tiny", "--json", "-o", "llm.concurrency=2"]
+    return ["graph", "extract", *model, *arguments]
+
+
+def extract(project: Project, server: Server, *arguments: str) -> Any:
+    done = lemmata(project, *command(server, *arguments))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def extracted(project: Project) -> set[str]:
@@ -157,9 +152,7 @@ def extracted(project: Project) -> set[str]:
 
 def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> None:
     server.script(answer=json.dumps(ANSWER))
-    done = start(project, server)
-    preview = json.loads(done.communicate()[0])["preview"]
-    assert preview["calls"] == PAPERS
+    assert extract(project, server)["preview"]["calls"] == PAPERS
     assert asked(server) == []
 
 
@@ -167,15 +160,15 @@ def test_without_a_limit_nothing_is_sent(project: Project, server: Server) -> No
 def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, server: Server) -> None:
     # one answer never comes, so that the run cannot come to its end
     server.script(answer=json.dumps(ANSWER), replies={"note 9": [{"hang": 60}]})
-    first = start(project, server, "--budget", "unlimited")
+    start = [sys.executable, "-m", "lemmata", *command(server, "--budget", "unlimited"), "-w", str(project.root)]
+    first = subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_until(lambda: len(server.answers()) >= PAPERS // 2)
     first.kill()
-    first.communicate()
+    first.wait()
     before = extracted(project)
     assert len(before) < PAPERS
     server.change(answer=json.dumps(ANSWER))
-    second = start(project, server, "--budget", "unlimited")
-    report = json.loads(second.communicate()[0])
+    report = extract(project, server, "--budget", "unlimited")
     assert report["extracted"] == report["documents"] == PAPERS
     assert report["unanswered"] == []
     assert len(extracted(project)) == PAPERS
@@ -185,24 +178,23 @@ def test_a_killed_extraction_resumes_without_repeating_a_call(project: Project, 
     with GraphRecordStore(project) as records:
         edges = list(records.edges())
     assert sum(edge.relation == "uses" for edge in edges) == PAPERS
-    third = start(project, server, "--budget", "unlimited")
-    third.communicate()
+    extract(project, server, "--budget", "unlimited")
     assert len(asked(server)) == calls
 
 
 @pytest.mark.slow
 def test_limits_count_over_all_runs(project: Project, server: Server) -> None:
     server.script(answer=json.dumps(ANSWER))
-    report = json.loads(start(project, server, "--budget", "calls=5").communicate()[0])
+    report = extract(project, server, "--budget", "calls=5")
     assert len(asked(server)) == 5
     assert report["extracted"] == 5
     assert len(report["unanswered"]) == PAPERS - 5
     sentence = "was not extracted: the limit of 5 calls was reached; raise it (--budget calls=…) to go on"
     assert all(cause.endswith(sentence) for cause in report["unanswered"])
     assert report["spent"]["calls"] == 5
-    start(project, server, "--budget", "calls=5").communicate()
+    extract(project, server, "--budget", "calls=5")
     assert len(asked(server)) == 5
-    report = json.loads(start(project, server, "--budget", "calls=8").communicate()[0])
+    report = extract(project, server, "--budget", "calls=8")
     assert len(asked(server)) == 8
     assert report["extracted"] == 8
 
@@ -230,19 +222,17 @@ def test_bad_answers_are_reported_and_asked_again_later(project: Project, server
 
 def test_an_extraction_of_nothing_at_all_is_an_error_with_its_cause(project: Project, server: Server) -> None:
     server.script(answer="I cannot do that.")
-    process = start(project, server, "--budget", "calls=100")
-    out, error = process.communicate()
-    assert process.returncode == 1
-    assert json.loads(out)["extracted"] == 0
-    last = " ".join(error.split())
+    done = lemmata(project, *command(server, "--budget", "calls=100"))
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["extracted"] == 0
+    last = " ".join(done.stderr.split())
     assert f"none of {PAPERS} documents could be extracted: tiny gave no valid answer in 3 turns" in last
-    assert "Traceback" not in error
+    assert "Traceback" not in done.stderr
 
 
 def test_the_error_names_the_real_cause_where_the_limit_came_too(project: Project, server: Server) -> None:
     server.script(envelope={"choices": []})
-    error = start(project, server, "--budget", "calls=3").communicate()[1]
-    last = " ".join(error.split())
+    last = " ".join(lemmata(project, *command(server, "--budget", "calls=3")).stderr.split())
     assert f"none of {PAPERS} documents could be extracted: {server.url} failed for tiny: the answer does not" in last
     assert "then the limit of 3 calls was reached" in last
 
@@ -251,20 +241,20 @@ def test_the_error_names_the_real_cause_where_the_limit_came_too(project: Projec
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["graph.graphml", "graph.tsv", "graph.json", "neo4j", "ogb"])
-def test_an_exported_graph_can_be_imported_unchanged(project: Project, tmp_path: Path, name: str) -> None:
-    kind = {"graph.graphml": "graphml", "graph.tsv": "triples", "graph.json": "json"}.get(name, name)
+def test_an_exported_graph_can_be_imported_unchanged(project: Project, tmp_path: Path) -> None:
+    empty = shutil.copytree(project.root, tmp_path / "empty")
     project.build_graph()
     before = open_graph(project)
-    project.export_graph(tmp_path / name, format=kind)
-    other = Project.init(tmp_path / "other")
-    other.ingest([tmp_path / "papers"])
-    other.import_graph([tmp_path / name])
-    after = open_graph(other)
-    assert after.concepts == before.concepts
-    assert list(after.graph.nodes) == list(before.graph.nodes)
-    assert list(after.graph.kinds) == list(before.graph.kinds)
-    assert after.graph.indices.tolist() == before.graph.indices.tolist()
+    names = {"graphml": "graph.graphml", "triples": "graph.tsv", "json": "graph.json", "neo4j": "neo4j", "ogb": "ogb"}
+    for kind, name in names.items():
+        project.export_graph(tmp_path / name, format=kind)
+        other = Project(shutil.copytree(empty, tmp_path / f"in-{kind}"))
+        other.import_graph([tmp_path / name])
+        after = open_graph(other)
+        assert after.concepts == before.concepts, kind
+        assert list(after.graph.nodes) == list(before.graph.nodes), kind
+        assert list(after.graph.kinds) == list(before.graph.kinds), kind
+        assert after.graph.indices.tolist() == before.graph.indices.tolist(), kind
 
 
 def test_an_exported_graph_has_the_weights_and_the_loops_of_the_graph(project: Project, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.make import lemmata
-from tests.training import workspace
+from tests.make import copied, lemmata
+from tests.training import say_more, workspace
 
 from lemmata.core.artefacts import learned_metric
 from lemmata.core.errors import LemmataError, WorkspaceError
@@ -58,6 +58,16 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
+@pytest.fixture
+def changing(learned: Project, tmp_path: Path) -> Project:
+    """A copy of that workspace."""
+    shutil.copytree(learned.root.parent, tmp_path, dirs_exist_ok=True)
+    return Project(tmp_path / "w")
+
+
+plain = copied(workspace)  # without a metric
+
+
 def test_a_metric_that_helps_is_used_by_the_retriever_geodesic(learned: Project) -> None:
     stored = open_metric(learned)
     assert stored is not None
@@ -77,9 +87,8 @@ def test_learning_again_changes_nothing(learned: Project) -> None:
     assert learned.train_metric(settings=asdict(SMALL))["done_before"]
 
 
-def test_a_training_that_was_stopped_resumes_and_leaves_no_checkpoint(tmp_path: Path) -> None:
-    project = workspace(tmp_path)
-    vectors = vector_set(project)
+def test_a_training_that_was_stopped_resumes_and_leaves_no_checkpoint(plain: Project) -> None:
+    project, vectors = plain, vector_set(plain)
     assert vectors is not None
     settings = {**asdict(SMALL), "epochs": 3}
     steps: list[int] = []
@@ -134,12 +143,11 @@ def test_a_metric_is_kept_only_if_it_was_trained_and_finds_more_than_every_searc
 
 
 def test_a_metric_sees_no_links_of_held_out_passages_and_one_half_of_validation_alone_decides(
-    learned: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    changing: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus = learned.corpus
-    split = open_split(learned, corpus.digest)
+    corpus = changing.corpus
+    split = open_split(changing, corpus.digest)
     corpus.close()
-    copy = Project(shutil.copytree(learned.root, tmp_path / "w"))
 
     class CalledError(Exception):
         pass
@@ -151,9 +159,9 @@ def test_a_metric_sees_no_links_of_held_out_passages_and_one_half_of_validation_
 
     monkeypatch.setattr("lemmata.train.metric_network.train_metric", train)
     with pytest.raises(CalledError) as stopped:
-        copy.train_metric(settings={**asdict(SMALL), "epochs": 2})
+        changing.train_metric(settings={**asdict(SMALL), "epochs": 2})
     monkeypatch.undo()
-    data = stage._open(copy, "hashing")
+    data = stage._open(changing, "hashing")
     options = MetricOptions(SMALL.dimension, SMALL.rank, batch=64, negatives={"random": 32}, epochs=1)
     trained = train_metric(data.matrix, stage._links(data, data.citing & data.seen), options, data.task.part(0))
     # the half that stopped the training would find everything, the other half has answers that nothing finds
@@ -168,19 +176,18 @@ def test_a_metric_sees_no_links_of_held_out_passages_and_one_half_of_validation_
     assert [report[f"by_{name}"] for name in ("dense", "diffusion", "text", "metric")] == [0.0] * 4
 
 
-def test_a_bridge_may_be_measured_by_the_metric(learned: Project, tmp_path: Path) -> None:
-    plain = learned.config_file.read_text("utf-8")
-    both = [learned.bridge("n0", "n2", k=2)]
-    learned.config_file.write_text(f"{plain}[geodesic]\nlearned_bridges = true\n", "utf-8")
-    both.append(Project(learned.root).bridge("n0", "n2", k=2))
-    learned.config_file.write_text(plain, "utf-8")
+def test_a_bridge_may_be_measured_by_the_metric(changing: Project) -> None:
+    both = [changing.bridge("n0", "n2", k=2)]
+    project = say_more(changing.root, "[geodesic]\nlearned_bridges = true\n")
+    both.append(project.bridge("n0", "n2", k=2))
     lengths = [[(step.source, step.target, step.length) for path in each.paths for step in path.steps] for each in both]
     assert lengths[0] != lengths[1]
     assert all(-1 <= path.coherence <= 1 for path in both[1].paths)
-    without = workspace(tmp_path)
-    without.config_file.write_text("[geodesic]\nlearned_bridges = true\n", "utf-8")
+    vectors = vector_set(project)
+    assert vectors is not None
+    shutil.rmtree(vectors.metric)
     with pytest.raises(WorkspaceError, match="train metric"):
-        Project(without.root).bridge("n0", "n2")
+        project.bridge("n0", "n2")
 
 
 def test_info_says_that_the_metric_is_used(learned: Project) -> None:
@@ -190,8 +197,8 @@ def test_info_says_that_the_metric_is_used(learned: Project) -> None:
     assert "used by geodesic" in " ".join(lemmata("info", "-w", str(learned.root)).split())
 
 
-def test_a_metric_that_does_not_help_is_not_used_and_info_says_so(tmp_path: Path) -> None:
-    project = workspace(tmp_path)
+def test_a_metric_that_does_not_help_is_not_used_and_info_says_so(plain: Project) -> None:
+    project = plain
     (project.root / "lemmata.toml").write_text("[metric]\ndimension = 8\nrank = 2\n", "utf-8")
     result = lemmata("train", "metric", "-w", str(project.root), "-o", "epochs=1")
     assert "not kept" in result
@@ -205,9 +212,10 @@ def test_a_metric_that_does_not_help_is_not_used_and_info_says_so(tmp_path: Path
     assert "does not help on validation" in " ".join(lemmata("info", "-w", str(project.root)).split())
 
 
-def test_new_passages_get_an_embedding_from_their_text_and_geodesic_goes_by_text(tmp_path: Path) -> None:
-    project = workspace(tmp_path)
-    keep_metric(project)
+def test_new_passages_get_an_embedding_from_their_text_and_geodesic_goes_by_text(
+    changing: Project, tmp_path: Path
+) -> None:
+    project = changing
     before = open_metric(project)
     assert before is not None
     with project.retriever() as retriever:
@@ -238,9 +246,8 @@ def test_new_passages_get_an_embedding_from_their_text_and_geodesic_goes_by_text
     assert "1 passage by text alone" in shown
 
 
-def test_passages_that_change_again_or_go_are_not_counted_twice(tmp_path: Path) -> None:
-    project = workspace(tmp_path)
-    keep_metric(project)
+def test_passages_that_change_again_or_go_are_not_counted_twice(changing: Project, tmp_path: Path) -> None:
+    project = changing
 
     def update(**texts: str) -> tuple[int, int]:
         """How many embeddings an update makes, and how many of the present ones are from text alone."""
@@ -268,9 +275,8 @@ def test_the_fit_and_the_search_take_a_query_of_blanks_alike(learned: Project) -
             assert (retriever.search_rows([" \n"], 5, retrieve)[0] == -1).all(), retrieve
 
 
-def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
-    project = workspace(tmp_path)
-    keep_metric(project)
+def test_a_metric_of_other_vectors_is_not_used(changing: Project) -> None:
+    project = changing
     vectors = vector_set(project)
     assert vectors is not None
     write_manifest(vectors.manifest, {**(read_manifest(vectors.manifest) or {}), "made_by": "another"})
@@ -279,9 +285,8 @@ def test_a_metric_of_other_vectors_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["h.npy", "manifest.json"])
-def test_a_damaged_metric_is_an_error_and_learning_again_cures_it(tmp_path: Path, name: str) -> None:
-    project = workspace(tmp_path)
-    keep_metric(project)
+def test_a_damaged_metric_is_an_error_and_learning_again_cures_it(changing: Project, name: str) -> None:
+    project = changing
     vectors = vector_set(project)
     assert vectors is not None
     file = vectors.metric / name
@@ -294,9 +299,8 @@ def test_a_damaged_metric_is_an_error_and_learning_again_cures_it(tmp_path: Path
     open_metric(project)
 
 
-def test_a_corpus_that_has_grown_is_indexed_before_a_metric_is_learned(tmp_path: Path) -> None:
-    project = workspace(tmp_path)
-    keep_metric(project)
+def test_a_corpus_that_has_grown_is_indexed_before_a_metric_is_learned(changing: Project, tmp_path: Path) -> None:
+    project = changing
     (tmp_path / "more.jsonl").write_text('{"id": "a", "text": "aaword something"}', "utf-8")
     project.ingest([tmp_path / "more.jsonl"])
     with pytest.raises(WorkspaceError, match="'lemmata index'"):
@@ -325,9 +329,8 @@ def test_auto_ranks_by_the_metric_where_it_has_a_weight(learned: Project) -> Non
         assert rows[0].tolist() == nearest[0, 1:].tolist()
 
 
-def test_tuning_fits_the_weight_of_the_metric_and_info_shows_it(tmp_path: Path) -> None:
-    project = workspace(tmp_path)
-    keep_metric(project)
+def test_tuning_fits_the_weight_of_the_metric_and_info_shows_it(changing: Project) -> None:
+    project = changing
     queries = {f"q{number}": f"{'abcd'[number % 4]}aword note" for number in range(8)}
     task = Task("notes", queries, {query: {f"n{number}": 1} for number, query in enumerate(queries)})
     tried = project.tune(task, measure="R@20")["tried"]

@@ -436,10 +436,10 @@ def test_large_sets_of_summaries_get_a_neighbour_index(indexed: Project) -> None
 
 def test_a_choice_holds_for_all_encoders(indexed: Project) -> None:
     task = task_from("t", {"q": LIQUID}, {"q": {"pump": 1}})
-    report = indexed.evaluate(task, retrievers=["dense", "dense:lemmata-mini"])
+    report = indexed.evaluate(task, retrievers=["dense", "dense:lemmata-nano"])
     assert report.retrievers["dense"]["MRR@10"].tolist() == [1.0]
     assert [one["summaries"]["summaries"] for one in indexed.info()["vectors"]] == [3, 3]
-    assert indexed.index(settings={"encoder": "lemmata-mini"})["summaries"]["encoded"] == 0
+    assert indexed.index(settings={"encoder": "lemmata-nano"})["summaries"]["encoded"] == 0
     indexed.index(settings={"summaries": "none"})
     assert [one["summaries"]["summaries"] for one in indexed.info()["vectors"]] == [0, 0]
 

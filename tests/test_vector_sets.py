@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
-import subprocess
-import sys
+import signal
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import lemmata
+from tests.make import killed_at, lemmata
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.core.types import Floats
 from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vector_set, vector_sets, write_manifest
-from lemmata.encode.load import PACKAGED, load_encoder
+from lemmata.encode.hashing import HashingEncoder
+from lemmata.encode.load import NANO, PACKAGED, load_encoder
 from lemmata.graph.lengths import open_lengths
 from lemmata.maintain.info import doctor
 from lemmata.project import Project
 from lemmata.search import hints
+from lemmata.search import index as index_stage
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
 from lemmata.vectors.store import invalidate_vectors, open_vectors
 
-MINI = "lemmata-mini"
 NOTES = {
     "pump": "The pump of the cooling circuit leaks at its seal.",
     "valve": "A valve in the steam line does not close.",
@@ -43,7 +46,7 @@ def write_notes(folder: Path, notes: dict[str, str]) -> Path:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An exported encoder in a folder of its own: the packaged one under another name."""
-    folder = shutil.copytree(PACKAGED[MINI], tmp_path_factory.mktemp("encoders") / "my encoder, v1")
+    folder = shutil.copytree(PACKAGED["lemmata-mini"], tmp_path_factory.mktemp("encoders") / "my encoder, v1")
     settings = json.loads((folder / "encoder.json").read_text())
     (folder / "encoder.json").write_text(json.dumps({**settings, "name": "mine"}))
     return folder
@@ -55,7 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, exported: Path) -> Project:
     folder = tmp_path_factory.mktemp("made")
     project = Project.init(folder / "w")
     project.ingest([write_notes(folder, NOTES)])
-    for encoder in (MINI, str(exported), "hashing"):
+    for encoder in (NANO, str(exported), "hashing"):
         project.index(settings={"encoder": encoder})
     return project
 
@@ -85,7 +88,7 @@ def names(project: Project) -> list[str]:
 
 
 def test_each_encoder_keeps_its_own_vectors_and_the_last_indexed_is_the_default(made: Project, exported: Path) -> None:
-    assert names(made) == ["hashing", str(exported), MINI]
+    assert names(made) == ["hashing", str(exported), NANO]
     assert default_encoder(made) == "hashing"
     for encoder in names(made):
         assert_vectors_are_those_of(made, encoder)
@@ -105,13 +108,13 @@ def test_a_retriever_with_an_encoder_ranks_as_if_that_were_the_only_one(project:
 
 
 def test_switching_the_default_encodes_nothing_and_keeps_all_sets(project: Project) -> None:
-    report = project.index(settings={"encoder": MINI})
+    report = project.index(settings={"encoder": NANO})
     assert report["encoded"] == 0
     assert report["default_before"] == "hashing"
-    assert default_encoder(project) == MINI
+    assert default_encoder(project) == NANO
     assert len(names(project)) == 3
     assert "default_before" not in project.index()  # without a name, the default stays
-    assert default_encoder(project) == MINI
+    assert default_encoder(project) == NANO
 
 
 def test_a_folder_is_the_same_encoder_however_it_is_written(
@@ -126,13 +129,13 @@ def test_a_folder_is_the_same_encoder_however_it_is_written(
 
 
 def test_every_encoder_has_its_own_fusion(project: Project) -> None:
-    vectors = vector_set(project, MINI)
+    vectors = vector_set(project, NANO)
     assert vectors is not None
     write_manifest(vectors.fusion, {"fusion": asdict(Fusion(False, 0.1, crowding=0.0))})
     with project.retriever() as retriever:
-        assert retriever.dense(MINI).fusion == Fusion(False, 0.1, crowding=0.0)
+        assert retriever.dense(NANO).fusion == Fusion(False, 0.1, crowding=0.0)
         assert retriever.dense().fusion == Fusion()
-    assert "dropped_fusion" not in project.index(settings={"encoder": MINI})
+    assert "dropped_fusion" not in project.index(settings={"encoder": NANO})
     with project.retriever() as retriever:
         assert retriever.dense().fusion == Fusion(False, 0.1, crowding=0.0)
 
@@ -140,13 +143,13 @@ def test_every_encoder_has_its_own_fusion(project: Project) -> None:
 def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
     from lemmata.search.index import index_ann
 
-    exact = {name: first_hits(project, f"dense:{name}") for name in (MINI, "hashing")}
+    exact = {name: first_hits(project, f"dense:{name}") for name in (NANO, "hashing")}
     for encoder in exact:
         assert index_ann(project, encoder=encoder, more_than=3) == "ann"
     for name, hits in exact.items():
         near = first_hits(project, f"dense:{name}")
         assert [identity for identity, _ in near] == [identity for identity, _ in hits]
-    project.index(settings={"encoder": MINI})  # too few passages for a neighbour index
+    project.index(settings={"encoder": NANO})  # too few passages for a neighbour index
     assert [bool(list(v.ann.glob("*"))) for v in vector_sets(project) if v.encoder in exact] == [False, True]
 
 
@@ -155,23 +158,23 @@ def test_every_encoder_has_its_own_neighbour_index(project: Project) -> None:
 
 def test_building_the_same_graph_again_keeps_the_edge_lengths_of_every_set(project: Project) -> None:
     project.build_graph()
-    for encoder in (MINI, "hashing"):
+    for encoder in (NANO, "hashing"):
         project.index(settings={"encoder": encoder})
     project.build_graph()
-    for encoder in (MINI, "hashing"):
+    for encoder in (NANO, "hashing"):
         open_lengths(project, encoder)
     more = project.root.parent / "more.tsv"
     more.write_text("first\tcites\tsecond\n", "utf-8")
     project.import_graph([more])
     open_lengths(project, "hashing")
-    with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {MINI}"):
-        open_lengths(project, MINI)
+    with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {NANO}"):
+        open_lengths(project, NANO)
 
 
 def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(project: Project) -> None:
-    project.remove_encoder(MINI)
-    with pytest.raises(WorkspaceError, match="lemmata index --encoder lemmata-mini"):
-        first_hits(project, f"dense:{MINI}")
+    project.remove_encoder(NANO)
+    with pytest.raises(WorkspaceError, match="lemmata index --encoder lemmata-nano"):
+        first_hits(project, f"dense:{NANO}")
     with pytest.raises(InputError, match=r"'minilem'.*hashing, "):
         first_hits(project, "dense:minilem")
 
@@ -203,16 +206,16 @@ def test_any_name_of_an_encoder_has_a_folder_of_its_own(tmp_path: Path, encoder:
 def test_a_changed_corpus_updates_the_default_and_no_other_set_gives_a_wrong_hit(project: Project) -> None:
     notes = {"first": "A new note that comes first.", **{name: NOTES[name] for name in ("valve", "prime", "parts")}}
     project.ingest([write_notes(project.root.parent, notes)])
-    for name in ("dense", f"dense:{MINI}", f"hybrid:{MINI}"):
+    for name in ("dense", f"dense:{NANO}", f"hybrid:{NANO}"):
         with pytest.raises(WorkspaceError, match="lemmata index"):
             first_hits(project, name)
     assert project.index()["encoded"] == 1
     assert_vectors_are_those_of(project, "hashing")
-    with pytest.raises(WorkspaceError, match=f"'lemmata index --encoder {MINI}'"):
-        first_hits(project, f"dense:{MINI}")
-    assert project.index(settings={"encoder": MINI})["encoded"] == 1
-    assert_vectors_are_those_of(project, MINI)
-    assert "pump" not in dict(first_hits(project, f"dense:{MINI}"))
+    with pytest.raises(WorkspaceError, match=f"'lemmata index --encoder {NANO}'"):
+        first_hits(project, f"dense:{NANO}")
+    assert project.index(settings={"encoder": NANO})["encoded"] == 1
+    assert_vectors_are_those_of(project, NANO)
+    assert "pump" not in dict(first_hits(project, f"dense:{NANO}"))
 
 
 def test_another_model_in_the_same_folder_is_noticed(project: Project, exported: Path) -> None:
@@ -233,9 +236,9 @@ def test_another_model_in_the_same_folder_is_noticed(project: Project, exported:
 def test_a_removed_set_is_gone_and_the_others_stay(project: Project, exported: Path) -> None:
     before = first_hits(project, "dense")
     report = project.remove_encoder(str(exported))
-    assert (report["was_default"], report["kept_encoders"]) == (False, ["hashing", MINI])
+    assert (report["was_default"], report["kept_encoders"]) == (False, ["hashing", NANO])
     assert report["bytes"] > len(NOTES) * 384 * 4
-    assert names(project) == ["hashing", MINI]
+    assert names(project) == ["hashing", NANO]
     assert first_hits(project, "dense") == before
     with pytest.raises(LemmataError, match=r"'hashin'.*hashing"):
         project.remove_encoder("hashin")
@@ -248,21 +251,21 @@ def test_without_the_default_search_uses_words_until_another_is_named(project: P
         assert retriever.search("pump")[0].id == "pump"
     with pytest.raises(WorkspaceError, match=r"index --encoder NAME' .*lemmata-mini"):
         first_hits(project, "dense")
-    project.index(settings={"encoder": MINI})
-    assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
+    project.index(settings={"encoder": NANO})
+    assert first_hits(project, "dense") == first_hits(project, f"dense:{NANO}")
 
 
 def test_info_lists_every_set_with_its_size_and_state(project: Project, exported: Path) -> None:
     project.ingest([write_notes(project.root.parent, {**NOTES, "more": "One more note."})])
     project.index()
     rows = {row["encoder"]: row for row in project.info()["vectors"]}
-    assert list(rows) == ["hashing", str(exported), MINI]
+    assert list(rows) == ["hashing", str(exported), NANO]
     assert [(row["default"], row["up_to_date"]) for row in rows.values()] == [
         (True, True),
         (False, False),
         (False, False),
     ]
-    assert [row["dimension"] for row in rows.values()] == [256, 384, 384]
+    assert [row["dimension"] for row in rows.values()] == [256, 384, 256]
     for name, row in rows.items():
         folder = project.encoder_folder(name) / "vectors"
         assert row["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
@@ -272,16 +275,16 @@ def test_info_lists_every_set_with_its_size_and_state(project: Project, exported
 
 
 def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Project, exported: Path) -> None:
-    path = project.encoder_folder(MINI) / "vectors" / "matrix.npy"
+    path = project.encoder_folder(NANO) / "vectors" / "matrix.npy"
     path.write_bytes(path.read_bytes()[:-1])
     assert first_hits(project, "dense")
-    with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {MINI}"):
-        first_hits(project, f"dense:{MINI}")
+    with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {NANO}"):
+        first_hits(project, f"dense:{NANO}")
     assert any(str(path) in check.finding for check in doctor(project.root) if check.damaged)
-    manifest = project.encoder_folder(MINI) / "vectors" / "manifest.json"
+    manifest = project.encoder_folder(NANO) / "vectors" / "manifest.json"
     manifest.write_text("{")
-    assert MINI in names(project)
-    project.remove_encoder(MINI)
+    assert NANO in names(project)
+    project.remove_encoder(NANO)
     manifest = project.encoder_folder(str(exported)) / "vectors" / "manifest.json"
     manifest.write_text("{")  # its encoder cannot be read any more
     project.remove_encoder(str(exported))
@@ -293,7 +296,7 @@ def test_a_damaged_note_on_the_default_is_one_sentence_with_its_cure(project: Pr
     project.default_encoder_file.write_text("{")
     with pytest.raises(WorkspaceError, match=r"encoder\.json .*'lemmata index --encoder NAME'"):
         first_hits(project, "auto")
-    assert first_hits(project, f"dense:{MINI}")
+    assert first_hits(project, f"dense:{NANO}")
     assert any("encoder.json" in problem for problem in project.info()["problems"])
     assert any("encoder.json" in check.finding for check in doctor(project.root) if check.damaged)
     project.index(settings={"encoder": "hashing"})
@@ -303,34 +306,29 @@ def test_a_damaged_note_on_the_default_is_one_sentence_with_its_cure(project: Pr
 # ---------------------------------------------------------------- kills
 
 
-KILLED = """
-import os, sys
-from lemmata.encode.hashing import HashingEncoder
-from lemmata.project import Project
-import lemmata.search.index as stage
-
 class Killed(HashingEncoder):
-    encoded = 0
-    def encode(self, texts, role="passage"):
-        Killed.encoded += len(texts)
-        if Killed.encoded > 600:
-            os.kill(os.getpid(), 9)
-        return super().encode(texts, role)
+    """Kills its process after 600 texts."""
 
-stage.open_encoder = lambda *a, **k: Killed()
-Project(sys.argv[1]).index(settings={"encoder": sys.argv[2]})
-"""
+    encoded = 0
+
+    def encode(self, texts: Sequence[str], role: str = "passage") -> Floats:
+        self.encoded += len(texts)
+        if self.encoded > 600:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().encode(texts, role)
 
 
 def kill_index(root: Path, encoder: str) -> None:
-    """Index in another process, which is killed after 600 texts."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(root), encoder], check=False, capture_output=True)
-    assert done.returncode == -9, done.stderr
+    def work(_: object) -> None:
+        vars(index_stage)["open_encoder"] = lambda *_, **__: Killed()
+        Project(root).index(settings={"encoder": encoder})
+
+    killed_at("", -1, work)  # by itself
 
 
 def test_weights_that_were_fitted_to_a_model_go_with_its_vectors(project: Project) -> None:
     layout = project
-    both = [vector_set(layout, name) for name in ("hashing", MINI)]
+    both = [vector_set(layout, name) for name in ("hashing", NANO)]
     for each in both:
         assert each is not None
         write_manifest(each.fusion, {"fusion": asdict(Fusion(weight=0.3))})
@@ -440,10 +438,10 @@ def test_vectors_are_used_while_those_of_another_encoder_are_made(project: Proje
 
 
 def test_a_kill_before_the_default_is_noted_leaves_the_old_default(project: Project) -> None:
-    project.remove_encoder(MINI)
+    project.remove_encoder(NANO)
     note = project.default_encoder_file.read_bytes()
-    project.index(settings={"encoder": MINI})
+    project.index(settings={"encoder": NANO})
     project.default_encoder_file.write_bytes(note)  # as it was just before the last write
     assert first_hits(project, "dense") == first_hits(project, "dense:hashing")
-    assert project.index(settings={"encoder": MINI})["encoded"] == 0
-    assert first_hits(project, "dense") == first_hits(project, f"dense:{MINI}")
+    assert project.index(settings={"encoder": NANO})["encoded"] == 0
+    assert first_hits(project, "dense") == first_hits(project, f"dense:{NANO}")

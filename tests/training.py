@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,14 @@ def write_notes(file: Path, documents: int = 30) -> Path:
             lines.append({"_id": f"b{document}-{number}", "text": told, **home})
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     return file
+
+
+def some_papers(folder: Path) -> Path:
+    """A third of the bundled notes."""
+    folder.mkdir()
+    for path in sorted((Path(__file__).parents[1] / "examples" / "qseries").glob("*.tex"))[::3]:
+        shutil.copy(path, folder)
+    return folder
 
 
 def say_more(folder: Path, text: str) -> Project:

@@ -11,7 +11,7 @@ import argparse
 import collections
 import contextlib
 import hashlib
-import importlib
+import importlib.util
 import json
 import os
 import pkgutil
@@ -148,7 +148,7 @@ TOLD = {
     "sha256",
     "read_at",
 }  # differs from run to run, as does what ends in _per_second
-TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.svg", "answers.sqlite"}  # show seconds
+TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png", "answers.sqlite"}  # show seconds
 
 
 class Outcome(NamedTuple):
@@ -460,23 +460,25 @@ def every(bench: Bench, step: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from ((stage, {"at": number}) for number in range(1, bench.operations[stage] + 1, step))
 
 
-def warm_up() -> None:
-    """Import what the stages need, so that their forked processes do not."""
-
-    try:
-        import pyarrow.parquet  # noqa: F401
-        import torch  # noqa: F401
-    except ImportError:
-        verbs = ("mine", "train", "evaluate", "run", "adapt", "judge ", "inspect", "export-encoder")
-        for stage in [name for name in STAGES if f"{name} ".startswith(verbs)]:
-            STAGES.pop(stage)
-    for module in pkgutil.walk_packages(lemmata.__path__, "lemmata."):
-        if module.name != "lemmata.__main__":
+def warm_up(stages: Sequence[str]) -> list[str]:
+    """Import what the stages need, so that their forked processes do not; the stages whose libraries are here."""
+    verbs = ("mine", "train", "evaluate", "run", "adapt", "judge ", "inspect", "export-encoder")
+    training = [name for name in STAGES if f"{name} ".startswith(verbs)]
+    if importlib.util.find_spec("pyarrow") is None or importlib.util.find_spec("torch") is None:
+        for name in training:
+            STAGES.pop(name)
+    chosen = [stage for stage in stages if stage in STAGES]
+    libraries = ["onnxruntime", "tokenizers", "Stemmer", "faiss"]
+    modules = [module.name for module in pkgutil.walk_packages(lemmata.__path__, "lemmata.")]
+    if set(training).isdisjoint(chosen):
+        modules = [name for name in modules if not name.startswith("lemmata.train.")]  # they load torch
+    else:
+        libraries += ["pyarrow.parquet", "sentence_transformers"]
+    for name in (*modules, *libraries):
+        if name != "lemmata.__main__":
             with contextlib.suppress(ImportError):
-                importlib.import_module(module.name)
-    for library in ("onnxruntime", "tokenizers", "Stemmer", "faiss", "sentence_transformers"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(library)
+                importlib.import_module(name)
+    return chosen
 
 
 def main() -> int:
@@ -488,9 +490,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    warm_up()
+    stages = warm_up(options.stages.split(",") if options.stages else list(STAGES))
     with tempfile.TemporaryDirectory() as folder, answering(Path(folder)):
-        bench = Bench(Path(folder), options.stages.split(",") if options.stages else list(STAGES))
+        bench = Bench(Path(folder), stages)
         plan = (
             every(bench, options.every) if options.every else moments(bench, options.kills, random.Random(options.seed))
         )
