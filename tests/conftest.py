@@ -9,6 +9,7 @@ import contextlib
 import functools
 import gc
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -72,6 +73,18 @@ def _turn(path: Path) -> tuple[int, int]:
     """Where a module stands: the slow ones as they are listed, then the larger files."""
     name = path.stem.removeprefix("test_")
     return (SLOW.index(name), 0) if name in SLOW else (len(SLOW), -path.stat().st_size)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile` one process has all modules of the page: the workspace of the notes is made once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return re.sub("test_page_.*", "test_page.py", super()._split_scope(nodeid))
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

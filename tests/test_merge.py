@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import networkx
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.make import is_linear
 
@@ -451,6 +451,7 @@ def decided(draw: st.DrawFn) -> tuple[list[Concept], list[Edge], list[Merge]]:
 
 
 @pytest.mark.slow
+@settings(max_examples=settings().max_examples // 2)
 @given(decided(), st.randoms(use_true_random=False))
 def test_the_order_of_the_arguments_does_not_matter(
     given_: tuple[list[Concept], list[Edge], list[Merge]], shuffle: random.Random

@@ -11,9 +11,8 @@ from urllib.parse import quote, unquote
 
 import pytest
 from bench.map_frames import synthetic_map
-from tests.make import NAMES, make_workspace, write_papers
-from tests.test_serve_folder import papers
-from tests.test_serve_folder import serving as serving_folder
+from tests import served
+from tests.make import NAMES, make_workspace, wait_until, write_papers
 from tests.window import ATTACK, Window, expect, made, serving
 
 ROOT = Path(__file__).parents[1]
@@ -657,15 +656,17 @@ INJECTED = """() => [...document.querySelectorAll("main *")].filter((one) =>
 
 
 def test_two_browsers_follow_a_folder_that_changes(browser: Any, tmp_path: Path) -> None:
-    folder = papers(tmp_path / "trees")
-    with serving_folder(folder) as served:
-        served.wait(lambda progress: progress["generation"] > 0)
-        windows = [Window(browser, served.address) for _ in range(2)]
+    folder = write_papers(tmp_path / "trees", *NAMES)
+    project = make_workspace(tmp_path, folder, index="lexical")
+    with served.serving(project.root, watch=0.05) as client:
+        windows = [Window(browser, str(client.base_url)) for _ in range(2)]
         for each in windows:
             each.open("/?q=bound+for+the+girth&retriever=lexical")
             expect(each.page.locator(".hit").first).to_contain_text("girth")
         write_papers(folder, "leafage")
-        served.wait(lambda _: served.ask("/health")[1].get("documents") == len(NAMES) + 1)
+        project.ingest([folder])
+        project.index(dense=False)
+        wait_until(lambda: client.get("/health").json()["documents"] == len(NAMES) + 1)
         for each in windows:
             each.page.locator("#query").fill("bound for the leafage")
             each.page.locator("#query").press("Enter")

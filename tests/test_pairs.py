@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import MemoryCorpus
 
@@ -450,6 +450,7 @@ def test_no_pair_leaves_the_material_and_no_cap_is_passed(seed: int, protocol: s
     assert all(anchor != positive for anchor, positive in texts)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.integers(0, 2**32))
 def test_neither_the_order_of_passages_nor_of_concepts_nor_of_nodes_and_edges_matters(seed: int) -> None:
     records, dice = world(seed), random.Random(seed)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
@@ -134,11 +137,13 @@ print(json.dumps(offered))
 """
 
 
-def offered(*arguments: str) -> dict[str, list[str]]:
-    """The filters of the command line, of REST and of the tools for agents, in a process of their own."""
-    done = subprocess.run([sys.executable, "-c", _OFFERED, *arguments], capture_output=True, text=True, check=True)
-    names: dict[str, list[str]] = json.loads(done.stdout)
-    return names
+def offered() -> Iterator[dict[str, list[str]]]:
+    """The filters of the command line, of REST and of the tools for agents, and in a new process with one more."""
+    with contextlib.redirect_stdout(io.StringIO()) as here:
+        exec(_OFFERED, {"__name__": __name__})
+    code = [sys.executable, "-c", _OFFERED, "new"]
+    for said in (here.getvalue(), subprocess.run(code, capture_output=True, text=True, check=True).stdout):
+        yield json.loads(said)
 
 
 @pytest.mark.slow
@@ -146,7 +151,7 @@ def test_a_filter_is_one_field_and_offered_everywhere() -> None:
     """Adding one takes three places: the field, the rows that it selects, and a line of the documentation."""
     names = [member.name for member in fields(Filter)]
     options = [f"--{name.replace('ies', 'y').removesuffix('s')}" for name in names]
-    before, after = offered(), offered("new")
+    before, after = offered()
     for where, expected in before.items():
         assert {*(options if "lemmata" in where else names)} <= {*expected}, where
         assert {*after[where]} - {*expected} == {"--topic" if "lemmata" in where else "topics"}, where

@@ -199,22 +199,19 @@ def test_a_removed_model_is_trained_again(ran: Path) -> None:
     assert times(ran).keys() == before.keys()
 
 
-def test_a_run_stopped_after_the_fine_tuning_resumes(base: Path, tmp_path: Path) -> None:
-    folder = write_recipe(tmp_path, base)
-    assert not run_until(folder, "index tuned")["finetune tuned"]
-    file = folder / "run" / "stages.json"
+def test_a_run_stopped_after_the_fine_tuning_resumes(ran: Path) -> None:
+    file = ran / "run" / "stages.json"
     stages = read_manifest(file) or {}
-    del stages["stages"]["finetune tuned"]  # killed after the model was written, before its stage was recorded
+    for name in TRAINED:  # killed after the model was written, before its stage was recorded
+        stages["stages"].pop(name, None)
     write_manifest(file, stages)
-    (folder / "run" / "known.npz").unlink()
-    model = times(folder / "models")
-    reports, done = run_all(folder)
-    assert [name for name, was_done in done.items() if not was_done] == [
-        "ingest",
-        *STAGES[STAGES.index("finetune tuned") :],
-    ]
-    assert times(folder / "models") == model
-    assert values(reports[0], "tuned") == measured(folder)
+    (ran / "run" / "known.npz").unlink()
+    Project(ran).remove_encoder("tuned")
+    model = times(ran / "models")
+    reports, done = run_all(ran)
+    assert [name for name, was_done in done.items() if not was_done] == ["ingest", *TRAINED]
+    assert times(ran / "models") == model
+    assert values(reports[0], "tuned") == measured(ran)
 
 
 def test_a_pretrained_model_can_be_the_base_of_the_run(base: Path, tmp_path: Path) -> None:
@@ -278,14 +275,15 @@ def test_an_unknown_base_model_is_refused_before_any_stage(base: Path, tmp_path:
     assert [path.name for path in folder.iterdir()] == ["lemmata.toml"]
 
 
-def test_a_test_query_that_is_trained_on_stops_the_run(base: Path, tmp_path: Path) -> None:
-    folder = write_recipe(tmp_path, base)
-    asked = [json.loads(line)["query"] for line in (tmp_path / "asked.jsonl").read_text().splitlines()]
+def test_a_test_query_that_is_trained_on_stops_the_run(ran: Path) -> None:
+    model = times(ran / "models")
+    asked = [json.loads(line)["query"] for line in (ran.parent / "asked.jsonl").read_text().splitlines()]
     lines = [json.dumps({"_id": f"q{n}", "text": asked[n]}) for n in range(8)]  # some of them are trained on
-    (tmp_path / "riddles" / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (ran.parent / "riddles" / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    change(ran, "epochs = 4", "epochs = 1")
     with pytest.raises(LeakageError, match=r"'asked' .*'test query \d'"):
-        run(Project(folder))
-    assert not (folder / "models").exists()
+        run(Project(ran))
+    assert times(ran / "models") == model
 
 
 def test_a_run_without_sources_needs_a_corpus(base: Path, tmp_path: Path) -> None:

@@ -101,14 +101,13 @@ def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
     retriever.close()
 
 
-@pytest.mark.parametrize("name", ["lexical", "dense", "hybrid"])
-def test_empty_odd_and_huge_queries_are_answered(indexed: Project, name: str) -> None:
-    retriever = indexed.retriever()
-    assert retriever.search("", retriever=name) == []
-    assert retriever.search("   \n", retriever=name) == []
-    retriever.search("\x00 \\ $ { ⊗ 你好", retriever=name)
-    assert retriever.search("partition " * 100_000, 1, retriever=name)[0].id in ("4", "5")
-    retriever.close()
+def test_empty_odd_and_huge_queries_are_answered(indexed: Project) -> None:
+    with indexed.retriever() as retriever:
+        for name in ("lexical", "dense", "hybrid"):
+            assert retriever.search("", retriever=name) == []
+            assert retriever.search("   \n", retriever=name) == []
+            retriever.search("\x00 \\ $ { ⊗ 你好", retriever=name)
+            assert retriever.search("partition " * 30_000, 1, retriever=name)[0].id in ("4", "5")
 
 
 def test_fusion_looks_deeper_than_the_number_of_hits(tmp_path: Path) -> None:

@@ -421,7 +421,7 @@ def test_an_answer_ends_when_the_client_leaves(project: Project) -> None:
 
 def test_an_answer_that_takes_too_long_ends_with_an_error(project: Project) -> None:
     service = EndlessService(project.root)
-    late = Limits(answer_seconds=5)  # a busy machine begins late
+    late = Limits(answer_seconds=2)  # a busy machine begins late
     with serving(project.root, service=service, limits=late) as client:
         received = events(client.post("/ask", json={"question": "é"}))
         assert (received[0][0], received[-1][0], received[-1][1]["code"]) == ("text", "error", "timeout")
@@ -919,7 +919,7 @@ described = schemathesis.openapi.from_dict(document())
 @pytest.mark.slow
 @described.parametrize()
 @settings(
-    max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
 )
 def test_the_server_keeps_to_its_document(case: Any, client: httpx.Client) -> None:
     response = case.call(base_url=str(client.base_url), timeout=300)
@@ -944,7 +944,7 @@ def test_a_look_at_a_workspace_survives_folders_that_are_replaced_meanwhile(tmp_
     thread = threading.Thread(target=replace)
     thread.start()
     try:
-        for _ in range(300):
+        for _ in range(60):
             assert len(state_of(layout)) <= 40
     finally:
         stopped.set()

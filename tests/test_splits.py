@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import MemoryCorpus
 
@@ -154,6 +154,7 @@ def growing(draw: st.DrawFn) -> list[Outline]:
 
 
 @pytest.mark.slow
+@settings(max_examples=settings().max_examples // 2)
 @given(growing(), st.sampled_from(["document", "stratified", "concept", "time"]), st.integers(0, 3))
 def test_whatever_a_corpus_grows_by_nobody_changes_sides(corpora: list[Outline], method: str, seed: int) -> None:
     options = SplitOptions(

@@ -111,10 +111,10 @@ def test_neighbour_graphs_of_both_matrices_find_nearly_the_same(tmp_path: Path) 
     def unit(matrix: npt.NDArray[Any]) -> Floats:
         return np.asarray(matrix / np.linalg.norm(matrix, axis=1, keepdims=True), np.float32)
 
-    passages = unit(generator.standard_normal((3000, 24)))
-    rows = np.sort(generator.integers(0, 3000, 4000))
-    summaries = unit(passages[rows] + 0.8 * unit(generator.standard_normal((4000, 24))))
-    queries = unit(summaries[::200] + 0.3 * unit(generator.standard_normal((20, 24))))
+    passages = unit(generator.standard_normal((1000, 24)))
+    rows = np.sort(generator.integers(0, 1000, 1300))
+    summaries = unit(passages[rows] + 0.8 * unit(generator.standard_normal((1300, 24))))
+    queries = unit(summaries[::65] + 0.3 * unit(generator.standard_normal((20, 24))))
     exact = SummaryIndex(ExactIndex(passages), passages, ExactIndex(summaries), summaries, rows)
     near = SummaryIndex(
         AnnIndex.build(passages, tmp_path / "p.faiss", threads=1),
@@ -123,7 +123,7 @@ def test_neighbour_graphs_of_both_matrices_find_nearly_the_same(tmp_path: Path) 
         summaries,
         rows,
     )
-    for allowed in (None, generator.random(3000) < 0.5):
+    for allowed in (None, generator.random(1000) < 0.5):
         expected, scores = exact.search(queries, 10, allowed)
         found, found_scores = near.search(queries, 10, allowed)
         shared = [len(set(one) & set(other)) for one, other in zip(found.tolist(), expected.tolist(), strict=True)]

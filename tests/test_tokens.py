@@ -242,8 +242,8 @@ def test_parts_stand_in_their_compound_in_order(word: str) -> None:
 
 def test_german_takes_linear_time() -> None:
     german = Tokenizer("de+en", {"aaaaa", "aaaaaa", "aa", "aaa"})
-    assert is_linear(lambda size: german("".join(f"{'a' * (8 + n % 56)} " for n in range(size))), 10_000)
-    assert is_linear(lambda size: german("ä" * size), 400_000)
+    assert is_linear(lambda size: german("".join(f"{'a' * (8 + n % 56)} " for n in range(size))), 4_000)
+    assert is_linear(lambda size: german("ä" * size), 100_000)
 
 
 @given(st.text(alphabet=st.sampled_from("aXéü ß1-_^{}$\\'.,*!\u2013"), max_size=60) | st.text(max_size=60))

@@ -82,7 +82,7 @@ STEPS = st.lists(  # of an update: number and new version of a document, None to
 
 
 @given(STEPS)
-@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])  # shrinking would take minutes
+@settings(max_examples=3, phases=[Phase.explicit, Phase.generate])  # shrinking would take minutes
 def test_a_workspace_after_updates_equals_one_built_from_scratch(steps: list[list[tuple[int, int | None]]]) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

@@ -249,7 +249,7 @@ def test_without_the_default_search_uses_words_until_another_is_named(project: P
     with project.retriever() as retriever:
         assert not retriever.has_vectors
         assert retriever.search("pump")[0].id == "pump"
-    with pytest.raises(WorkspaceError, match=r"index --encoder NAME' .*lemmata-mini"):
+    with pytest.raises(WorkspaceError, match=r"index --encoder NAME' .*lemmata-nano"):
         first_hits(project, "dense")
     project.index(settings={"encoder": NANO})
     assert first_hits(project, "dense") == first_hits(project, f"dense:{NANO}")

@@ -40,9 +40,9 @@ def write_notes(file: Path, documents: int = 30) -> Path:
 
 
 def some_papers(folder: Path) -> Path:
-    """A third of the bundled notes."""
+    """Half of the bundled notes."""
     folder.mkdir()
-    for path in sorted((Path(__file__).parents[1] / "examples" / "qseries").glob("*.tex"))[::3]:
+    for path in sorted((Path(__file__).parents[1] / "examples" / "qseries").glob("*.tex"))[::2]:
         shutil.copy(path, folder)
     return folder
 

@@ -468,12 +468,12 @@ def warm_up(stages: Sequence[str]) -> list[str]:
         for name in training:
             STAGES.pop(name)
     chosen = [stage for stage in stages if stage in STAGES]
-    libraries = ["onnxruntime", "tokenizers", "Stemmer", "faiss"]
+    libraries = ["onnxruntime", "tokenizers", "Stemmer", "faiss", "pyarrow.parquet"]
     modules = [module.name for module in pkgutil.walk_packages(lemmata.__path__, "lemmata.")]
     if set(training).isdisjoint(chosen):
         modules = [name for name in modules if not name.startswith("lemmata.train.")]  # they load torch
     else:
-        libraries += ["pyarrow.parquet", "sentence_transformers"]
+        libraries.append("sentence_transformers")
     for name in (*modules, *libraries):
         if name != "lemmata.__main__":
             with contextlib.suppress(ImportError):
