@@ -117,89 +117,14 @@ def test_a_ranking_that_repeats_a_judged_passage_is_refused() -> None:
     judgments = judged({"a": {"d1": 1}, "b": {"d2": 1}}, ROWS.__getitem__)
     with pytest.raises(InputError, match="'b'"):
         gains(np.array([[1, 0, 3], [2, 0, 2]]), judgments)
+    documents = np.arange(PASSAGES)
+    with pytest.raises(InputError):
+        evaluate_whole_documents(np.array([[1, 0, 3], [2, 0, 2]]), judgments, ALL, documents=documents)
 
 
 def test_every_query_needs_one_ranking() -> None:
     with pytest.raises(InputError, match="2 rankings for 1 "):
         gains(np.zeros((2, 1), np.int64), judged({"a": {"d1": 1}}, ROWS.__getitem__))
-
-
-# ---------------------------------------------------------------- values
-
-
-def test_the_measures_of_a_ranking_that_can_be_checked_by_hand() -> None:
-    results = values(
-        {"a": {"d0": 2, "d1": 1, "d9": 1}},
-        {"a": ["d5", "d1", "d6", "d0"]},
-        *("Success@1", "Success@2", "P@4", "P@10", "R@2", "R@4", "MRR@1", "MRR@4", "MAP@4", "nDCG@4"),
-    )
-    best = 2 + 1 / math.log2(3) + 1 / 2
-    assert results == {
-        "Success@1": [0.0],
-        "Success@2": [1.0],
-        "P@4": [0.5],
-        "P@10": [0.2],
-        "R@2": [pytest.approx(1 / 3)],
-        "R@4": [pytest.approx(2 / 3)],
-        "MRR@1": [0.0],
-        "MRR@4": [0.5],
-        "MAP@4": [pytest.approx((1 / 2 + 2 / 4) / 3)],
-        "nDCG@4": [pytest.approx((1 / math.log2(3) + 2 / math.log2(5)) / best)],
-    }
-
-
-def test_queries_without_relevant_passages_or_without_results_count_zero_and_stay() -> None:
-    qrels: Qrels = {"a": {"d0": 1}, "none relevant": {"d0": 0}, "not judged": {}, "no results": {"d0": 1}}
-    run: Run = {"a": ["d0"], "none relevant": ["d0"], "not judged": ["d0"], "no results": []}
-    for value in values(qrels, run, *map(str, ALL)).values():
-        assert value[1:] == [0.0, 0.0, 0.0]
-        assert value[0] > 0
-
-
-def test_a_document_counts_once_at_its_first_passage_with_its_highest_grade() -> None:
-    documents = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
-    judgments = judged({"a": {"d3": 1, "d4": 3, "d7": 1}}, ROWS.__getitem__)
-    ranked = np.array([[0, 1, 5, 3, 4, 2, -1]])  # documents 0, 2, 1; 3 is missing
-    measures = [parse_measure(name) for name in ("MRR@10", "R@2", "R@3", "P@3", "nDCG@3")]
-    value = {name: array.item() for name, array in evaluate(ranked, judgments, measures, documents=documents).items()}
-    assert value == {
-        "MRR@10": pytest.approx(1 / 3),
-        "R@2": 0.0,
-        "R@3": 0.5,
-        "P@3": pytest.approx(1 / 3),
-        "nDCG@3": pytest.approx((3 / 2) / (3 + 1 / math.log2(3))),
-    }
-
-
-def test_with_whole_documents_every_passage_of_the_answers_document_counts() -> None:
-    documents = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2])
-    judgments = judged({"a": {"d0": 1}}, ROWS.__getitem__)
-    ranked = np.array([[4, 3, 1, 6, -1]])  # document 0 has four passages; two are found, and the judged one is not
-    names = ("Acc@1", "Acc@3", "MRR@10", "P@3", "R@30", "MAP@100", "nDCG@3")
-    measures = [parse_measure(name) for name in names]
-
-    def values_with(**more: object) -> dict[str, float]:
-        results = evaluate_whole_documents(ranked, judgments, measures, documents=documents, **more)  # type: ignore[arg-type]
-        return {name: array.item() for name, array in results.items()}
-
-    ideal = 1 + 1 / math.log2(3) + 1 / 2
-    assert values_with() == {
-        "Success@1": 0.0,
-        "Success@3": 1.0,
-        "MRR@10": 0.5,
-        "P@3": pytest.approx(2 / 3),
-        "R@30": 0.5,
-        "MAP@100": pytest.approx((1 / 2 + 2 / 3) / 4),
-        "nDCG@3": pytest.approx((1 / math.log2(3) + 1 / 2) / ideal),
-    }
-    assert values_with(itself=np.array([2]))["R@30"] == pytest.approx(2 / 3)  # of the three others
-    assert values_with(itself=np.array([6]))["R@30"] == 0.5  # of another document
-    statements = np.array([False, True, True, True, *[True] * 8])
-    assert values_with(candidates=statements)["R@30"] == pytest.approx(2 / 3)
-    assert values_with(candidates=statements, itself=np.array([2]))["R@30"] == 1.0
-    assert values_with(candidates=statements, itself=np.array([0]))["R@30"] == pytest.approx(2 / 3)
-    with pytest.raises(InputError):
-        evaluate_whole_documents(np.array([[6, 5, 6]]), judgments, measures, documents=documents)
 
 
 # ---------------------------------------------------------------- oracles
@@ -313,16 +238,6 @@ def test_whole_documents_equal_the_definition_and_ir_measures_on_judgments_writt
     for metric in library.iter_calc(list(theirs), expanded, run):
         ours = results[theirs[metric.measure]][int(metric.query_id[1:])]
         assert ours == pytest.approx(metric.value, abs=1e-9), (metric.measure, metric.query_id)
-
-
-@given(st.lists(queries, min_size=1, max_size=4))
-def test_documents_of_one_passage_make_all_three_levels_equal(cases: list[tuple[dict[str, int], list[str]]]) -> None:
-    judgments = judged({f"q{n}": grades for n, (grades, _) in enumerate(cases)}, ROWS.__getitem__)
-    ranked = rankings({f"q{n}": ids for n, (_, ids) in enumerate(cases)}, PASSAGES)
-    single = np.arange(PASSAGES)
-    whole = evaluate_whole_documents(ranked, judgments, ALL, documents=single)
-    for other in (evaluate(ranked, judgments, ALL), evaluate(ranked, judgments, ALL, documents=single)):
-        assert all(whole[name].tolist() == pytest.approx(value.tolist()) for name, value in other.items())
 
 
 def test_values_equal_those_that_ir_measures_gave() -> None:

@@ -525,13 +525,6 @@ def test_chapters_without_a_bibliography_use_the_bib_beside_them() -> None:
     assert keys == {"pack/book": [], "pack/one": ["a"], "pack/two": ["c"]}
 
 
-def test_the_name_of_a_section_has_no_footnote() -> None:
-    reading = body(
-        r"\section{Curves\footnote{Joint work.}}\label{s} \begin{lemma}\label{l} As Section~\ref{s} says.\end{lemma}"
-    )
-    assert only(reading).text == "As Section 1 says."
-
-
 # ---------------------------------------------------------------- self-links
 
 
@@ -821,14 +814,3 @@ def test_reading_never_raises_on_bytes(data: bytes) -> None:
 def test_hostile_repetition_is_read_in_linear_time(fragment: str) -> None:
     begin = "\\begin{document}"
     assert is_linear(lambda size: read(begin + fragment * (size // len(fragment)), {"a.tex": "x"}), 40_000)
-
-
-def test_a_citation_in_the_note_of_a_proof_counts() -> None:
-    source = r"""\documentclass{article}\newtheorem{thm}{Theorem}\begin{document}
-\begin{thm}\label{a} Every set is a set. \end{thm}
-\begin{proof}[Proof (Good~\cite{Good})] Clear. \end{proof}
-\begin{thebibliography}{9}\bibitem{Good} J. Good, \emph{A short proof}. \end{thebibliography}
-\end{document}"""
-    reading = read(source)
-    [statement] = [passage for passage in reading.passages if passage.kind == "theorem"]
-    assert ("cites", "Good") in [link[:2] for link in statement.links]

@@ -28,14 +28,6 @@ def test_a_run_has_six_columns_and_ranks_from_one(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["dense.trec"]
 
 
-def test_scores_that_tie_keep_the_order_of_the_retriever(tmp_path: Path) -> None:
-    write_trec_run(tmp_path / "run", {"q": [("b", 1.0), ("z", 1.0), ("a", 1.0)]}, retriever="lexical")
-    lines = [line.split() for line in (tmp_path / "run").read_text().splitlines()]
-    scores = [np.float32(cells[4]) for cells in lines]
-    assert [cells[2] for cells in lines] == ["b", "z", "a"]
-    assert scores[0] > scores[1] > scores[2] > 0.999999
-
-
 @given(rankings)
 def test_ir_measures_reads_any_run_in_the_same_order(run: dict[str, list[tuple[str, float]]]) -> None:
     library = pytest.importorskip("ir_measures")

@@ -12,7 +12,7 @@ import pytest
 from tests.make import PLANT, copied, lemmata, make_workspace, padded, to_lines
 
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.types import Floats, Hit, Integers, Mask, Passage
+from lemmata.core.types import Floats, Integers, Mask, Passage
 from lemmata.core.workspace import vector_set, write_manifest
 from lemmata.project import Project
 from lemmata.search import index as index_stage
@@ -199,23 +199,6 @@ def test_a_query_without_a_known_word_gets_a_hint(indexed: Project) -> None:
         assert hint(retriever, "zzzqqq xyzzy").startswith("no word of the query occurs in the corpus")
         assert hint(retriever, " 3 ") == "3 is the id of a passage; to see it: lemmata show 3"
     assert lemmata("search", "prime ideals", "-w", indexed.root)
-
-
-def test_diversity_selects_dissimilar_hits(indexed: Project) -> None:
-    retriever = indexed.retriever()
-    relevant = retriever.search("distinct parts partitions", 2, retriever="dense")
-    diverse = retriever.search("distinct parts partitions", 2, retriever="dense", diversity=0.9)
-    assert {hit.id for hit in relevant} == {"4", "5"}
-    assert diverse[0].id == relevant[0].id
-    assert diverse[1].id not in ("4", "5")
-    retriever.close()
-
-
-def test_an_unknown_retriever_is_an_error_with_its_name(indexed: Project) -> None:
-    retriever = indexed.retriever()
-    with pytest.raises(LemmataError, match="'magic'"):
-        retriever.search("x", retriever="magic")
-    retriever.close()
 
 
 def test_every_retriever_has_its_own_branch_and_stands_in_the_documentation(
@@ -445,17 +428,6 @@ def test_a_repeated_passage_is_shown_once_and_names_the_others(tmp_path: Path) -
         assert len(similar) == 3
         assert "r0" not in {similar[0].id, *similar[0].repeats}
         assert len(similar[0].repeats) == 58
-
-
-def test_the_passages_of_hits_are_at_hand(indexed: Project) -> None:
-    with indexed.retriever() as retriever:
-        hit = retriever.search("pump in the column", 1)[0]
-        assert hit[:3] == (hit.id, hit.score, ())
-        assert hit.text == TEXTS["3"][1]
-        assert hit.passage is not None
-        assert (hit.passage.kind, hit.passage.date) == ("log", "2010-10-10")
-        assert retriever.similar("4", 1)[0].text == TEXTS["5"][1]
-    assert Hit("x", 1.0).text == ""
 
 
 def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:

@@ -215,8 +215,10 @@ def test_killed_in_its_work_and_started_again_it_ends_as_undisturbed(undisturbed
     assert contents(folder) == contents(undisturbed.folder)
 
 
-def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served(undisturbed: Served) -> None:
-    generation = undisturbed.ask("/v1/progress")[1]["generation"]
+def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served_and_files_come_before_the_graph(
+    undisturbed: Served,
+) -> None:
+    generation, before = undisturbed.ask("/v1/progress")[1]["generation"], len(undisturbed.said)
     undisturbed.change("leafage")
     child = undisturbed.pause("graph")  # new words and vectors are there, and a graph that takes long
     try:
@@ -225,11 +227,19 @@ def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served(undistur
         assert [undisturbed.ask(path)[0] for path in asked] == [200] * len(asked)  # of the state before
         assert undisturbed.ask("/bridge", {"source": "concept:girth", "target": "concept:width"})[0] == 200
         assert undisturbed.ask("/map")[1]["generation"] == generation
+        undisturbed.change("bark")
+        wait_until(lambda: is_interrupted(child))  # the change was noticed
     finally:
         os.kill(child, signal.SIGCONT)
+    wait_until(lambda: "all is ready" in undisturbed.said[before:])
     undisturbed.wait(lambda progress: progress["generation"] > generation and is_done(progress))
+    said = undisturbed.said[before:]
+    assert "files changed" in said
+    assert f"({len([*undisturbed.folder.glob('*.tex')])} documents, " in said
+    assert re.findall("(words|graph): ready", said) == ["words", "words", "graph"]
     assert undisturbed.ask("/map")[1]["generation"] > generation
-    assert undisturbed.search("bound for the leafage")[1]["hits"][0]["document"] == "leafage"
+    for name in ("leafage", "bark"):
+        assert undisturbed.search(f"bound for the {name}")[1]["hits"][0]["document"] == name
     assert undisturbed.ask("/health")[1]["problems"] == []
 
 
@@ -250,22 +260,6 @@ def test_a_folder_that_changes_while_it_is_read_ends_up_to_date(undisturbed: Ser
     assert undisturbed.search("limit for the girth of a tree")[1]["hits"][0]["document"] == "girth"
     again = Project(folder / HIDDEN).ingest([folder], workers=1)
     assert (again.added, again.changed, again.removed, again.unchanged) == (0, 0, 0, expected)
-
-
-def test_files_that_change_come_before_the_graph(undisturbed: Served) -> None:
-    before = len(undisturbed.said)
-    undisturbed.change("crown")
-    child = undisturbed.pause("graph")  # one that takes long
-    undisturbed.change("bark")
-    wait_until(lambda: is_interrupted(child))  # the change was noticed
-    os.kill(child, signal.SIGCONT)
-    wait_until(lambda: "all is ready" in undisturbed.said[before:])
-    said = undisturbed.said[before:]
-    assert undisturbed.search("bound for the bark")[1]["hits"][0]["document"] == "bark"
-    assert undisturbed.ask("/v1/progress")[1]["problems"] == []
-    assert "files changed" in said
-    assert f"({len([*undisturbed.folder.glob('*.tex')])} documents, " in said
-    assert re.findall("(words|graph): ready", said) == ["words", "words", "graph"]
 
 
 def is_interrupted(process: int) -> bool:

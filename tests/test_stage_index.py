@@ -52,14 +52,6 @@ def test_a_misspelt_encoder_is_refused_before_the_work(project: Project) -> None
     assert not project.lexical_folder.exists()
 
 
-def test_another_encoder_starts_from_scratch(project: Project) -> None:
-    corpus = project.corpus
-    with pytest.raises(KeyboardInterrupt):
-        index_vectors(project, corpus, InterruptedEncoder(SHARD), "x")  # type: ignore[arg-type]
-    assert index_vectors(project, corpus, InterruptedEncoder(10**9), "y") == len(corpus)  # type: ignore[arg-type]
-    corpus.close()
-
-
 FACTS = {"corpus": "", "cut": 0, "made_by": "x"}
 
 
@@ -184,24 +176,6 @@ def test_half_made_vectors_of_other_texts_are_not_taken_up(tmp_path: Path) -> No
         assert other.missing().tolist() == [0, 1, 2]
         other = VectorWriter(layout, "encoder", 8, np.array([1, 2, 3], np.uint64), made_by="its name")
         other.write(np.array([0, 1]), np.ones((2, 8), np.float32))
-
-
-def test_an_interrupted_encoding_does_not_resume_with_the_texts_of_before(project: Project, tmp_path: Path) -> None:
-    corpus = project.corpus
-    encoder = InterruptedEncoder(2 * SHARD)
-    with pytest.raises(KeyboardInterrupt):
-        index_vectors(project, corpus, encoder, "x")  # type: ignore[arg-type]
-    corpus.close()
-    lines = (tmp_path / "p.jsonl").read_text().splitlines()
-    lines[0] = '{"id": "p0", "text": "something else entirely"}'
-    (tmp_path / "p.jsonl").write_text("\n".join(lines))
-    project.ingest([tmp_path / "p.jsonl"])
-    corpus = project.corpus
-    encoder = InterruptedEncoder(10**9)
-    index_vectors(project, corpus, encoder, "x")  # type: ignore[arg-type]
-    expected = HashingEncoder(dimension=32).encode(list(corpus.contents()))
-    np.testing.assert_array_equal(open_vectors(project, encoder="x").matrix, expected)
-    corpus.close()
 
 
 # ---------------------------------------------------------------- language

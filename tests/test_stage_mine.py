@@ -101,12 +101,6 @@ def test_names_of_held_out_concepts_never_become_anchors(built: Project) -> None
         assert not anchors & names
 
 
-def test_the_same_options_give_the_same_file(built: Project) -> None:
-    first, second = (built.mine("pairs", name=name) for name in ("once", "again"))
-    assert first["by_source"] == second["by_source"]
-    assert records(built, "once") == records(built, "again")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
@@ -222,27 +216,10 @@ def test_what_writes_elsewhere_needs_no_lock(built: Project, tmp_path: Path) -> 
             built.mine("negatives", of="free")
 
 
-def test_sets_are_exported_for_other_trainers(built: Project, tmp_path: Path) -> None:
-    built.mine("pairs", name="out")
-    number = built.export_training("out", tmp_path / "out.jsonl", file_format="flagembedding")
-    lines = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == number
-    assert {"query", "pos", "neg"} == set(json.loads(lines[0]))
-    with pytest.raises(WorkspaceError, match="'nothing'"):
-        built.export_training("nothing", tmp_path / "no.jsonl")
-
-
 @pytest.mark.parametrize("name", ["../up", "a/b", " "])
 def test_a_set_name_is_letters_digits_and_dashes(built: Project, name: str) -> None:
     with pytest.raises(ConfigError, match=repr(name)):
         built.mine("pairs", name=name)
-
-
-def test_the_commands_mine_list_and_audit(built: Project) -> None:
-    for arguments in (["mine", "queries", "--name", "mined"], ["mine", "sets"], ["audit", "mined"]):
-        done = run_command(*arguments, "-w", built.root)
-        assert done.returncode == 0, done.stderr
-    assert "no leakage found" in done.stdout.replace("\n", " ")
 
 
 def test_the_audit_names_the_set_and_mining_says_what_it_replaces(built: Project) -> None:

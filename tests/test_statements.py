@@ -344,12 +344,6 @@ def test_a_label_inside_a_list_or_formula_is_not_that_of_the_statement() -> None
     assert [name for _, name in structure(text).labels] == ["eq", "lem", "other"]
 
 
-def test_statements_in_verbatim_are_ignored() -> None:
-    fake = r"\begin{theorem}fake\end{theorem}"
-    text = rf"\begin{{verbatim}}{fake}\end{{verbatim}} \verb|\begin{{lemma}}| \\begin{{lemma}}"
-    assert statements(text) == []
-
-
 # ---------------------------------------------------------------- proofs
 
 
@@ -463,18 +457,6 @@ def test_words_that_promise_no_proof_leave_it_to_the_statement_before(words: str
     )
     theorem, lemma = statements(text)
     assert (proofs(text, theorem), proofs(text, lemma)) == (["A"], ["B"])
-
-
-def test_a_proof_inside_a_statement_belongs_to_it() -> None:
-    text = r"\begin{theorem}a \begin{proof}A\end{proof}\end{theorem}"
-    (theorem,) = statements(text)
-    assert proofs(text, theorem) == ["A"]
-
-
-def test_a_proof_in_a_separate_section_is_matched_by_the_heading() -> None:
-    text = r"\begin{theorem}\label{t}a\end{theorem}\section{Proof of Theorem \ref{t}}\begin{proof}A\end{proof}"
-    (theorem,) = statements(text)
-    assert proofs(text, theorem) == ["A"]
 
 
 def test_definitions_and_remarks_get_no_distant_proof() -> None:

@@ -313,16 +313,6 @@ def test_a_summary_that_repeats_no_query_counts_for_words(project: Project, tmp_
     assert values.tolist() == [1.0, 0.0]
 
 
-def test_the_score_of_a_hit_is_the_mean_with_its_best_summary(indexed: Project) -> None:
-    encoder = HashingEncoder()
-    query = encoder.encode([LIQUID])[0]
-    own = float(encoder.encode([PASSAGES["pump"]])[0] @ query)
-    best = float(encoder.encode(["liquid on the floor below the distillation"])[0] @ query)
-    with indexed.retriever() as retriever:
-        hit = retriever.search(LIQUID, 1, retriever="dense")[0]
-    assert hit.score == pytest.approx((own + best) / 2, abs=1e-6)
-
-
 def test_similar_passages_and_mining_do_not_look_at_summaries(indexed: Project) -> None:
     with indexed.retriever() as retriever:
         assert isinstance(retriever.dense().index, ExactIndex)

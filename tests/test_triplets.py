@@ -88,18 +88,6 @@ def test_the_text_of_a_location_is_an_anchor_with_its_nearest_logs_and_none_of_i
     assert of_logs == list(graph_triplets(part, vectors, options))
 
 
-def test_bands_are_counted_from_the_nearest_neighbour() -> None:
-    part, vectors = on_a_line(12)
-    options = replace(ANY_LENGTH, positives=3, positive_rank=4, hard=2, hard_rank=7)
-    first = [triplet for triplet in graph_triplets(part, vectors, options) if triplet.pair.anchor == 0]
-    assert [t.pair.positive for t in first] == [2, 3, 4]  # ranks 2 to 4
-    assert [t.pair.reason.split(",")[0] for t in first] == ["rank 2", "rank 3", "rank 4"]
-    (hard, other_hard, easy) = (negative for t in first for negative in t.negatives)
-    assert (hard.row, hard.proposer, other_hard.row, other_hard.proposer) == (6, "graph", 7, "graph")
-    assert easy.proposer == "random"
-    assert easy.row in (8, 9, 10, 11)
-
-
 def test_each_positive_goes_with_one_negative_as_in_the_papers() -> None:
     part, vectors = on_a_line(60)
     options = GraphTripletOptions(shortest=0)
@@ -240,13 +228,6 @@ def test_bands_agree_with_brute_force_and_never_collide(data: st.DataObject) -> 
         assert not {anchor, *near} & {*hard_ones, *drawn}
     again = made_of({identity: texts[identity] for identity in sorted(texts)}, test=test)
     assert by_anchor(again, graph_triplets(again, vectors, options)) == triplets
-
-
-def test_easy_negatives_reach_every_passage_that_is_no_neighbour() -> None:
-    part, vectors = on_a_line(17)
-    options = replace(ANY_LENGTH, positives=8, positive_rank=8, hard=1, hard_rank=9)
-    _, negatives = by_anchor(part, graph_triplets(part, vectors, options))["p00"]
-    assert set(negatives["random"]) == {f"p{number:02}" for number in range(10, 17)}
 
 
 # ---------------------------------------------------------------- citations
