@@ -243,6 +243,21 @@ def test_a_folder_that_changes_is_brought_up_to_date_while_it_is_served_and_file
     assert undisturbed.ask("/health")[1]["problems"] == []
 
 
+def test_new_words_are_found_while_their_vectors_are_made(undisturbed: Served) -> None:
+    undisturbed.change("wombatage")
+    child = undisturbed.pause("vectors")
+    try:
+        found = undisturbed.search("bound for the wombatage")[1]
+        assert found["hits"][0]["document"] == "wombatage"
+        assert found["note"]
+        assert undisturbed.search("bound for the girth")[1]["hits"][0]["document"] == "girth"
+    finally:
+        os.kill(child, signal.SIGCONT)
+    undisturbed.wait(is_done)
+    found = undisturbed.search("bound for the wombatage")[1]
+    assert (found["hits"][0]["document"], found["note"]) == ("wombatage", "")
+
+
 def test_a_folder_that_changes_while_it_is_read_ends_up_to_date(undisturbed: Served) -> None:
     folder = undisturbed.folder
     girth = (folder / "girth.tex").read_text("utf-8")
