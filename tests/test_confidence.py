@@ -191,6 +191,18 @@ def test_the_command_line_says_that_nothing_matches(project: Project) -> None:
     assert "nothing" not in lemmata("search", "standard tableaux", "-w", project.root)
 
 
+def test_a_corpus_of_short_texts_has_a_confidence(tmp_path: Path) -> None:
+    parts, faults = ("bucket", "hose", "pump", "seal", "valve", "cylinder"), ("leaking", "replaced", "cracked", "stuck")
+    texts = [f"{part} {fault}" for part in parts for fault in faults]
+    rows = [{"id": str(number), "text": text} for number, text in enumerate(texts)]
+    project = make_workspace(tmp_path, rows, index="lexical")
+    with project.retriever() as searcher:
+        assert not matches_badly(searcher.search("leaking hose"))
+        assert matches_badly(
+            searcher.search("which hose would Napoleon have smuggled across the frozen river at night")
+        )
+
+
 def test_few_passages_tell_nothing(tmp_path: Path) -> None:
     project = make_workspace(tmp_path, {"notes.md": "# Notes\n\nOnly one short text about pumps.\n"}, index="lexical")
     with project.retriever() as searcher:

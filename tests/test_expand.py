@@ -103,6 +103,7 @@ def problems(preamble: str, text: str) -> dict[str, str]:
         (r"\newcommand\a{see \b}\newcommand\b{\c}\newcommand\c[1]{\ref{#1}}", r"\a{x}.", r"see \ref{x}."),
         (r"\def\a{\csname b\endcsname}\def\b{x}", r"\a", "x"),
         (r"\def\kind{section}\def\a#1{\csuse{\kind}{#1}}", r"\a{x}", r"\section{x}"),
+        (r"\newcommand{\NP}{NP\xspace}", r"a \$ and $x$ \NP $y$, $\NP$ $z\NP $.", r"a \$ and $x$ NP $y$, $NP$ $zNP$."),
         (r"", r"$x\pause y\empty$ a\xspace z", "$xy$ a z"),
     ],
 )  # fmt: skip

@@ -156,6 +156,22 @@ def test_junk_is_ignored(tmp_path: Path) -> None:
     assert units_of(tmp_path) == [("paper", "a.tex", "a")]
 
 
+@pytest.mark.parametrize(("name", "cure"), [("logs.xlsx", "CSV"), ("report.docx", "PDF"), ("old.xls", "CSV")])
+def test_a_file_of_an_office_program_is_named_with_its_cure(tmp_path: Path, name: str, cure: str) -> None:
+    (tmp_path / "notes").mkdir()
+    file = tmp_path / "notes" / name
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+    (tmp_path / "notes" / "a.md").write_text("Some words.")
+    project = Project.init(tmp_path / "w")
+    assert project.ingest([tmp_path / "notes"]).failures == {}
+    (skip,) = project.corpus.skips()
+    assert skip.file == name
+    assert cure in skip.cause
+    with pytest.raises(InputError, match=cure):
+        project.ingest([file])
+
+
 def test_files_that_no_reader_takes_are_one_skip_per_suffix(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "NOTES": "Words.", "b/x.org": "Words.", "c/y.org": "Words.", "page.html": "<p>", "tool.bin": b"\0\1\2\3",

@@ -56,6 +56,10 @@ from lemmata.latex.source import decode
 
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _ARCHIVES = (".tar", ".tgz", ".zip", ".txz", ".tbz2", *_COMPRESSED)
+_OFFICE = {  # what to do with files of an office program, whose content is a zip or no text
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "save each sheet as CSV"),
+    **dict.fromkeys((".docx", ".docm", ".doc", ".odt", ".rtf", ".pptx", ".ppt", ".odp"), "save it as PDF or as text"),
+}
 _SIDE_FILE = re.compile(r"metadata\.(?:jsonl|csv)(?:\.\w+)?")
 _BEIR_FILE = re.compile(r"corpus\.jsonl(?:\.\w+)?")
 # Files that only LaTeX uses or writes: in a folder with a paper, or below it, they need no note.
@@ -102,6 +106,8 @@ def _reader_of(path: Path, *, named: bool = False) -> tuple[str, str]:
     """
     with path.open("rb") as stream:
         start = stream.read(START)
+    if start and (cure := _OFFICE.get(path.suffix.lower())):
+        return "", f"files of office programs are not read: {cure}"
     reader = _reader_by_content(path, start, named=named)
     is_text = reader in ("", "text", "paper", "rows", "logs", "hierarchy") and not sniff(start[:512])
     if not start or (is_text and ".parquet" not in path.suffixes):

@@ -532,12 +532,17 @@ class _Expansion:
         return "\\" + name if name.isalpha() else call[0]
 
 
+_LONGEST_FORMULA = 2000
 _MISSING = "its arguments could not be found"
 
 
 def _space_before(text: str, at: int) -> str:
-    r"""The blank that `\xspace` leaves."""
-    return "" if text[at : at + 1] in ".,;:!?)'-/~}$" else " "
+    r"""The blank that `\xspace` leaves: also before a formula, but not before the dollar that ends one."""
+    following = text[at : at + 1]
+    if following == "$":
+        begin = max(text.rfind("\n\n", 0, at), at - _LONGEST_FORMULA, 0)
+        return "" if (text.count("$", begin, at) - text.count("\\$", begin, at)) % 2 else " "
+    return "" if following in ".,;:!?)'-/~}" else " "
 
 
 def expand(

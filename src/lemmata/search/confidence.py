@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,8 +59,11 @@ def unrelated_texts() -> list[str]:
 
 
 def own_sentences(passages: Iterable[tuple[int, Passage]]) -> list[tuple[str, int]]:
-    """A sentence from the middle of each passage with its row; of one with a single sentence, half of its words."""
-    chosen = []
+    """A sentence from the middle of each passage with its row; of one with a single sentence, half of its words.
+
+    Where hardly any passage is that long, short ones are whole.
+    """
+    chosen, short = [], []
     for row, passage in passages:
         spans = [passage.content[begin:end] for begin, end in sentences(passage.content)]
         usable = [text for text in spans if _WORDS[0] <= len(text.split()) <= _WORDS[1]]
@@ -68,7 +72,9 @@ def own_sentences(passages: Iterable[tuple[int, Passage]]) -> list[tuple[str, in
             chosen.append((usable[len(usable) // 2], row))
         elif len(words) >= 2 * _WORDS[0]:
             chosen.append((" ".join(words[len(words) // 4 :][: min(len(words) // 2, _WORDS[1])]), row))
-    return chosen
+        elif len(words) > 1:
+            short.append((" ".join(words), row))
+    return chosen if len(chosen) >= _FEWEST else sorted(chosen + short, key=itemgetter(1))
 
 
 def measure_scale(related: Sequence[Floats], unrelated: Sequence[Floats], *, dense: bool) -> Scale | None:
