@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.make import NAMES, lemmata, wait_until, write, write_papers
+from tests.make import NAMES, copied, lemmata, wait_until, write, write_papers
 
 from lemmata.adapt import Candidate, _marked, adapt, choose, divide, undo_adapt
 from lemmata.core.errors import LemmataError, WorkspaceError
@@ -51,10 +51,10 @@ def test_self_made_queries_alone_decide_nothing() -> None:
     assert choose(own[0], own[1:]) is None
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project.init(write(tmp_path / "w", {"lemmata.toml": '[static.other]\nbase = "lemmata-nano"\n'}))
-    project.ingest([write_papers(tmp_path / "papers", *NAMES)], workers=1)
+@copied
+def project(folder: Path) -> Project:
+    project = Project.init(write(folder / "w", {"lemmata.toml": '[static.other]\nbase = "lemmata-nano"\n'}))
+    project.ingest([write_papers(folder / "papers", *NAMES)], workers=1)
     project.index(settings={"encoder": "hashing"})
     return project
 
@@ -197,5 +197,5 @@ def test_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         wait_until(lambda: "no index" in caplog.text)
 
 
-def test_another_schedule_is_refused(project: Project) -> None:
-    assert "hourly" in lemmata("serve", "--adapt", "hourly", "-w", project.root, code=1)
+def test_another_schedule_is_refused(tmp_path: Path) -> None:
+    assert "hourly" in lemmata("serve", "--adapt", "hourly", "-w", Project.init(tmp_path).root, code=1)

@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ TREE = {
 
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
-    "xz": lzma.compress,
+    "xz": partial(lzma.compress, preset=0),
     "bzip2": bz2.compress,
     "zstd": zstandard.compress,
 }

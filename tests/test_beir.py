@@ -26,24 +26,13 @@ def test_a_row_is_a_document_with_one_passage() -> None:
     assert (document.id, document.date, document.categories) == ("7", "2001-02-03", ("math.CO", "math.NT"))
 
 
-def test_a_row_with_an_abstract_has_the_kind_abstract() -> None:
-    assert read({"id": "a", "abstract": "We show."})[0].passages[0].kind == "abstract"
-
-
-def test_links_have_three_formats() -> None:
-    for links in (["b"], [{"target": "b", "relation": "refers_to"}], {"refers_to": ["b"]}):
-        assert read({"id": "a", "text": "x", "links": links})[0].passages[0].links == (Link("refers_to", "b"),)
-
-
-def test_rows_of_one_document_share_it() -> None:
-    (reading,) = read({"id": "a", "text": "x", "document": "d"}, {"id": "b", "text": "y", "document": "d"})
-    assert [d.id for d in reading.documents] == ["d"]
-
-
-def test_rows_without_id_or_text_are_skips() -> None:
-    (reading,) = read({"text": "x"}, {"id": "a"}, {"id": "b", "text": "y"})
-    assert [skip.line for skip in reading.skips] == [1, 2]
-    assert len(reading.passages) == 1
+def test_links_have_three_formats_and_rows_of_one_document_share_it() -> None:
+    written: list[Any] = [["b"], [{"target": "b", "relation": "refers_to"}], {"refers_to": ["b"]}]
+    rows = [{"id": f"a{n}", "abstract": "x", "document": "d", "links": links} for n, links in enumerate(written)]
+    first, second = read(*rows, batch=2)
+    assert [passage.links for passage in (*first.passages, *second.passages)] == [(Link("refers_to", "b"),)] * 3
+    assert {passage.kind for passage in first.passages} == {"abstract"}
+    assert [document.id for document in first.documents] == ["d"]
 
 
 def test_a_title_alone_is_content() -> None:
@@ -70,6 +59,7 @@ def test_fields_of_a_wrong_type_are_notes_and_the_passage_stays() -> None:
         {"id": ["c"], "text": "x"},
         {"id": "d", "text": "y", "links": {"cites": "e"}, "authors": "A. One; B. Two"},
         {"id": "e", "text": 12},
+        {"text": "x"},
     )
     assert [(p.id, p.text, p.title) for p in reading.passages] == [("a", "x", ""), ("d", "y", ""), ("e", "12", "")]
     assert reading.passages[1].links == (Link("cites", "e"),)
@@ -78,6 +68,7 @@ def test_fields_of_a_wrong_type_are_notes_and_the_passage_stays() -> None:
         (1, "'a' is kept without 'title', 'links', 'authors', 'metadata' (wrong type)"),
         (2, "'b' has neither text nor title (wrong type: 'text')"),
         (3, "its id is neither text nor number"),
+        (6, "a row without an id"),
     ]
 
 
@@ -91,11 +82,6 @@ def test_an_unreadable_date_is_a_note_and_the_passage_keeps_the_value() -> None:
     assert [p.date for p in reading.passages] == [None, "2007-04-02T19:18:42+00:00", "2007-04", "2007"]
     assert reading.passages[0].metadata == {"date": "some day"}
     assert [skip.cause for skip in reading.skips] == ["'a' is kept without its unclear date 'some day'"]
-
-
-def test_long_files_come_in_batches() -> None:
-    rows = [{"id": str(n), "text": "x"} for n in range(5)]
-    assert [len(reading.passages) for reading in read(*rows, batch=2)] == [2, 2, 1]
 
 
 @pytest.mark.slow

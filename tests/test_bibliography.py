@@ -366,80 +366,12 @@ def test_titles_are_matched_without_markup_case_and_accents(title: str) -> None:
 
 FRAGMENTS = st.sampled_from(
     [
-        *(
-            "{",
-            "}",
-            "[",
-            "]",
-            "(",
-            ")",
-            "@",
-            "#",
-            "=",
-            ",",
-            '"',
-            "\\",
-            "$",
-            "%",
-            "~",
-            "``",
-            "''",
-            "\n",
-            " ",
-            "-",
-            "--",
-        ),
-        *(
-            "@article{k,",
-            "@string{",
-            "@comment{",
-            "title = {",
-            "author = {A and B, C",
-            "year = 1999",
-            "\\bibitem{k}",
-        ),
-        *(
-            "\\bibitem[{A(2000)}]",
-            "\\newblock",
-            "\\emph{",
-            "{\\it ",
-            "\\bibinfo{title}{",
-            "\\href{",
-            "\\'",
-            "\\v",
-            "e",
-        ),
-        *(
-            "\\entry{k}{t}{}",
-            "\\field{title}{",
-            "\\name{author}{1}{}{",
-            "family={",
-            "\\verb{doi}",
-            "\\endentry",
-        ),
-        *(
-            "\\bib{k}{t}{",
-            "author={",
-            "10.1000/",
-            "arXiv:1203.4567",
-            "math/0211159",
-            "Zbl ",
-            "1999",
-            "(2001)",
-            "Lang",
-        ),
-        *(
-            "A. Bee",
-            "and",
-            "\\end{thebibliography}",
-            "\\PMlinkexternal{",
-            "\ue000",
-            "\ue001",
-            "\ue002",
-            "é",
-            "α",
-            "\x00",
-        ),
+        *r"""{ } [ ] ( ) @ # = , " \ $ % ~ `` '' - -- @article{k, @string{ @comment{ \bibitem{k} \bibitem[{A(2000)}]
+        \newblock \emph{ \bibinfo{title}{ \href{ \' \v e \entry{k}{t}{} \field{title}{ \name{author}{1}{}{
+        family={ \verb{doi} \endentry \bib{k}{t}{ author={ 10.1000/ arXiv:1203.4567 math/0211159 1999 (2001)
+        Lang and \end{thebibliography} \PMlinkexternal{ é α""".split(),
+        *("\n", " ", "title = {", "author = {A and B, C", "year = 1999", "{\\it ", "Zbl ", "A. Bee"),
+        *("\ue000", "\ue001", "\ue002", "\x00"),
     ]
 )
 
@@ -477,30 +409,9 @@ def test_written_entries_are_read_back(entries: list[tuple[str, str, int, str, s
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "{",
-            "}",
-            "@",
-            '"',
-            "\\bibitem",
-            "\\bibitem{a}",
-            "@a{",
-            "\n@a{b,c={",
-            '@a{b,c="',
-            "\\bib{a}{b}{",
-            "\\bibitem[",
-        ),
-        *(
-            "\\bibitem{a}{",
-            "\\entry{a}{b}\\field{title}{",
-            "\\emph{",
-            "\\href{",
-            "\\bibinfo{title}{",
-            "$",
-            "``",
-            "(",
-            ",",
-        ),
+        *r"""{ } @ " \bibitem \bibitem{a} @a{ @a{b,c=" \bib{a}{b}{ \bibitem[ \bibitem{a}{ \entry{a}{b}\field{title}{
+        \emph{ \href{ \bibinfo{title}{ $ `` ( ,""".split(),
+        "\n@a{b,c={",
     ],
 )
 def test_time_is_linear_in_hostile_text(text: str) -> None:

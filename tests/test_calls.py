@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import lemmata, make_workspace
+from tests.make import body, lemmata, make_workspace
 
 from lemmata.core.types import Passage, Reading
 from lemmata.corpus.corpus import Corpus
-from lemmata.ingest.papers import read_paper
 from lemmata.latex.calls import calls_as_environments
 from lemmata.latex.expand import Opening
 from lemmata.latex.kinds import Kind, printed_before_number
-from lemmata.latex.mains import Main
 from lemmata.project import Project
 from lemmata.search.exact import missing_number
 
@@ -57,17 +55,12 @@ Some prose between the parts, which stays prose.
 """
 
 
-def read(body: str, preamble: str = "") -> Reading:
-    source = f"\\documentclass{{article}}{preamble}\n\\begin{{document}}\n{body}\n\\end{{document}}\n"
-    return read_paper({"main.tex": source.encode()}.get, Main("main.tex"), "doc")
-
-
 def by_id(reading: Reading) -> dict[str, Passage]:
     return {passage.id: passage for passage in reading.passages if passage.kind != "chunk"}
 
 
 def test_calls_of_a_macro_that_steps_a_counter_are_exercises_with_their_numbers() -> None:
-    reading = read(BODY, PREAMBLE)
+    reading = body(BODY, PREAMBLE)
     passages = by_id(reading)
     assert {identity: (p.kind, p.number) for identity, p in passages.items()} == {
         "doc#exercise-1": ("exercise", "1.1"),
@@ -124,7 +117,7 @@ def test_calls_of_a_macro_that_steps_a_counter_are_exercises_with_their_numbers(
     ],
 )
 def test_the_kind_is_what_the_macro_prints_or_is_called(definition: str, call: str, kind: str, title: str) -> None:
-    (passage,) = by_id(read(f"Words.\n\n{call}\n\nMore words.", r"\newcounter{exo}" + definition)).values()
+    (passage,) = by_id(body(f"Words.\n\n{call}\n\nMore words.", r"\newcounter{exo}" + definition)).values()
     assert (passage.kind, passage.number, passage.title, passage.text) == (kind, "1", title, "Show it.")
 
 
@@ -139,19 +132,19 @@ def test_the_kind_is_what_the_macro_prints_or_is_called(definition: str, call: s
     ],
 )
 def test_other_macros_stay_in_the_prose(definition: str) -> None:
-    reading = read(r"Words.\exo{Show that it holds.} More words.", r"\newcounter{exo}" + definition)
+    reading = body(r"Words.\exo{Show that it holds.} More words.", r"\newcounter{exo}" + definition)
     assert not by_id(reading)
     assert "Show that it holds" in reading.passages[0].text
 
 
 def test_a_macro_whose_arguments_are_titles_stays_in_the_prose() -> None:
     definition = r"\newcounter{exo}\newcommand{\exo}[1]{\refstepcounter{exo}\textbf{Exercise \theexo} #1}"
-    assert not by_id(read(r"\exo{Sums} Show it. \exo{Products} Show it, too.", definition))
+    assert not by_id(body(r"\exo{Sums} Show it. \exo{Products} Show it, too.", definition))
 
 
 def test_words_in_prose_announce_nothing() -> None:
     definition = r"\newcounter{pic}\newcommand{\pic}[1]{\refstepcounter{pic}\thepic. #1}"
-    assert not by_id(read(r"A picture says more than any exercise \pic{A long line is drawn.}", definition))
+    assert not by_id(body(r"A picture says more than any exercise \pic{A long line is drawn.}", definition))
 
 
 @settings(max_examples=200)
@@ -160,14 +153,14 @@ def test_words_in_prose_announce_nothing() -> None:
         st.sampled_from(["\\exo", "{", "}", "[", "]", "a.", "\n\n", "\\begin{exo}", "\\end{exo}", "\\"]), max_size=40
     )
 )
-def test_any_calls_are_read(pieces: list[str]) -> None:
+def test_any_calls_are_body(pieces: list[str]) -> None:
     text = "".join(pieces)
     kind = Kind("exercise", "call", opening=Opening("\\refstepcounter{exo}#1", (("o", ""),)))
     edits = sorted(calls_as_environments(text, 0, {"exo": kind}))
     assert all(begin < end for begin, end, _ in edits)
     assert all(one[1] <= other[0] for one, other in pairwise(edits))
     definition = r"\newcounter{exo}\newcommand{\exo}[2][]{\refstepcounter{exo}\textbf{Exercise \theexo} #1 #2}"
-    assert read(text, definition).documents
+    assert body(text, definition).documents
 
 
 @pytest.mark.parametrize(
@@ -182,7 +175,7 @@ def test_any_calls_are_read(pieces: list[str]) -> None:
 def test_the_number_is_what_the_opening_prints(number: str, expected: str) -> None:
     preamble = r"\newcounter{drill}\newcommand{\thesheet}{\thesection.\arabic{drill}}"
     preamble += rf"\newenvironment{{exercise}}{{\refstepcounter{{drill}}\textbf{{Drill {number}}}}}{{}}"
-    reading = read(r"\section{A}\subsection{B}\begin{exercise}Add.\end{exercise}", preamble)
+    reading = body(r"\section{A}\subsection{B}\begin{exercise}Add.\end{exercise}", preamble)
     assert [passage.number for passage in by_id(reading).values()] == [expected]
 
 

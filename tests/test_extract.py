@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from lemmata.graph.concepts.terms import key_of
 from lemmata.graph.extract import ExtractOptions
 from lemmata.llm.answers import fit
 from lemmata.llm.chat import Answer, Chat, Request
-from lemmata.llm.endpoint import Budget, EndpointOptions
+from lemmata.llm.endpoint import EndpointOptions
 
 PAPER = Document("paper", "Bailey chains", file="paper.tex")
 PASSAGES = [
@@ -461,59 +462,15 @@ def test_missing_answers_are_an_error() -> None:
         list(extract(documents(1), lambda prompts: iter(list(prompts)[1:]), ExtractOptions()))  # type: ignore[arg-type]
 
 
-def test_an_interrupted_extraction_resumes_within_its_budget(tmp_path: Path) -> None:
-    corpus = documents(20)
-    server = Server(tmp_path / "journal")
-    replies = {f"ring{n} ": [{"text": json.dumps(ring(n))}] * 3 for n in range(20)}
-    server.change(replies=replies)
-
-    def opened(url: str) -> Chat:
-        return Chat(EndpointOptions(url, "tiny", concurrency=2), tmp_path / "cache", retries=1, back_off=0.01)
-
-    first_run = []
-    chat = opened(server.url)
-    for extraction in extract(corpus, lambda prompts: chat.run(map(request, prompts)), ExtractOptions()):
-        first_run.append(extraction)
-        if len(first_run) == 5:
-            server.kill()
-    complete = {extraction.document for extraction in first_run if extraction.complete}
-    assert len(first_run) == 20
-    assert 5 <= len(complete) <= 20
-    chat.close()
-
-    server = Server(tmp_path / "journal")
-    server.change(replies=replies)
-    calls_before = len(server.calls())
-    chat, budget = opened(server.url), Budget(calls=20 - len(complete))
-
-    def ask(prompts: Iterable[Prompt]) -> Iterator[Answer]:
-        return chat.run(map(request, prompts), budget=budget)
-
-    rest = [(document, passages) for document, passages in corpus if document.id not in complete]
-    second_run = list(extract(rest, ask, ExtractOptions()))
-    assert {extraction.document for extraction in second_run} | complete == {document.id for document, _ in corpus}
-    assert all(extraction.complete for extraction in second_run)
-    assert len(server.calls()) - calls_before == 20 - len(complete)
-    extractions = [extraction for extraction in first_run if extraction.complete] + second_run
-    relations = [edge for extraction in extractions for edge in extraction.edges if edge.relation == "is_instance_of"]
-    assert sorted(edge.evidence for edge in relations) == sorted(f"d{n}@1" for n in range(20))
-    server.kill()
-    chat.close()
-
-
-def asked_of_a_server(tmp_path: Path, *answers: Any) -> tuple[list[Any], int]:
+def asked_of_a_server(server: Server, folder: Path, *answers: Any) -> tuple[list[Any], int]:
     """The extractions of the paper above by a model that gives these answers in turn, and the number of calls."""
-    server = Server(tmp_path / "journal")
-    server.change(replies={"A Bailey pair": [{"text": json.dumps(value)} for value in answers]})
-    chat = Chat(EndpointOptions(server.url, "tiny"), tmp_path / "cache", retries=1, back_off=0.01)
-    extractions = list(extract([(PAPER, PASSAGES)], lambda prompts: chat.run(map(request, prompts)), ExtractOptions()))
-    calls = len(server.calls())
-    chat.close()
-    server.kill()
-    return extractions, calls
+    server.script(replies={"A Bailey pair": [{"text": json.dumps(value)} for value in answers]})
+    with closing(Chat(EndpointOptions(server.url, "tiny"), folder / "cache", retries=1, back_off=0.01)) as chat:
+        found = extract([(PAPER, PASSAGES)], lambda prompts: chat.run(map(request, prompts)), ExtractOptions())
+        return list(found), len(server.calls())
 
 
-def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(tmp_path: Path) -> None:
+def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(server: Server, tmp_path: Path) -> None:
     value = answer(
         entry(1, [concept("Bailey pair", "Definition"), concept("sequences", "theorem or identity")]),
         entry(2, [concept("Bailey's lemma", "lemma")]),
@@ -523,7 +480,7 @@ def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(tm
             [relation("Slater", "knows", "Bailey lemma"), relation("Bailey lemma", "Related To", "Slater")],
         ),
     )
-    [extraction], calls = asked_of_a_server(tmp_path, value)
+    [extraction], calls = asked_of_a_server(server, tmp_path, value)
     assert (extraction.complete, calls) == (True, 1)
     assert {concept.name: concept.kind for concept in extraction.concepts} == {
         "Bailey pair": "definition",
@@ -542,13 +499,13 @@ def test_an_unknown_kind_is_the_nearest_known_one_or_object_and_loses_nothing(tm
     assert all(cause.startswith("paper: ") for cause in causes)
 
 
-def test_entries_of_a_wrong_shape_are_skipped_and_the_others_kept(tmp_path: Path) -> None:
+def test_entries_of_a_wrong_shape_are_skipped_and_the_others_kept(server: Server, tmp_path: Path) -> None:
     value = {
         "1": {"concepts": [{"name": "Bailey pair", "score": 0.9}, {"kind": "object"}, "Slater"]},
         "two": {"concepts": [concept("sequences")], "relations": []},
         **entry(2, [concept("Bailey's lemma")]),
     }
-    [extraction], calls = asked_of_a_server(tmp_path, {"sentences": value})
+    [extraction], calls = asked_of_a_server(server, tmp_path, {"sentences": value})
     assert (extraction.complete, calls) == (True, 1)
     assert [concept.name for concept in extraction.concepts] == ["Bailey pair", "Bailey's lemma"]
     causes = " ".join(skip.cause for skip in extraction.skips)
@@ -585,6 +542,6 @@ def test_every_name_that_is_offered_stands_in_the_text_so_that_the_record_is_kep
         assert {key_of(name) for name in names} == {key_of(concept.name) for concept in concepts}
 
 
-def test_an_answer_without_any_valid_entry_is_asked_again(tmp_path: Path) -> None:
-    [extraction], calls = asked_of_a_server(tmp_path, {"sentences": [{"nom": "x"}]}, ring(0) | {"x": 1})
+def test_an_answer_without_any_valid_entry_is_asked_again(server: Server, tmp_path: Path) -> None:
+    [extraction], calls = asked_of_a_server(server, tmp_path, {"sentences": [{"nom": "x"}]}, ring(0) | {"x": 1})
     assert (extraction.complete, calls) == (True, 2)

@@ -60,26 +60,17 @@ def test_a_folder_is_replaced_as_a_whole_when_the_block_ends(tmp_path: Path) -> 
     assert names(tmp_path) == ["folder"]
 
 
-def test_an_error_keeps_the_old_file_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    fail_while_writing(path, lambda temporary: temporary.write_bytes(b"ne"))
-    assert path.read_bytes() == b"old"
-    assert names(tmp_path) == ["file"]
-
-
-def test_an_error_keeps_the_old_folder_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    path = tmp_path / "folder"
-    write_folder(path, "old")
-    fail_while_writing(path, lambda temporary: write_folder(temporary, "ne"))
-    assert (path / "part").read_text() == "old"
-    assert names(tmp_path) == ["folder"]
-
-
-def test_an_error_creates_no_target(tmp_path: Path) -> None:
-    for write in (Path.touch, Path.mkdir):
-        fail_while_writing(tmp_path / "target", write)
-        assert names(tmp_path) == []
+def test_an_error_keeps_what_was_there_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    fail_while_writing(tmp_path / "file", Path.touch)
+    fail_while_writing(tmp_path / "folder", Path.mkdir)
+    assert names(tmp_path) == []
+    (tmp_path / "file").write_bytes(b"old")
+    write_folder(tmp_path / "folder", "old")
+    fail_while_writing(tmp_path / "file", lambda temporary: temporary.write_bytes(b"ne"))
+    fail_while_writing(tmp_path / "folder", lambda temporary: write_folder(temporary, "ne"))
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert (tmp_path / "folder" / "part").read_text() == "old"
+    assert names(tmp_path) == ["file", "folder"]
 
 
 def test_a_block_that_writes_nothing_is_an_error_and_keeps_the_old_file(tmp_path: Path) -> None:

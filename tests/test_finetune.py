@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -53,6 +54,13 @@ def tuned(base: Path, job: Job, folder: Path, **options: Any) -> FinetuneResult:
     return finetune(base, job, folder / "out", chosen, work=folder / "work", teachers=teachers, progress=silent)
 
 
+@pytest.fixture(scope="module")
+def whole(base: Path, job: Job, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FinetuneResult]:
+    """The folder of a training that nothing disturbs, and its result."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, tuned(base, job, folder)
+
+
 def losses(result: FinetuneResult) -> dict[int, float]:
     """By step; no step is recorded twice."""
     records = [record for record in result.history if "loss" in record]
@@ -72,16 +80,18 @@ def loaded(folder: Path) -> Any:
 # ---------------------------------------------------------------- learning
 
 
-def test_a_model_learns_what_the_pairs_say_and_is_saved_for_anyone(base: Path, job: Job, tmp_path: Path) -> None:
-    result = tuned(base, job, tmp_path)
+def test_a_model_learns_what_the_pairs_say_and_is_saved_for_anyone(
+    job: Job, whole: tuple[Path, FinetuneResult]
+) -> None:
+    folder, result = whole
     assert result.before["sayings/MRR@10"] < 0.2
     assert result.after["sayings/MRR@10"] > 0.9
     found = losses(result)
     assert found[max(found)] < found[min(found)] / 2
     assert result.records_per_second > 0
-    vectors = loaded(tmp_path / "out").encode(["a1 a2 a3", "b1 b2 b3", "b4 b5 b6"], normalize_embeddings=True)
+    vectors = loaded(folder / "out").encode(["a1 a2 a3", "b1 b2 b3", "b4 b5 b6"], normalize_embeddings=True)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
-    again = measure_tasks(loaded(tmp_path / "out"), job, 16, 0, "fp32")
+    again = measure_tasks(loaded(folder / "out"), job, 16, 0, "fp32")
     assert again == pytest.approx(result.after, abs=1e-6)
 
 
@@ -90,13 +100,11 @@ def test_a_model_learns_what_the_pairs_say_and_is_saved_for_anyone(base: Path, j
     [
         ({"loss": "triplet"}, 0.5),
         ({"dimensions": [1, 0.5, 8]}, 0.5),
-        ({"freeze": 1, "rate": 2e-2}, 0.05),
         ({"teacher": "base"}, 0.3),
         ({"teacher": "base, base"}, 0.1),  # four fifths of the loss say: stay what you are
         ({"loss": "directed"}, 0.5),
         ({"loss": "popular"}, 0.5),
         ({"tokens": 8}, 0.3),
-        ({"loss": "triplet", "margin": 1.0}, 0.5),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -139,7 +147,7 @@ def test_a_kept_set_keeps_its_vectors_while_another_is_learned(base: Path, job: 
     texts = [text for pair in sayings(200, 1)[:50] for text in pair]
 
     def likeness(name: str, **options: Any) -> float:
-        tuned(base, both, tmp_path / name, sets={"pairs": 1.0, "others": 3.0}, **options)
+        tuned(base, both, tmp_path / name, sets={"pairs": 1.0, "others": 1.0}, **options)
         vectors = [loaded(model).encode(texts, normalize_embeddings=True) for model in (base, tmp_path / name / "out")]
         return float((vectors[0] * vectors[1]).sum(axis=1).mean())
 
@@ -159,7 +167,7 @@ def test_a_model_keeps_the_prompts_it_was_trained_with(base: Path, job: Job, tmp
 
 @pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_adapters_are_merged_into_plain_weights(base: Path, job: Job, tmp_path: Path, kind: str) -> None:
-    result = tuned(base, job, tmp_path, adapters=kind, rate=2e-2, epochs=3)
+    result = tuned(base, job, tmp_path, adapters=kind, rate=2e-2)
     found = losses(result)
     assert found[max(found)] < found[min(found)] - 0.05  # adapters teach a random base little
     before, after = (safetensors.load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out"))
@@ -173,7 +181,8 @@ def test_adapters_are_merged_into_plain_weights(base: Path, job: Job, tmp_path: 
 
 
 def test_frozen_layers_stay_as_they_are(base: Path, job: Job, tmp_path: Path) -> None:
-    tuned(base, job, tmp_path, freeze=1, epochs=0.5)
+    result = tuned(base, job, tmp_path, freeze=1, rate=2e-2)
+    assert result.after["sayings/MRR@10"] > result.before["sayings/MRR@10"] + 0.05
     before, after = (safetensors.load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out"))
     trained = {name for name, values in after.items() if not np.array_equal(values, before[name])}
     assert trained
@@ -231,7 +240,7 @@ def test_validation_costs_about_a_quarter_of_training() -> None:
 def test_the_best_step_is_kept(base: Path, tmp_path: Path) -> None:
     """Training makes this task worse at every step, so the first evaluation is the best."""
     job = small_job(tmp_path / "job", base, validation=["words"])
-    result = tuned(base, job, tmp_path, rate=5e-3, epochs=4)
+    result = tuned(base, job, tmp_path, rate=8e-3, epochs=3)
     values = validations(result)
     first = min(values)
     assert len(values) > 2
@@ -243,10 +252,10 @@ def test_the_best_step_is_kept(base: Path, tmp_path: Path) -> None:
 
 def test_without_validation_the_last_step_is_kept(base: Path, tmp_path: Path) -> None:
     job = small_job(tmp_path / "job", base, validation=[])
-    result = tuned(base, job, tmp_path)
+    result = tuned(base, job, tmp_path, epochs=1)
     assert (result.before, result.after, result.sweep, result.share) == ({}, {}, [], 1.0)
     kept = safetensors.load_file(tmp_path / "out" / "model.safetensors")
-    last = safetensors.load_file(tmp_path / "work" / f"checkpoint-{STEPS}" / WEIGHTS)
+    last = safetensors.load_file(tmp_path / "work" / f"checkpoint-{STEPS // 2}" / WEIGHTS)
     for name, values in kept.items():
         assert np.array_equal(values, last[f"0.model.{name}"])
 
@@ -304,30 +313,30 @@ def test_weights_are_averaged_as_far_as_the_guard_wants(
 
 def test_a_guard_that_no_average_satisfies_is_an_error(base: Path, guarded: Job, tmp_path: Path) -> None:
     with pytest.raises(LemmataError, match=r"guard_tolerance = -9 .*0\.\d+"):
-        tuned(base, guarded, tmp_path, guard_tolerance=-9.0)
+        tuned(base, guarded, tmp_path, guard_tolerance=-9.0, epochs=0.5)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_guard_alone_allows_as_much_as_it_can(base: Path, tmp_path: Path) -> None:
     """It cannot say which step is best, so the last one is kept."""
     job = small_job(tmp_path / "job", base, validation=[], guard=["words"])
-    result = tuned(base, job, tmp_path, guard_tolerance=0.9)
+    result = tuned(base, job, tmp_path, guard_tolerance=0.9, epochs=1)
     assert (result.share, result.best_step) == (1.0, 0)
-    assert result.after["words/MRR@10"] == pytest.approx(validations(result, "eval_general")[STEPS], abs=1e-6)
+    assert result.after["words/MRR@10"] == pytest.approx(validations(result, "eval_general")[STEPS // 2], abs=1e-6)
 
 
 # ---------------------------------------------------------------- killed
 
 
-def test_a_killed_run_resumes_from_the_last_checkpoint(base: Path, job: Job, tmp_path: Path) -> None:
-    chosen = FinetuneOptions(**{**QUICK, "epochs": 3})  # 24 steps
-    whole = tuned(base, job, tmp_path / "whole", epochs=3)
-    folder = tmp_path / "killed"
-    train = partial(finetune, base, job, folder / "out", chosen, work=folder / "work")
-    killed_at("training", 14, lambda progress: train(progress=progress))
+def test_a_killed_run_resumes_from_the_last_checkpoint(
+    base: Path, job: Job, whole: tuple[Path, FinetuneResult], tmp_path: Path
+) -> None:
+    expected, folder = whole[1], tmp_path / "killed"
+    train = partial(finetune, base, job, folder / "out", FinetuneOptions(**QUICK), work=folder / "work")
+    killed_at("training", 11, lambda progress: train(progress=progress))
     assert not (folder / "out").exists()
     last = max(int(checkpoint.name.split("-")[1]) for checkpoint in (folder / "work").glob("checkpoint-*"))
-    assert 10 <= last < 14
+    assert 5 <= last < 11
     half = folder / "work" / f".checkpoint-{last + 5}.123"  # as if the kill had come while it was written
     half.mkdir()
     (half / WEIGHTS).write_bytes(b"half")
@@ -339,14 +348,13 @@ def test_a_killed_run_resumes_from_the_last_checkpoint(base: Path, job: Job, tmp
             steps.append(done)
 
     result = train(progress=listen)
-    assert steps == list(range(last + 1, 25))
-    assert losses(result) == losses(whole)
-    assert validations(result) == validations(whole)
-    assert (result.before, result.after, result.best_step) == (whole.before, whole.after, whole.best_step)
+    assert steps == list(range(last + 1, STEPS + 1))
+    assert losses(result) == losses(expected)
+    assert validations(result) == validations(expected)
+    assert (result.before, result.after, result.best_step) == (expected.before, expected.after, expected.best_step)
     steps.clear()
-    again = finetune(
-        base, job, folder / "out2", chosen, work=folder / "work", progress=listen
-    )  # killed at the very end
+    shutil.rmtree(folder / "out")  # killed at the very end
+    again = train(progress=listen)
     assert not steps
     assert again.after == result.after
 

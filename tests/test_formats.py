@@ -85,7 +85,7 @@ def test_every_format_is_tested() -> None:
 @pytest.mark.slow
 @all_formats
 def test_what_is_written_is_read_back(name: str) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(graphs())
     @example(HARD)
     @example(GraphRecords([], {}, [], {}))
@@ -134,7 +134,7 @@ def test_a_cell_may_be_longer_than_tables_usually_allow(name: str, tmp_path: Pat
 @pytest.mark.slow
 @all_formats
 def test_damage_gives_sound_records_or_an_input_error(name: str) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 20), st.binary(max_size=5))
     def check(which: int, where: int, removed: int, inserted: bytes) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -74,36 +74,6 @@ def test_fusion_equals_the_sum_by_definition(a: list[int], b: list[int], weight:
     assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
 
 
-def before(dense: Ranking, lexical: Ranking, k: int, weight: float) -> Ranking:
-    """Fusion as it was before the graph took part in it; the oracle."""
-
-    def scaled(rows: Integers, scores: Floats) -> Floats:
-        is_hit = rows >= 0
-        high = np.max(np.where(is_hit, scores, -np.inf), axis=1, keepdims=True)
-        low = np.min(np.where(is_hit, scores, np.inf), axis=1, keepdims=True)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values = np.where(high > low, (scores - low) / (high - low), 1.0)
-        return np.where(is_hit, values, 0).astype(np.float32)
-
-    by_words = lexical[0] if weight < 1 else np.full_like(lexical[0], -1)
-    rows = np.concatenate([dense[0], by_words], axis=1)
-    weighted = [weight * scaled(*dense), (1 - weight) * scaled(*lexical)]
-    scores = np.where(rows >= 0, np.concatenate(weighted, axis=1), -np.inf)
-    order = np.argsort(rows, axis=1, kind="stable")
-    rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
-    repeated = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)
-    scores[:, :-1] += np.where(repeated, scores[:, 1:], 0)
-    scores[:, 1:][repeated] = -np.inf
-    shares_words = order >= dense[0].shape[1]
-    shares_words[:, :-1] |= repeated
-    scores[(scores <= 0) & ~shares_words] = -np.inf
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
-    rows[np.isneginf(scores)] = -1
-    padding = ((0, 0), (0, max(0, k - rows.shape[1])))
-    return np.pad(rows, padding, constant_values=-1), np.pad(scores, padding, constant_values=-np.inf)
-
-
 scored = st.dictionaries(st.integers(0, ROWS - 1), st.floats(-1, 3, width=16), max_size=8).map(
     lambda found: sorted(found.items(), key=lambda item: (-item[1], item[0]))
 )
@@ -113,21 +83,6 @@ weights = st.integers(0, 20).map(lambda n: n / 20)
 
 def arrays(found: Sequence[tuple[int, float]]) -> Ranking:
     return padded([row for row, _ in found], [score for _, score in found], 8)
-
-
-@given(scored, scored, weights, st.integers(1, 20), links)
-def test_without_weights_for_the_graph_nothing_has_changed(
-    a: list[tuple[int, float]],
-    b: list[tuple[int, float]],
-    weight: float,
-    k: int,
-    pairs: list[tuple[int, int]],
-) -> None:
-    plain = Fusion(False, weight)
-    rows, scores = combine(candidates(arrays(a), arrays(b), citations=cited(pairs)), k, plain)
-    expected_rows, expected_scores = before(arrays(a), arrays(b), k, weight)
-    assert rows.tolist() == expected_rows.tolist()
-    assert scores[0].tolist() == pytest.approx(expected_scores[0].tolist())
 
 
 @given(scored, scored, weights, links, st.sampled_from([0.0, 0.02, 0.5]), st.sampled_from([0.0, 0.2, 1.0]))

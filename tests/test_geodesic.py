@@ -163,36 +163,33 @@ def test_a_detour_over_short_edges_wins(search: Search) -> None:
     assert tree.nodes[tree.path(2)].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("starts", "blocked", "nodes"),
+    [
+        ({0: 0.0}, (), [0, 1, 2]),
+        ({0: 0.0, 4: 9.0}, (), [0, 1, 2, 4, 3]),  # other parts are reached from their own starts only
+        ({5: 2.0}, (), [5]),
+        ({}, (), []),
+        ({0: 0.0, 1: 0.0}, (1,), [0, 2]),
+    ],
+)
+def test_what_is_reached(search: Search, starts: dict[int, float], blocked: tuple[int, ...], nodes: list[int]) -> None:
+    assert search(six_nodes(), start(starts, blocked), 10, None).nodes.tolist() == nodes
+
+
+def test_each_direction_has_its_own_length(search: Search) -> None:
+    graph = measured(graph_of([(0, 1)], 2), np.array([1], np.float32), np.array([7], np.float32))
+    for begin, far in ((0, 1), (1, 7)):
+        assert search(graph, start({begin: 0.0}), 2, None).distances.tolist() == [0, far]
+    alone = measured(graph_of([], 1), np.empty(0, np.float32))
+    assert search(alone, start({0: 1.0}), 3, None).distances.tolist() == [1]
+
+
 def test_an_edge_is_followed_in_both_directions_and_says_so(search: Search) -> None:
     graph = six_nodes()
     tree = search(graph, start({2: 0.0}), 10, None)
     assert tree.nodes.tolist() == [2, 1, 0]
     assert [graph.edges[entry] for entry in tree.entries[1:]] == [-1 - 2, -1 - 0]
-
-
-def test_each_direction_has_its_own_length(search: Search) -> None:
-    graph = measured(graph_of([(0, 1)], 2), np.array([1], np.float32), np.array([7], np.float32))
-    assert search(graph, start({0: 0.0}), 2, None).distances.tolist() == [0, 1]
-    assert search(graph, start({1: 0.0}), 2, None).distances.tolist() == [0, 7]
-
-
-def test_other_parts_are_reached_from_their_own_seeds_only(search: Search) -> None:
-    assert search(six_nodes(), start({0: 0.0}), 10, None).nodes.tolist() == [0, 1, 2]
-    assert search(six_nodes(), start({0: 0.0, 4: 9.0}), 10, None).nodes.tolist() == [0, 1, 2, 4, 3]
-
-
-def test_a_single_node_and_no_seed_are_no_trouble(search: Search) -> None:
-    assert search(six_nodes(), start({5: 2.0}), 10, None).nodes.tolist() == [5]
-    assert search(six_nodes(), start({}), 10, None).nodes.tolist() == []
-    assert search(measured(graph_of([], 1), np.empty(0, np.float32)), start({0: 1.0}), 3, None).distances.tolist() == [
-        1
-    ]
-
-
-def test_no_path_leads_through_a_blocked_node(search: Search) -> None:
-    tree = search(six_nodes(), start({0: 0.0, 1: 0.0}, blocked=(1,)), 10, None)
-    assert tree.nodes.tolist() == [0, 2]
-    assert tree.distances.tolist() == [0, 5]
 
 
 def test_the_nearest_of_two_starts_of_a_seed_counts(search: Search) -> None:

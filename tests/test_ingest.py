@@ -39,17 +39,12 @@ def project(tmp_path: Path) -> Project:
 
 
 def ids(project: Project) -> list[str]:
-    corpus = project.corpus
-    result = corpus.ids()
-    corpus.close()
-    return result
+    with contextlib.closing(project.corpus) as corpus:
+        return corpus.ids()
 
 
 def skips(project: Project) -> dict[str, str]:
-    corpus = project.corpus
-    result = {skip.file: skip.cause for skip in corpus.skips()}
-    corpus.close()
-    return result
+    return {skip.file: skip.cause for skip in project.skips()}
 
 
 def run(project: Project, *arguments: object) -> tuple[int, str]:
@@ -215,7 +210,7 @@ def test_a_source_whose_every_file_fails_says_so(project: Project, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_table_that_breaks_in_the_middle_is_not_marked_as_read(project: Project, tmp_path: Path) -> None:
-    rows = "".join(f"{number},text of row {number}\n" for number in range(12_000))
+    rows = "".join(f"{number},text of row {number}\n" for number in range(8_000))
     whole = gzip.compress(f"id,text\n{rows}".encode(), mtime=0)
     write(tmp_path, {"f/logs.csv.gz": whole[: len(whole) * 3 // 4], "f/good.md": "Words."})
     for _ in range(2):
@@ -225,9 +220,9 @@ def test_a_table_that_breaks_in_the_middle_is_not_marked_as_read(project: Projec
     with sqlite3.connect(project.database) as connection:
         assert connection.execute("SELECT id FROM units WHERE id != ''").fetchall() == [("good.md",)]
     write(tmp_path, {"f/logs.csv.gz": whole})
-    assert (project.ingest([tmp_path / "f"]).added, len(ids(project))) == (1, 12_001)
+    assert (project.ingest([tmp_path / "f"]).added, len(ids(project))) == (1, 8_001)
     write(tmp_path, {"f/logs.csv.gz": whole[: len(whole) * 3 // 4]})
-    assert (project.ingest([tmp_path / "f"]).failed, len(ids(project))) == (1, 12_001)
+    assert (project.ingest([tmp_path / "f"]).failed, len(ids(project))) == (1, 8_001)
 
 
 def test_a_changed_file_changes_the_digest_of_the_corpus(project: Project, tmp_path: Path) -> None:
@@ -378,18 +373,6 @@ def test_the_call_counts_before_the_settings_and_these_before_the_columns_of_bef
     assert read({}) == ("leak", None)
 
 
-def test_columns_of_lemmata_toml_count_more_than_those_of_before(project: Project, tmp_path: Path) -> None:
-    file = write(tmp_path, {"orders.csv": ORDERS}) / "orders.csv"
-    run(project, file, *NAMED)
-    project.config_file.write_text('[ingest.columns]\ntext = "Place"\n')
-    code, output = run(project, file)
-    assert (code, logs(project)[0][1]) == (0, "A1-P-01"), output
-    assert "no longer read" not in output  # dates and locations are
-    _, output = run(project, file, "-o", "columns.text=Wording")
-    assert logs(project)[0][1] == "pump leaks"
-    assert "name them again with -o columns.date=Start -o columns.location=Place" in output
-
-
 def test_json_lines_that_are_logs_by_their_columns_stay_logs(project: Project, tmp_path: Path) -> None:
     write(tmp_path, {"f/a.jsonl": json.dumps({"id": "l", "note": "A log."})})
     project.ingest([tmp_path / "f"], settings={"columns": {"text": "note"}})
@@ -446,10 +429,10 @@ def test_sources_are_listed_with_what_came_from_them(project: Project, tmp_path:
 @pytest.mark.slow
 def test_an_archive_reports_its_documents_while_it_is_read(project: Project, tmp_path: Path) -> None:
     buffer = io.BytesIO()
-    filler = "\n\n".join(f"Sentence {n} says that $x_{n}$ is {n}." for n in range(3000))
+    filler = "\n\n".join(f"Sentence {n} says that $x_{n}$ is {n}." for n in range(1500))
     noise = random.Random(2).randbytes(2_000_000)
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for number in range(12):
+        for number in range(6):
             member = tarfile.TarInfo(f"paper{number}.tex")
             data = (MAIN % filler).encode()
             member.size = len(data)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import lemmata, make_workspace
+from tests.make import copied, lemmata, make_workspace
 from tests.served import refused, refuses_strangers, serving
 
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
@@ -30,9 +30,9 @@ NOTES = [
 ]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return make_workspace(tmp_path, NOTES)
+@copied
+def project(folder: Path) -> Project:
+    return make_workspace(folder, NOTES)
 
 
 @pytest.fixture

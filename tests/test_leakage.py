@@ -27,10 +27,14 @@ def run(train: list[Example], test: list[Example], **more: object) -> Audit:
     return audit(train, test, text=TEXT.__getitem__, **more)  # type: ignore[arg-type]
 
 
-def test_clean_data_is_reported_as_clean() -> None:
-    result = run([Example("t", "prime avoidance", ("p3",))], [Example("q", "odd and distinct", ("p4",))])
-    assert result.clean
-    assert "no leakage found" in result.sentence()
+def test_near_duplicates_are_offences_and_neighbours_only_if_given() -> None:
+    train, test = [Example("t", "one", ("p3",))], [Example("q", "two", ("p4",))]
+    assert run(train, test).clean
+    assert "no leakage found" in run(train, test).sentence()
+    result = run(train, test, neighbours=lambda _: ["p1", "p3"])
+    assert [(o.kind, o.what, o.train) for o in result.offences] == [("neighbour", "p4", "t")]
+    result = run([Example("t", "one", ("p1",))], [Example("q", "two", ("p2",))])
+    assert [(o.kind, o.what) for o in result.offences] == [("near_passage", "p2")]
 
 
 def test_the_same_anchor_and_passage_are_found_whatever_the_case() -> None:
@@ -42,22 +46,10 @@ def test_the_same_anchor_and_passage_are_found_whatever_the_case() -> None:
     assert "1 same anchor" in result.sentence()
 
 
-def test_near_duplicate_passages_are_found() -> None:
-    result = run([Example("t", "one", ("p1",))], [Example("q", "two", ("p2",))])
-    assert [(o.kind, o.what) for o in result.offences] == [("near_passage", "p2")]
-
-
 def test_near_duplicate_anchors_are_reported_once_and_equal_ones_only_as_equal() -> None:
     train = [Example("t", " ".join(WORDS), ("p3",))]
     result = run(train, [Example("q", TEXT["p2"], ("p4",)), Example("r", " ".join(WORDS).upper(), ("p4",))])
     assert [(o.kind, o.test) for o in result.offences] == [("same_anchor", "r"), ("near_anchor", "q")]
-
-
-def test_neighbours_are_offences_only_if_given() -> None:
-    train, test = [Example("t", "one", ("p3",))], [Example("q", "two", ("p4",))]
-    assert run(train, test).clean
-    result = run(train, test, neighbours=lambda _: ["p1", "p3"])
-    assert [(o.kind, o.what, o.train) for o in result.offences] == [("neighbour", "p4", "t")]
 
 
 def test_only_passages_that_answer_a_query_belong_to_its_example() -> None:

@@ -105,7 +105,7 @@ names = st.lists(st.sampled_from(NAMES), max_size=8).map(" ".join)
 
 
 @pytest.mark.slow
-@settings(max_examples=80, phases=[Phase.reuse, Phase.generate])
+@settings(max_examples=40, phases=[Phase.reuse, Phase.generate])
 @given(
     st.lists(st.tuples(names, names), min_size=1, max_size=10),
     st.lists(names, min_size=1, max_size=3),
@@ -314,7 +314,7 @@ corpora = st.lists(st.tuples(words, words, words), min_size=1, max_size=12)
 
 
 @pytest.mark.slow
-@settings(max_examples=25, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
+@settings(max_examples=12, phases=[Phase.reuse, Phase.generate])  # shrinking takes minutes
 @given(st.lists(corpora, min_size=2, max_size=5), st.data())
 def test_an_index_that_grew_and_shrank_equals_a_new_one(
     states: list[list[tuple[str, str, str]]], data: st.DataObject

@@ -35,21 +35,25 @@ def test_items_have_the_labels_that_the_list_asks_for(options: str, labels: str)
     assert lines == [f"{label} word{n}" for n, label in enumerate(labels.split())]
 
 
-def test_lists_inside_lists_are_indented_and_numbered_as_latex_does() -> None:
-    inner = r"\begin{enumerate}\item x \begin{itemize}\item y\end{itemize} z\end{enumerate}"
-    text = clean(rf"Then \begin{{enumerate}}\item a {inner}\item b\end{{enumerate}} holds.").text
-    assert text == "Then\n(1) a\n  (a) x\n    • y\nz\n(2) b\nholds."
-
-
-def test_described_and_inline_items() -> None:
-    assert clean(r"\begin{description}\item[Ring] one \item[Field] two\end{description}").text == "Ring one\nField two"
-    text = clean(r"either \begin{inparaenum}\item a or \item b\end{inparaenum} holds").text
-    assert text == "either (1) a or (2) b holds"
-
-
-def test_a_displayed_formula_stands_alone_with_its_punctuation() -> None:
-    assert clean(r"We have \[ x = y \]. Then $$ z $$ , so").text == "We have\n$x = y$.\nThen\n$z$,\nso"
-    assert clean(r"Let \begin{align*} a &= b \\ c &= d \end{align*} hold.").text == ("Let\n$a &= b \\\\ c &= d$\nhold.")
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (
+            (
+                r"Then \begin{enumerate}\item a \begin{enumerate}\item x \begin{itemize}\item y\end{itemize} z"
+                r"\end{enumerate}\item b\end{enumerate} holds."
+            ),
+            "Then\n(1) a\n  (a) x\n    • y\nz\n(2) b\nholds.",
+        ),
+        (r"\begin{description}\item[Ring] one \item[Field] two\end{description}", "Ring one\nField two"),
+        (r"either \begin{inparaenum}\item a or \item b\end{inparaenum} holds", "either (1) a or (2) b holds"),
+        (r"We have \[ x = y \]. Then $$ z $$ , so", "We have\n$x = y$.\nThen\n$z$,\nso"),
+        (r"Let \begin{align*} a &= b \\ c &= d \end{align*} hold.", "Let\n$a &= b \\\\ c &= d$\nhold."),
+        (r"\begin{tabular}{ll} a & b \\ \hline c & d \end{tabular}", "a b\nc d"),
+    ],
+)
+def test_items_formulas_and_rows_stand_on_lines_of_their_own(source: str, text: str) -> None:
+    assert clean(source).text == text
 
 
 def test_references_at_the_end_of_lines_keep_the_lines() -> None:
@@ -74,10 +78,6 @@ def test_a_list_of_the_paper_is_a_list() -> None:
 def test_items_are_counted_across_the_paragraphs_of_prose() -> None:
     reading = body("We need\n\\begin{enumerate}\n\\item one,\n\nmore of it,\n\n\\item two.\n\\end{enumerate}\n")
     assert re.findall(r"(?m)^\(\d\) \w+", reading.passages[0].text) == ["(1) one", "(2) two"]
-
-
-def test_rows_of_tables_are_lines() -> None:
-    assert clean(r"\begin{tabular}{ll} a & b \\ \hline c & d \end{tabular}").text == "a b\nc d"
 
 
 def test_sentences_and_chunks_cope_with_lines() -> None:

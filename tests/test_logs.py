@@ -66,29 +66,26 @@ def test_a_row_becomes_a_passage_with_links_date_and_the_other_columns() -> None
     assert reading.skips == []
 
 
-def test_logs_come_in_batches_and_only_the_first_has_the_document() -> None:
-    readings = read("id,text\n" + "".join(f"{n},leak {n}\n" for n in range(5)), batch=2)
-    assert [len(reading.passages) for reading in readings] == [2, 2, 1]
-    assert [len(reading.documents) for reading in readings] == [1, 0, 0]
+@pytest.mark.parametrize(("rows", "sizes"), [(0, [0]), (2, [2]), (5, [2, 2, 1])])
+def test_logs_come_in_batches_and_only_the_first_has_the_document(rows: int, sizes: list[int]) -> None:
+    readings = read("id,text\n" + "".join(f"{n},leak {n}\n" for n in range(rows)), batch=2)
+    assert [len(reading.passages) for reading in readings] == sizes
+    assert [len(reading.documents) for reading in readings] == [1, *[0] * (len(sizes) - 1)]
 
 
-def test_a_table_that_fills_its_last_batch_has_no_empty_one_after_it() -> None:
-    assert len(read("id,text\n1,a\n2,b\n", batch=2)) == 1
-
-
-def test_a_table_without_rows_is_still_a_document() -> None:
-    [reading] = read("id,text\n")
-    assert [document.id for document in reading.documents] == ["shifts"]
-    assert not reading.passages
-
-
-def test_without_an_id_column_rows_are_numbered_from_one() -> None:
-    logs = passages(read("when,text\n2012-01-01,a\n2012-01-02,b\n"))
-    assert [log.id for log in logs] == ["shifts:1", "shifts:2"]
-
-
-def test_skipped_rows_are_counted_in_the_numbers() -> None:
-    assert [log.id for log in passages(read("text,n\na,1\n,2\nc,3\n"))] == ["shifts:1", "shifts:3"]
+@pytest.mark.parametrize(
+    ("table", "ids"),
+    [
+        ("when,text\n2012-01-01,a\n2012-01-02,b\n", ["shifts:1", "shifts:2"]),
+        ("text,n\na,1\n,2\nc,3\n", ["shifts:1", "shifts:3"]),  # skipped rows are counted
+        ("id,text\n1,a,\n2,b,\n", ["1", "2"]),  # a delimiter at the end of each row
+        ("id,text,2012,2013\n1,leak,5,6\n", ["1"]),  # numbers are fine where the needed columns are named
+        (f"id,text\n1,{'pump ' * 60_000}\n", ["1"]),
+    ],
+    ids=range(5),
+)
+def test_without_an_id_column_rows_are_numbered_from_one(table: str, ids: list[str]) -> None:
+    assert [log.id for log in passages(read(table))] == ids
 
 
 def test_a_missing_text_column_is_an_error_with_the_file_and_the_columns() -> None:
@@ -129,10 +126,6 @@ def test_a_table_without_a_heading_line_is_an_error_with_the_cure(table: str) ->
         read(table)
 
 
-def test_numbered_columns_are_fine_where_the_needed_ones_are_named() -> None:
-    assert [log.metadata for log in passages(read("id,text,2012,2013\n1,leak,5,6\n"))] == [{"2012": "5", "2013": "6"}]
-
-
 def test_columns_can_have_any_name_and_a_title() -> None:
     columns = Columns(id="Nr", text="Kurztext", title="Kopf", date="", location="Platz", related="")
     [log] = passages(read("Nr;Kopf;Kurztext;Platz;date\n7;Pumpe;leckt;T1,T2;gestern\n", columns))
@@ -144,11 +137,6 @@ def test_columns_can_have_any_name_and_a_title() -> None:
 def test_a_column_that_was_named_and_is_missing_is_an_error() -> None:
     with pytest.raises(InputError, match=r"shifts\.csv: .*'Platz'.*'id', 'text', 'place'$"):
         read("id,text,place\n1,leak,P1\n", Columns(location="Platz"))
-
-
-def test_a_long_cell_is_read() -> None:
-    [log] = passages(read(f"id,text\n1,{'pump ' * 60_000}\n"))
-    assert len(log.text) > 250_000
 
 
 def test_empty_texts_and_ragged_rows_are_skips_and_repeated_ids_get_a_number() -> None:
@@ -331,10 +319,6 @@ def test_a_row_has_the_number_of_its_first_line() -> None:
 def test_unnamed_and_repeated_columns_get_distinct_names() -> None:
     stream = io.BytesIO(b",id,id,text\n0,1,2,x\n")
     assert list(csv_rows(stream)) == [(2, {"column_1": "0", "id": "1", "id_3": "2", "text": "x"})]
-
-
-def test_a_delimiter_at_the_end_of_each_row_is_ignored() -> None:
-    assert [log.text for log in passages(read("id,text\n1,a,\n2,b,\n"))] == ["a", "b"]
 
 
 def test_the_stream_stays_open_and_may_be_closed_early() -> None:

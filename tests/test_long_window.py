@@ -53,7 +53,7 @@ def test_a_text_of_1000_tokens_is_trained_on_exported_and_encoded_whole(modern: 
     project.ingest([tmp_path / "notes.jsonl"])
     project.split()
     project.mine("pairs")
-    table = f'[finetune.tuned]\nbase = "{modern}"\nsets = {{ pairs = 1.0 }}\nepochs = 2\nbatch = 4\nrate = 1e-3\n'
+    table = f'[finetune.tuned]\nbase = "{modern}"\nsets = {{ pairs = 1.0 }}\nepochs = 1\nbatch = 4\nrate = 1e-3\n'
     project = say_more(project.root, table)
     project.prepare("tuned", tmp_path / "job")
     lengths = np.diff(open_job(tmp_path / "job").texts.starts)
