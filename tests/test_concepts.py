@@ -788,7 +788,7 @@ def test_a_named_result_is_shown_if_it_can_be_understood_by_itself(text: str, sh
         ("weak ring", "A weak ring is a set with a sum and a product. Moreover, the product is associative."),
         ("box plot", "The box plot is a picture of five numbers that summarise the data."),
         ("ordinal variable", "Levels have an order. A variable with these properties is called an ordinal variable."),
-        ("isomorphism", "A bijection may keep products. We call such a bijection an isomorphism of groups."),
+        ("isomorphism of groups", "A bijection may keep products. We call such a bijection an isomorphism of groups."),
         ("flag", "A subspace is added in each step. A chain obtained in this way is called a flag."),
         (
             "core",
