@@ -110,7 +110,8 @@ def encoder(request: pytest.FixtureRequest) -> Encoder:
 
 def test_rows_are_normalised_and_in_the_order_of_the_texts(encoder: Encoder) -> None:
     together = encoder.encode(TEXTS)
-    assert (together.dtype, together.shape) == (np.float32, (len(TEXTS), encoder.dimension))
+    assert together.dtype == np.float32
+    assert together.shape == (len(TEXTS), encoder.dimension)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
     for row, text in enumerate(TEXTS):
         assert together[row] @ encoder.encode([text])[0] > 0.999

@@ -66,7 +66,7 @@ def check(answer: httpx.Response) -> None:
     types,
     headers,
 )
-@settings(suppress_health_check=list(HealthCheck), max_examples=settings.default.max_examples // 2)
+@settings(suppress_health_check=list(HealthCheck), max_examples=settings().max_examples // 2)
 def test_a_hostile_request_is_answered_or_refused_with_a_record(
     client: httpx.Client,
     method: str,

@@ -101,7 +101,7 @@ def check(project: Project, path: Path, content: bytes) -> None:
 
 
 @given(st.data())
-@settings(suppress_health_check=list(HealthCheck), max_examples=settings.default.max_examples // 2)
+@settings(suppress_health_check=list(HealthCheck), max_examples=settings().max_examples // 2)
 def test_a_damaged_file_gives_a_sentence_or_an_answer(whole: Project, data: st.DataObject) -> None:
     files = written_files(whole)
     kinds = sorted({path.name for path in files})
