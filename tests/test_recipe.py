@@ -126,6 +126,13 @@ def test_titles_and_texts_come_from_manuals_speeches_and_formal_theorems(tmp_pat
     ]
 
 
+def test_texts_whose_title_many_have_are_left_out(tmp_path: Path) -> None:
+    notes = "".join(f"<h2>Note{':' * (n % 2)}</h2><p>Of the {n} remarks in this manual, none.</p>" for n in range(21))
+    twenty = "".join(f"<h2>Trees</h2><p>Of the {n} vertices of this tree, none is alone.</p>" for n in range(20))
+    (tmp_path / "a.html").write_text(notes + twenty, encoding="utf-8")
+    assert [title for title, _ in found(tmp_path, "*.html", pages)] == ["Trees"] * 20
+
+
 def test_titles_that_repeat_a_query_of_validation_are_left_out(tmp_path: Path) -> None:
     records = [
         {"id": "1", "title": "Chromatic polynomial", "abstract": "x"},

