@@ -1,7 +1,7 @@
 """Make what lemmata-mini learns from: workspaces and training sets, with lemmata's own commands.
 
-    python -m recipes.lemmata_mini.general PACKAGES WORK/general
-    python -m recipes.lemmata_mini.science PACKAGES WORK/general/science.jsonl
+    python -m recipes.lemmata_mini.general PACKAGES/general WORK/general
+    python -m recipes.lemmata_mini.science PACKAGES/science WORK/general/science.jsonl
     python -m recipes.lemmata_mini.make DATA WORK                      # and WORK/job, for lemmata-nano
     python -m recipes.lemmata_mini.arrays DATA WORK WORK/arrays        # texts, pairs and tasks
     python -m recipes.lemmata_mini.audit WORK/arrays                   # training queries that repeat held-out ones
