@@ -28,6 +28,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -230,11 +231,15 @@ class Edited:
                 self.said[name] = [str(stamp), *re.findall(r"\nEvery (.*?) is", path.read_text("utf-8"))]
             expected[name] = self.said[name][1:]
         found: dict[str, list[str]] = {name: [] for name in expected}
-        with contextlib.closing(Project(self.folder / "w").corpus) as corpus:
+        project = Project(self.folder / "w")
+        with (
+            contextlib.closing(project.corpus) as corpus,
+            contextlib.closing(sqlite3.connect(project.database)) as stored,
+        ):
             for file, text in corpus.table("file", "text"):
                 about = re.match(r"Every (.*?) is", text)
                 found.setdefault(file, []).extend(about.groups() if about else [])
-            documents = [document.id for document in corpus.documents()]
+            documents = [name for (name,) in stored.execute("SELECT id FROM documents")]  # those without passages, too
             ids, number = {*corpus.ids(), *documents}, len(documents)
             lost = [link for name in ("refers_to", "cites") for link in corpus.linked(name) if link[1] not in ids]
         wrong = [f"{name}: {found.get(name)}" for name in found if found[name] != expected.get(name)]

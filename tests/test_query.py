@@ -323,7 +323,7 @@ def test_words_of_a_query_name_a_time(typed: str, since: str, until: str, text: 
 @pytest.mark.parametrize(
     "typed",
     [
-        *"pump 2021/standard of 1999/P-2021-03/order 2021-0345/since 2030/marble 2021".split("/"),
+        *"pump 2021/standard of 1999/P-2021-03/order 2021-0345/since 2030/marble 2021/2021 pump".split("/"),
         *"in 2 and 2021/before 0001-01-01/after 9999/$x$ in 2021.5".split("/"),
     ],
 )

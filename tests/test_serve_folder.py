@@ -26,6 +26,7 @@ from lemmata.cli.output import invocation
 from lemmata.cli.serve import background_of
 from lemmata.core.errors import InputError
 from lemmata.core.workspace import HIDDEN, Workspace, read_manifest, vector_sets
+from lemmata.graph.store import GraphRecordStore
 from lemmata.maintain.verify import verify
 from lemmata.project import Project
 from lemmata.server.background import Background, Step
@@ -305,6 +306,31 @@ def test_files_that_came_while_nobody_served_are_there_after_the_next_start(undi
         assert steps(progress, "ready") == ["files", "words", "vectors", "graph", "map"]
         assert served.search("bound for the colour")[1]["hits"][0]["document"] == "colour"
         assert served.documents == len([*folder.glob("*.tex")])
+
+
+@pytest.mark.parametrize("expand", [True, False], ids=["expanded words", "plain words"])
+def test_a_log_that_comes_after_links_were_predicted_is_found_and_has_its_own(tmp_path: Path, expand: bool) -> None:
+    tree = "id,parent,description\nP,,plant\nP-1,P,feed pump\nP-2,P,condenser\n"
+    logs = (
+        "id,date,location,text\nL1,2024-05-01,P-1,P-1 hums.\nL2,2024-05-02,P-2,It sticks.\nL3,,,The feed pump hums.\n"
+    )
+    folder = write(tmp_path / "plant", {"hierarchy.csv": tree, "logs.csv": logs})
+    project = make_workspace(tmp_path, folder, index=None, graph=True)
+    project.link_graph()
+    project.index(settings={"expand": expand, "encoder": "hashing"})
+    (project.root / "lemmata.toml").write_text('[index]\nencoder = "hashing"\n')
+    write(folder, {"logs.csv": f"{logs}L4,2024-05-04,,The condenser drips.\n"})
+    background = Background(Workspace(project.root), [folder], lambda _: None)
+    background.start()
+    wait_until(lambda: not background.is_working)
+    background.stop()
+    assert background.problems == []
+    assert bool((read_manifest(project.manifest(project.lexical_folder)) or {})["expansion"]) == expand
+    with project.retriever() as searcher:
+        assert searcher.search("drips", retriever="lexical")[0].id == "L4"
+    with GraphRecordStore(project) as records:
+        places = {edge.source: edge.target for edge in records.edges() if edge.relation == "reports_about"}
+    assert (places["L3"], places["L4"]) == ("location:P-1", "location:P-2")
 
 
 def test_the_page_opens_and_says_how_far_it_is_before_there_is_anything_to_search(tmp_path: Path) -> None:

@@ -309,5 +309,7 @@ def test_logs_are_found_and_trained_on_with_the_descriptions_of_their_known_loca
     assert not any("pumpe" in text for text in trained["anchor"] | trained["of a location"])
     again = project.index(settings={**hashing, "expand": True})
     assert (again["tokenised"], again["encoded"]) == (0, 0)
-    project.index(settings=hashing)
+    assert project.index(settings=hashing)["tokenised"] == 0  # what is not named stays
+    assert found() == {f"L{n}" for n in range(2, 24, 3)}
+    project.index(settings={**hashing, "expand": False})
     assert found() == set()

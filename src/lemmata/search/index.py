@@ -108,8 +108,8 @@ def index_options(workspace: Workspace, settings: Settings | None = None) -> Ind
         with contextlib.suppress(WorkspaceError):  # a damaged note is made again
             stored = vectors_manifest(workspace) or {"encoder": default_encoder(workspace)}
             before = {"encoder": stored["encoder"], "dimension": stored.get("cut")}
-            before["expand"] = bool(stored.get("expansion"))
-    before["language"] = (read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("setting")
+    words = read_manifest(workspace.manifest(workspace.lexical_folder)) or {}
+    before |= {"language": words.get("setting"), "expand": bool(words.get("expansion"))}
     return workspace.options(IndexOptions, "index", {key: value for key, value in before.items() if value} | given)
 
 
