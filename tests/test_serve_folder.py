@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ from tests.make import NAMES, lemmata, make_workspace, wait_until, write, write_
 
 from lemmata.cli.output import invocation
 from lemmata.cli.serve import background_of
-from lemmata.core.errors import InputError
+from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.workspace import HIDDEN, Workspace, read_manifest, vector_sets
 from lemmata.graph.store import GraphRecordStore
 from lemmata.maintain.verify import verify
@@ -405,6 +406,23 @@ def test_a_missing_folder_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
         workspace_of([tmp_path, tmp_path / "nowhere"])
     assert not (tmp_path / HIDDEN).exists()
+
+
+def test_a_taken_port_and_a_wrong_option_leave_nothing_in_the_folder(tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "text"})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"127.0.0.1:{port}" in lemmata("serve", tmp_path, "--port", str(port), code=1)
+    assert "--token" in lemmata("serve", tmp_path, "--host", "0.0.0.0", code=1)
+    assert not (tmp_path / HIDDEN).exists()
+
+
+def test_where_nothing_can_be_written_the_message_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(WorkspaceError, match="-w"):
+        workspace_of([tmp_path])
 
 
 def test_a_workspace_is_served_as_it_is(tmp_path: Path) -> None:

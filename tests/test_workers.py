@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -56,6 +58,26 @@ def test_after_a_kill_all_items_that_were_under_way_are_tried_alone(tmp_path: Pa
     results = list(parallel_map(counted, [str(tmp_path / str(n)) for n in range(8)], workers=2))
     assert [isinstance(result, WorkerDied) for _, result in results] == [n == 5 for n in range(8)]
     assert (tmp_path / "5").read_text() == "xx"  # once among others, once alone
+
+
+_WAITING = """
+import os, sys, time
+from lemmata.core.workers import parallel_map
+
+def wait(number):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+list(parallel_map(wait, range(2), workers=2))
+"""
+
+
+def test_workers_end_with_a_process_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", _WAITING], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline()
+        process.kill()
+        process.stdout.read()  # ends when no worker has it open any more
 
 
 @pytest.mark.parametrize("workers", [1, 2])

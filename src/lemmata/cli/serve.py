@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,11 +45,10 @@ def serve(
 
     Folders need no workspace before: theirs is made beside them, while the page is open already.
     """
-    background = background_of(folders)
     from lemmata.server.app import Limits
     from lemmata.server.folder import AlreadyServed
     from lemmata.server.nightly import adapt_command, adapting_nightly
-    from lemmata.server.run import PORT, run, run_folder
+    from lemmata.server.run import PORT, listen, run, run_folder
     from lemmata.server.security import Access, check_binding
 
     if adapt not in ("", "nightly"):
@@ -56,6 +56,7 @@ def serve(
     token = token or os.environ.get("LEMMATA_TOKEN", "")
     check_binding(host, token)
     access = Access(host, token=token, names=name or (), origins=cors or ())
+    background = background_of(folders, lambda: listen(host, port or 0).close())
     limits = Limits(threads=threads)
     folder = invocation.folder if background is None else background.workspace.root
     with adapting_nightly(adapt_command(folder)) if adapt else contextlib.nullcontext():
@@ -68,17 +69,23 @@ def serve(
             say(f"it is served already{f': {other}' if str(other) else ''}")
 
 
-def background_of(folders: list[Path] | None) -> Background | None:
-    """What makes the workspace of some folders; None without any, and for a workspace, which becomes that of -w."""
+def background_of(folders: list[Path] | None, check: Callable[[], object] = lambda: None) -> Background | None:
+    """What makes the workspace of some folders; None without any, and for a workspace, which becomes that of -w.
+
+    `check` is called before a new workspace is made, and may raise.
+    """
     if not folders:
         return None
     from lemmata.core.workspace import Workspace
     from lemmata.server.background import Background
-    from lemmata.server.folder import workspace_of
+    from lemmata.server.folder import place_of, workspace_of
 
     if len(folders) == 1 and Workspace(folders[0]).exists:
         invocation.folder = folders[0]
         return None
-    workspace = workspace_of(folders, invocation.folder if invocation.folder != Path() else None)
+    chosen = invocation.folder if invocation.folder != Path() else None
+    if not Workspace(place_of(folders, chosen)).exists:
+        check()
+    workspace = workspace_of(folders, chosen)
     say(f"workspace in {workspace.root}")
     return Background(workspace, folders, say)

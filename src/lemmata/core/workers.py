@@ -54,8 +54,16 @@ def _use_steps(steps: _Steps) -> None:
     _steps = steps
 
 
-def _share_steps(shared: Any) -> None:
+def _start_worker(parent: int, shared: Any) -> None:
     _use_steps(_Steps(shared=shared))
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End a worker whose parent was killed: its siblings hold the pipes open, so it would wait for ever."""
+    while os.getppid() == parent:
+        time.sleep(_TICK)
+    os._exit(1)
 
 
 def count_step() -> None:
@@ -103,7 +111,8 @@ def parallel_map(
     shared = context.RawValue("q", 0)  # without a lock, which a killed worker would keep; a lost step does not matter
     while True:
         try:
-            with ProcessPoolExecutor(workers, mp_context=context, initializer=_share_steps, initargs=(shared,)) as pool:
+            start = partial(_start_worker, os.getpid(), shared)
+            with ProcessPoolExecutor(workers, mp_context=context, initializer=start) as pool:
                 futures: deque[Future[Result]] = deque(pool.submit(function, item) for item in pending)
                 while True:
                     for item in islice(remaining, 4 * workers - len(futures)):

@@ -86,7 +86,7 @@ def read_logs(
     documents: Sequence[Document] = (Document(id=document, title=document, kind="table", file=file),)
     uses: dict[str, int] = {}  # of each id
     chosen = ", ".join(f"{column!r} as columns.{option}" for option, column in recognised.items())
-    notes = [Skip(file, 0, f"read {chosen}, by their names; -o columns.text=COLUMN names another")] if chosen else []
+    notes = [Skip(file, 0, f"read {chosen}, by their names; {_NAMED} names another")] if chosen else []
     while True:
         passages: list[Passage] = []
         skips, notes = notes, []
@@ -318,6 +318,7 @@ def _swallowed(lines: Sequence[str], delimiter: str, columns: int, *, ended: boo
     return ended
 
 
+_NAMED = '-o columns.text=COLUMN, or text = "COLUMN" below [ingest.columns] in lemmata.toml,'
 _NO_HEADING = "its first line holds values ({}), not the names of columns: write them above it, as in id,date,text"
 
 
@@ -459,8 +460,7 @@ def _check_columns(columns: Sequence[str], needed: Iterable[str], file: str) -> 
         return
     if any(map(_is_value, columns)):
         raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))), file=file)
-    hint = "; name the column of the text with -o columns.text=COLUMN, as for id, date and location"
-    hint = hint if missing[0] == "text" else ""
+    hint = f"; {_NAMED} names the column of the text, as for id, date and location" if missing[0] == "text" else ""
     hint += "; a hierarchy has the columns id, parent and description" if "parent" in "".join(columns).lower() else ""
     hint += "".join(near(column, columns) for column in missing)
     named = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))

@@ -236,9 +236,10 @@ def find_units(path: Path, options: IngestOptions) -> Source:
     units = _select(folder.units(), options.reader, skips)
     skips += _unread_files(folder.unread, folder.sources)
     if not units:
-        reason = f"{skips[0].file}: {skips[0].cause}" if skips else "LaTeX, archives, tables, text or PDF"
-        reason += f", and {len(skips) - 1:,} more" if len(skips) > 1 else ""
-        raise InputError(f"nothing in it can be read ({reason})", file=str(path))
+        others = f", and {len(skips) - 1:,} more" if len(skips) > 1 else ""
+        reason = f" ({skips[0].file}: {skips[0].cause}{others})" if skips else ""
+        cure = "put LaTeX, PDF, Markdown, text or tables into it"
+        raise InputError(f"nothing in it can be read{reason}: {cure}", file=str(path))
     return Source(path, sorted(units, key=lambda unit: unit.path), skips)
 
 

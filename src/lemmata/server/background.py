@@ -128,7 +128,7 @@ class Background:
             try:
                 process.wait(_SECONDS_TO_STOP)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)  # with its own, one of which may be busy with a large file
         if self._thread.is_alive():
             self._thread.join(_SECONDS_TO_STOP)
 
@@ -154,7 +154,8 @@ class Background:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        noticed = changes(self._folders, self._stopping)  # from now on, also while they are read
+        settings = str(self.workspace.root / "lemmata.toml")
+        noticed = changes([*self._folders, settings], self._stopping)  # from now on, also while they are read
         threading.Thread(target=self._watch, args=(noticed,), name="watch", daemon=True).start()
         with contextlib.suppress(_Stopped):
             while not self._stopping.is_set():

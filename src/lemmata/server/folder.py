@@ -21,24 +21,32 @@ class AlreadyServed(Exception):  # noqa: N818 - says what happened
     """Another server has the workspace; its address is the argument, empty where it is not known."""
 
 
-def workspace_of(folders: Sequence[Path], chosen: Path | None = None) -> Workspace:
-    """The workspace of some folders, made where there is none; InputError for a path that does not exist.
+def place_of(folders: Sequence[Path], chosen: Path | None = None) -> Path:
+    """Where the workspace of some folders lies, whether it is there or not; InputError for a path that does not exist.
 
     Of one folder it lies in it; of several, or of one that cannot be written to, in the user's data folder.
     """
     if missing := [str(folder) for folder in folders if not folder.exists()]:
         raise InputError(f"{', '.join(missing)}: there is no such file or folder")
     if chosen is not None:
-        return Workspace.init(chosen).check()
+        return chosen
     places = sorted(os.path.realpath(folder) for folder in folders)
     if len(places) == 1 and Path(places[0]).is_dir() and is_writable(Path(places[0])):
         root = folders[0] / HIDDEN
         if root.is_symlink():
             raise WorkspaceError(f"{root} is a link: name the workspace that it leads to with -w, or delete the link")
-    else:
-        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-        key = hashlib.sha256("\0".join(places).encode(errors="surrogatepass")).hexdigest()[:8]
-        root = data / "lemmata" / f"{Path(places[0]).name}-{key}"
+        return root
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    key = hashlib.sha256("\0".join(places).encode(errors="surrogatepass")).hexdigest()[:8]
+    root = data / "lemmata" / f"{Path(places[0]).name}-{key}"
+    if not is_writable(root):
+        raise WorkspaceError(f"{root} cannot be written to: name another folder for the workspace with -w")
+    return root
+
+
+def workspace_of(folders: Sequence[Path], chosen: Path | None = None) -> Workspace:
+    """The workspace of some folders, made at their place where there is none."""
+    root = place_of(folders, chosen)
     workspace = Workspace.init(root).check()
     if root.name == HIDDEN and not os.path.lexists(root / ".gitignore"):
         write_atomically(root / ".gitignore", b"*\n")
