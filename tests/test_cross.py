@@ -58,7 +58,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def exported(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported") / "tiny-cross"
-    write_cross_encoder(model, folder, "fp32", "tiny", 32)
+    write_cross_encoder(model, folder, "fp32", "tiny", 256)  # more than it reads
     return folder
 
 

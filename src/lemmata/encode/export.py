@@ -13,7 +13,7 @@ import numpy as np
 from lemmata.core.errors import ConfigError, InputError, require
 from lemmata.core.files import check_replaceable, sha256_of, writing
 from lemmata.core.types import Floats
-from lemmata.encode.bert import build_bert, build_cross_bert, is_bert, read_architecture
+from lemmata.encode.bert import build_bert, build_cross_bert, is_bert, max_tokens, read_architecture
 from lemmata.encode.cross import SETTINGS
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.transformer import open_model
@@ -73,13 +73,16 @@ def write_encoder(original: Path, folder: Path, precision: str, name: str) -> No
     _write_rest(original, folder / "encoder.json", sha256_of(weights), precision, name, settings)
 
 
-def write_cross_encoder(original: Path, folder: Path, precision: str, name: str, max_tokens: int) -> None:
-    """Write `folder`/{model.onnx, tokenizer.json, reranker.json} of a BERT cross-encoder, in Hugging Face's format."""
+def write_cross_encoder(original: Path, folder: Path, precision: str, name: str, most_tokens: int) -> None:
+    """Write `folder`/{model.onnx, tokenizer.json, reranker.json} of a BERT cross-encoder, in Hugging Face's format.
+
+    Of a pair it reads `most_tokens`, or what the model reads where that is less.
+    """
     with writing(folder) as temporary:
         temporary.mkdir()
         build_cross_bert(original, temporary / "model.onnx", precision)
-        sha256 = sha256_of([original / "model.safetensors"])
-        _write_rest(original, temporary / SETTINGS, sha256, precision, name, {"max_tokens": max_tokens})
+        sha256, reads = sha256_of([original / "model.safetensors"]), min(most_tokens, max_tokens(original))
+        _write_rest(original, temporary / SETTINGS, sha256, precision, name, {"max_tokens": reads})
 
 
 def _write_rest(original: Path, file: Path, sha256: str, precision: str, name: str, settings: dict[str, Any]) -> None:
