@@ -230,7 +230,7 @@ def test_what_a_query_names_comes_first(notes: Path, query: str, first: str) -> 
     assert hits[0]["id"] == first
 
 
-@pytest.mark.parametrize("kind", ["text", "prose", "chunk"])
+@pytest.mark.parametrize("kind", ["text", "prose", "chunk", "Text"])
 def test_text_is_another_name_of_chunks(notes: Path, kind: str) -> None:
     hits = json.loads(lemmata("search", f"kind:{kind} parts", "-w", notes, "--json"))
     listed = json.loads(lemmata("list", "passages", "--kind", kind, "-w", notes, "--json"))

@@ -135,6 +135,7 @@ def test_a_query_without_a_known_word_gets_a_hint(window: Window) -> None:
     page = window.open("/?q=asdfgh+qwertz")
     expect(page.locator(".line")).to_contain_text("Nothing here matches well")
     expect(page.locator(".hit").first).to_be_hidden()
+    expect(page.locator(".facets")).to_be_empty()
     page.get_by_text("Show the nearest passages").click()
     expect(page.locator(".hit").first).to_be_visible()
     page = window.open("/?q=hook")

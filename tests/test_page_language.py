@@ -155,6 +155,19 @@ def test_numbers_and_dates_are_german_and_the_corpus_is_not_translated(plant: Wi
     expect(page.locator(".hit .kind").first).to_have_text("Satz 1.6")
 
 
+def test_german_dates_filter(plant: Window) -> None:
+    page = plant.open("/?q=Pumpe&since=2023")
+    since = page.locator('[data-facet="date"] input').first
+    days = {"1.5.2024": "2024-05-01", "4.2024": "2024-04", "2024": "2024", "2024-05-01": "2024-05-01"}
+    for typed, asked in days.items():
+        since.fill(typed)
+        since.press("Enter")
+        page.wait_for_url(f"**since={asked}")
+    expect(since).to_have_value("01.05.2024")
+    since.fill("Mai")
+    assert since.evaluate("(field) => field.matches(':invalid')")
+
+
 def test_other_browsers_see_english(window: Window) -> None:
     page = window.open(VIEWS["home"])
     assert page.locator("html").get_attribute("lang") == "en"

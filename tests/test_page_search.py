@@ -57,6 +57,44 @@ def test_the_start_of_a_plant_has_its_newest_logs(browser: Any, plant: str) -> N
     assert opened.wrong == []
 
 
+def test_the_start_is_asked_for_again_where_the_server_had_no_time_for_it(browser: Any, plant: str) -> None:
+    busy = {"error": {"code": "busy", "message": "too many requests at once", "cure": "try again in a second"}}
+    asked: list[str] = []
+
+    def refuse_once(route: Any) -> None:
+        asked.append(route.request.url)
+        known = len(asked) > 1
+        route.continue_() if known else route.fulfill(status=503, json=busy)
+
+    opened = Window(browser, plant)
+    opened.page.route("**/start", refuse_once)
+    page = opened.open("/")
+    expect(page.locator(".results .neighbours li").first).to_contain_text("It leaks")
+    assert len(asked) == 2
+    opened.context.close()
+    assert [text for text in opened.wrong if "503" not in text] == []
+
+
+def test_the_start_follows_a_state_that_came_while_it_was_drawn(browser: Any, plant: str) -> None:
+    opened = Window(browser, plant)
+    page = opened.page
+    earlier = {**page.request.get(f"{plant}/health").json(), "generation": 0, "passages": 7}
+    page.route("**/health", lambda route: route.fulfill(json=earlier), times=1)
+    expect(opened.open("/").locator(".lead")).to_contain_text("6 logs")
+    opened.context.close()
+    assert opened.wrong == []
+
+
+def test_codes_complete_as_people_type_them(window: Window, plant: str) -> None:
+    def names(address: str, prefix: str) -> list[str]:
+        answer = window.page.request.get(f"{address}/complete?k=20&prefix={quote(prefix)}").json()
+        return [name["name"] for name in answer["names"]]
+
+    for typed in ("P-K", "p-k-1", "P K1"):
+        assert "P-K-1 Column 1" in names(plant, typed)
+    assert names(window.address, "hook-len") == names(window.address, "hook len") != []
+
+
 def test_names_complete_what_is_typed_and_open_by_keyboard(window: Window) -> None:
     page = window.open("/")
     box = page.locator("#query")
@@ -114,9 +152,13 @@ def test_a_hit_leads_to_more_like_it(window: Window) -> None:
 def test_a_hit_is_refused_and_taken_back(window: Window) -> None:
     page = window.open(SEARCH)
     card = page.locator(f'.hit[data-id="{HOOK}"]')
-    card.get_by_role("button", name="Not this").click()
+    with page.expect_response("**/mark"):
+        card.get_by_role("button", name="Not this").click()
     expect(card).to_have_count(0)
     expect(page.locator(".line")).to_contain_text("1 hit left out, and marked as no answer")
+    body = {"query": "hook length formula", "log": False}
+    marks = page.request.post(f"{window.address}/search", data=body).json()["marks"]
+    assert marks == {HOOK: "wrong"}  # and no answer
     page.reload()
     expect(page.locator(".line")).to_contain_text("1 hit left out")
     page.get_by_role("button", name="Show them again").click()
@@ -157,6 +199,25 @@ def test_weak_hits_are_faded_and_hits_that_say_the_same_folded(window: Window) -
     expect(page.locator(".hit.weak")).to_contain_text("weak match")
     colours = page.locator(".hit h3 a").evaluate_all("all => all.map((one) => getComputedStyle(one).color)")
     assert colours[0] != colours[1]
+
+
+def test_what_a_query_names_stands_apart_from_other_hits(window: Window) -> None:
+    page = window.open(SEARCH)
+    items = page.locator(".hits > li")
+    expect(items.nth(0)).to_have_attribute("data-id", HOOK)
+    expect(items.nth(0).locator(".path")).to_have_count(0)
+    expect(page.locator(".hits > .others")).to_have_text("Other hits")
+    assert page.locator(".others ~ .hit").count() > 3
+    page = window.open("/?q=" + quote("why do hooks count tableaux"))
+    expect(page.locator(".hit").first).to_be_visible()
+    assert page.locator(".others").count() == 0
+
+
+def test_words_that_ask_are_not_marked(window: Window) -> None:
+    page = window.open("/?q=" + quote("what can we know of hook lengths?"))
+    marked = {text.casefold() for text in page.locator(".hit mark").all_inner_texts()}
+    assert {"hook"} <= {text.split("-")[0].split()[0].rstrip("s") for text in marked}
+    assert not marked & {"what", "can", "we", "know"}
 
 
 def test_a_path_over_the_place_of_two_logs_is_not_shown_and_places_have_names(window: Window) -> None:

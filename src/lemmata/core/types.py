@@ -240,8 +240,10 @@ PROSE = frozenset(("text", "prose"))  # what people call a chunk
 
 
 def kind_meant(kind: str, known: Collection[str]) -> str:
-    """The kind that people mean by a name: text is a chunk, unless there is a kind of that name."""
-    return "chunk" if kind in PROSE and kind not in known else kind
+    """The one of the known kinds that people mean: Theorem is theorem, and text is a chunk if there is no kind text."""
+    name = kind.casefold()
+    meant = "chunk" if name in PROSE and name not in known else name
+    return meant if meant in known else kind
 
 
 CONCEPT_KINDS = ("object", "theorem", "definition", "technique", "formula", "identity", "conjecture", "person")

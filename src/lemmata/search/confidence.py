@@ -49,7 +49,7 @@ class Scale(NamedTuple):
     def confidences(self, scores: Floats) -> list[float]:
         """Of hits with cosines and shares (2, hits), in 0 to 1."""
         odds = self.dense * scores[0] + self.lexical * scores[1] + self.offset
-        return [round(float(value), 4) for value in 1 / (1 + np.exp(-np.clip(odds, -20, 20)))]
+        return [round(float(value), 4) for value in 1 / (1 + np.exp(-np.clip(odds, -20, 9)))]
 
 
 @cache

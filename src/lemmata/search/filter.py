@@ -53,12 +53,12 @@ def singular(member: Member) -> str:
 
 def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
     """Which rows a filter allows, None for all; LemmataError for names that the corpus does not have."""
-    from lemmata.core.types import PROSE, kind_meant
+    from lemmata.core.types import kind_meant
 
     if chosen is None or chosen == Filter():
         return None
     check_dates(chosen.since, chosen.until)
-    if not PROSE.isdisjoint(chosen.kinds):
+    if chosen.kinds:
         known = corpus.counts()["passages"]
         chosen = replace(chosen, kinds=tuple(kind_meant(kind, known) for kind in chosen.kinds))
     mask = corpus.select(**asdict(chosen))

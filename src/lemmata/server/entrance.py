@@ -28,8 +28,8 @@ _LEAST, _MOST = 12, 60  # characters of an example
 _NO_NAME = re.compile(r"[$;\d]")  # formulas, and who found it when
 _UNCOUNTABLE = re.compile(r"(tion|ology|ism|ity|ness|ance|ence|ment|ing|ics|s)$|'s ")
 _PLURAL = re.compile(
-    r"(?!.* of |.*(ea|ive|ble|ous|al|ic|ed)u?$)[^$;\d]*[a-rt-wy]", re.I
-)  # nouns whose plural ends in s
+    r"(?!.* of |.*(ea|ive|ble|ous|al|ic|ed)u?$)[^$;\d]*[a-eg-rt-wy]", re.I
+)  # nouns whose plural ends in s: no sheaf
 _STATEMENT = re.compile(
     r"^[^$;\d]*\b(theorem|lemma|formula|principle|identity|criterion|law|rule|inequality|satz|formel|kriterium)$", re.I
 )
@@ -47,6 +47,9 @@ _CHANCE, _COHERENT = 0.5, 0.35  # of an example: more is asked of it than of any
 _EACH = 4  # completions of one kind
 _NEAR = 6
 _STEM = 5  # letters of a word of an id that another id must have
+
+# between letters and digits of an escaped text
+_CODE_JOINT = re.compile(r"(?<=[^\W\d_])(?:\\ )?(?=\d)|(?<=\d)(?:\\ )?(?=[^\W\d_])")
 
 _Question = tuple[str, tuple[str, ...]]  # a text, and the passages that answer it; none where any may
 
@@ -224,21 +227,27 @@ def near(opened: Opened, identity: Id) -> dict[str, Any]:
     return {"near": [{"id": other, **record} for other, record in views.nodes(opened, chosen).items()]}
 
 
+def _beginning(prefix: str) -> re.Pattern[str]:
+    """Finds what begins like this at the start of a word of a folded name; `P-503` and `p503` are the same."""
+    words = re.escape(" ".join(prefix.replace("-", " ").split()).casefold())
+    return re.compile(" " + _CODE_JOINT.sub(" ?", words))
+
+
 def complete(
     opened: Opened,
     prefix: Annotated[str, Described("The start of a name or of a word in it.", least=1, most=200)],
     k: Annotated[int, Described("Number of names.", 1, 50)] = 8,
 ) -> dict[str, Any]:
     """Concepts, titles, authors and locations that begin like this, those whose first word does before others."""
-    wanted = f" {' '.join(prefix.split())}".casefold()
+    wanted = _beginning(prefix)
     found: dict[
         str, tuple[list[KnownName], list[KnownName]]
     ] = {}  # of each kind: those that begin like this, and the others
     for name in opened.names:
         first, others = found.setdefault(name.what, ([], []))
-        place = name.folded.find(wanted)
-        listed = others if place else first
-        if place >= 0 and len(listed) < _EACH:
+        match = wanted.search(name.folded)
+        listed = others if match and match.start() else first
+        if match and len(listed) < _EACH:
             listed.append(name)
     in_turn = itertools.zip_longest(*([*first, *others][:_EACH] for first, others in found.values()))
     chosen = itertools.islice((name for names in in_turn for name in names if name), k)

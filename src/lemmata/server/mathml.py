@@ -56,6 +56,11 @@ _ALPHABETS = {
     "monospace": "mono",
 }
 _COMMAND = re.compile(r"\\[a-zA-Z]+")
+_ASKING = frozenset(  # marked in an excerpt, these words of a question would only distract
+    "what who whom whose which how when where why can could do does did is are was we you they it i my our your there"
+    " here only much many if than then also want know wer wie wo wann warum welche welcher welches kann können man wir"
+    " ich sie es ob nur seit nicht noch schon auch ist sind".split()
+)
 _NAMED = {
     "vcentcolon": ":", "coloneqq": "≔", "eqqcolon": "≕", "textbullet": r"\bullet ", "textdegree": r"^\circ ",
 }  # fmt: skip
@@ -180,6 +185,7 @@ def name_of(title: str, text: str) -> dict[str, str]:
 
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
     """The part of a text that answers a query, with the query's words marked, as safe HTML of one paragraph."""
+    query = " ".join(word for word in query.split() if word.strip("?,").casefold() not in _ASKING) or query
     shown, before, after = window(text[:_LONGEST_SEARCHED], query, length, tokenize=tokenize)
     shown = on_one_line(shown)
     if len(shown) > 2 * length:  # a single long sentence

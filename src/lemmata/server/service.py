@@ -554,6 +554,8 @@ def _event_with_html(event: Event, question: str, opened: Opened) -> dict[str, A
                 "document_title_html": title_html(title),
                 "section_html": title_html(passage["section"]),
                 "html": excerpt_html(text, question, opened.tokenizer),
+                "date": stored.date,
+                "where": opened.where_of(stored),
             }
             name = name_of(passage["title"], opened.readable_text(stored, stored.text)[0])
             passages.append({**passage, **name, **shown})

@@ -24,6 +24,18 @@ export async function post(path, body, signal) {
   return answered(send);
 }
 
+// Sent again while the server is away or busy, until somebody gives up.
+export async function getPatiently(path, signal) {
+  for (let seconds = 1; ; seconds = Math.min(2 * seconds, 30)) {
+    try {
+      return await get(path, signal);
+    } catch (error) {
+      if (![0, 503].includes(error.status)) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+  }
+}
+
 async function answered(send) {
   const response = await response_of(send);
   return response.json();

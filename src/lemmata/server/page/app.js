@@ -175,21 +175,22 @@ document.addEventListener("copy", (event) => {
 // ---------------------------------------------------------------- what the server is still making
 
 const progress = document.getElementById("progress");
-let generation = null; // of the state that the page knows; 0 while there is none
+let generation = null; // of the state that the page shows; 0 while there is none
 
 async function followProgress() {
+  generation ??= await workspace().then((known) => known.generation, () => 0); // what is shown may be of a state before the present one
   const state = await get("/v1/progress").catch(() => null);
   if (state) {
     const line = state.line || state.problems.length ? (await import("./progress.js")).progressLine(state) : "";
     progress.textContent = line;
     progress.hidden = !line;
-    if (state.generation !== generation && generation !== null) {
+    if (state.generation !== generation) {
       forgetWorkspace();
       const isStart = location.pathname === "/" && !location.search;
       if (generation === 0 || isStart) show({ focus: false }); // hits that are being read stay as they are
     }
-    if (state.generation !== generation && state.generation) name();
     generation = state.generation;
+    if (generation) name();
   }
   if (!state || state.served) setTimeout(followProgress, state?.state === "working" ? 1000 : 5000);
 }

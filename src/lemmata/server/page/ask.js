@@ -46,14 +46,16 @@ function writer(model, open) {
 
 async function receive(question, answer, place, stop, signal) {
   const state = { text: "", sentences: [], passages: [], ended: false };
+  const isOnly = workspace().then(({ documents }) => documents === 1, () => false);
   stop.hidden = false;
   answer.setAttribute("aria-busy", "true");
   const body = h("div", { class: "math text writing" });
   answer.replaceChildren(body);
   const events = {
-    passages(data) {
+    async passages(data) {
       state.passages = data.passages.map((passage, index) => ({ number: index + 1, ...passage }));
-      place.replaceChildren(state.passages.length ? h("h2", null, t("Passages")) : "", h("ol", { class: "hits" }, state.passages.map(row)));
+      const only = await isOnly;
+      place.replaceChildren(state.passages.length ? h("h2", null, t("Passages")) : "", h("ol", { class: "hits" }, state.passages.map((passage) => row(passage, only))));
     },
     text(data) {
       state.text += data.text;
@@ -137,18 +139,19 @@ function mark(number, state, flag) {
   return h("sup", null, h("a", { href: address(passage.id), class: flag ? "doubted" : null }, `[${number}]`));
 }
 
-function row(passage) {
+function row(passage, only) {
   return h(
     "li", { class: `hit ${family(passage.kind)}`, id: `passage-${passage.number}` },
     h("h3", null, h("a", { href: address(passage.id) }, h("span", { class: "count" }, passage.number), h("span", { class: "kind" }, kindWord(passage.kind, passage.printed_number, passage.printed)), heading(passage))),
-    h("p", { class: "from" }, from(passage).map((part, place) => [place ? " · " : "", part])),
+    h("p", { class: "from" }, from(passage, only).map((part, place) => [place ? " · " : "", part])),
     h("div", { class: "math excerpt" }, excerpt({ html: passage.html, excerpt: passage.text })),
   );
 }
 
-function from(passage) {
+// Where it stands, without the document if there is no other one.
+function from(passage, only) {
   const shown = (name) => (passage[`${name}_html`] ? fromServer("span", null, passage[`${name}_html`]) : passage[name]);
-  return [passage.kind !== "log" && (shown("document_title") || passage.document), shown("section")].filter(Boolean);
+  return [passage.kind === "log" ? passage.where : !only && (shown("document_title") || passage.document), shown("section")].filter(Boolean);
 }
 
 function verdict(data) {

@@ -9,10 +9,15 @@ export const WEAK = 0.5; // a confidence below it fades a hit
 const SAME = 0.6; // share of common words from which on two hits say the same
 const ALIKE = 0.4; // and from which on one goes with another that was refused
 
+// Whether the query names it, by its name, number or code.
+export function isNamed(hit) {
+  return hit.confidence === 1;
+}
+
 // `refuse(hit)` leaves out what is like it; `only` is whether the corpus has one document, which need not be named.
 export function card(hit, answer, { refuse, only, folded = [] }) {
   const isLog = hit.kind === "log";
-  const titles = new Map((answer.facets?.locations || []).map(({ value, title }) => [value, title]));
+  const titles = new Map([...(answer.facets?.locations || []).map(({ value, title }) => [value, title]), ...(isLog && hit.where !== hit.location?.[0] ? [[hit.location?.[0], hit.where]] : [])]);
   const isWeak = hit.confidence !== null && hit.confidence < WEAK;
   const from = [
     !isLog && !only && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
@@ -26,7 +31,7 @@ export function card(hit, answer, { refuse, only, folded = [] }) {
     h("h3", null, h("a", { href: address(hit.id), onclick: () => opened(answer.query, hit.id) }, h("span", { class: "kind" }, kindWord(hit.kind, hit.number, hit.printed)), heading(hit))),
     from.length > 0 && h("p", { class: "from" }, from.map((part, place) => [place ? " · " : "", part])),
     body,
-    hit.path?.length > 1 && !isOverContents(hit.path) && !isOverQuery(hit.path, answer) && pathStrip(hit.path, answer.nodes || {}, hit),
+    hit.path?.length > 1 && !isNamed(hit) && !isOverContents(hit.path) && !isOverQuery(hit.path, answer) && pathStrip(hit.path, answer.nodes || {}, hit),
     h(
       "p", { class: "foot" },
       isWeak && h("span", { title: t("It matches the query hardly better than a text that has nothing to do with it") }, t("weak match")),
@@ -130,9 +135,9 @@ export function without(hits, refused) {
 
 // ---------------------------------------------------------------- the path that led to it
 
-// Up to a document or location and down again: that two passages stand in one place explains no hit.
+// Over a document or along the tree of locations: that passages stand in one book or plant explains no hit.
 function isOverContents(path) {
-  return path.some((step, place) => step.relation === "part_of" && path[place + 1]?.relation === "^part_of");
+  return path.some(({ relation }) => relation.endsWith("part_of"));
 }
 
 // Over a concept that the query names: that the hit speaks of it is marked in its text.

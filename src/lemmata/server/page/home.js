@@ -1,23 +1,24 @@
 // The start: queries to try, the contents of a book, its concepts, the places of a plant, what was added last, all documents.
 
-import { get, workspace } from "./api.js";
+import { get, getPatiently, workspace } from "./api.js";
 import { tree } from "./contents.js";
-import { h, link, problem, row, sentence, title } from "./dom.js";
+import { h, link, row, sentence, title } from "./dom.js";
+import { failure } from "./failure.js";
 import { counted, number, t } from "./language.js";
 import { remembered } from "./remembered.js";
 import { passageWord, shortName } from "./words.js";
 
 const FEW = 3; // documents whose contents are shown
 
-// The parts of the start page; `go` opens an address.
-export async function home(go) {
-  const start = get("/start").catch(() => ({ examples: [], added: [] })); // takes searches: nobody waits for it
+// The parts of the start page; `go` opens an address, `again` draws the page once more, `signal` says that it was left.
+export async function home(go, again, signal) {
+  const start = getPatiently("/start", signal).catch(() => ({ examples: [], added: [] })); // takes searches: nobody waits for it
   const [health, concepts, outline] = await Promise.all([
     workspace().catch((error) => error),
     get("/concepts?k=24").catch(() => ({ concepts: [] })),
     get("/outline?k=60").catch(() => ({ documents: [] })),
   ]);
-  if (health instanceof Error) return [problem(health)];
+  if (health instanceof Error) return [failure(health, again)];
   const documents = outline.documents || [];
   const places = outline.locations || [];
   const held = places.length ? counted(health.graph.nodes?.location || places.length, "location") : counted(outline.total ?? health.documents, "document");

@@ -69,6 +69,12 @@ export function moment(date) {
   return text.length < 16 ? day(text) : shown(text, /^\d{4}-\d\d-\d\dT\d\d:\d\d$/, { dateStyle: STYLE, timeStyle: "short" });
 }
 
+// What was typed as a date, as the server reads it: 31.5.2024 and 05.2024 are 2024-05-31 and 2024-05.
+export function typedDate(text) {
+  const [, ...parts] = /^(?:(\d{1,2})\.)?(\d{1,2})\.(\d{4})$/.exec(text.trim().replaceAll(" ", "")) || [];
+  return parts.length ? parts.reverse().filter(Boolean).map((part) => part.padStart(2, "0")).join("-") : text.trim();
+}
+
 function shown(text, form, style) {
   const time = form.test(text) ? new Date(text.length > 10 ? `${text}Z` : text) : NaN;
   return Number.isNaN(+time) ? text.replace("T", " ") : new Intl.DateTimeFormat(DATES[language], { ...style, timeZone: "UTC" }).format(time);

@@ -127,8 +127,9 @@ function timeline({ id, earlier, later, date, text, title: name }) {
   );
 }
 
+// What the file says besides; the location stands above.
 function columns(metadata) {
-  const rows = Object.entries(metadata || {}).filter(([key, value]) => !["environment", "number", "printed"].includes(key) && ["string", "number", "boolean"].includes(typeof value) && value !== "");
+  const rows = Object.entries(metadata || {}).filter(([key, value]) => !["environment", "number", "printed", "location"].includes(key) && ["string", "number", "boolean"].includes(typeof value) && value !== "");
   if (!rows.length) return null;
   return h("dl", { class: "metadata" }, rows.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, String(value)))));
 }

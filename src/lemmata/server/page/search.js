@@ -4,9 +4,9 @@ import { get, post, workspace } from "./api.js";
 import { completion, leadsTo } from "./complete.js";
 import { announce, copyButton, h, heading, problem, sentence } from "./dom.js";
 import { failure } from "./failure.js";
-import { card, folded, without } from "./hit.js";
+import { card, folded, isNamed, without } from "./hit.js";
 import { home } from "./home.js";
-import { counted, number, parts, t } from "./language.js";
+import { counted, day, number, parts, t, typedDate } from "./language.js";
 import { keeping, note } from "./remembered.js";
 import { RETRIEVERS, autoWords, kindWord } from "./words.js";
 
@@ -28,6 +28,7 @@ export function show(main, { parameters, go }) {
   const view = layout(main, state);
   let current = null; // the request in progress
   let timer = 0;
+  const left = new AbortController(); // aborted when the view is left
 
   function update(change, { replace = false } = {}) {
     Object.assign(state, change);
@@ -71,7 +72,7 @@ export function show(main, { parameters, go }) {
   function render(answer) {
     view.results.removeAttribute("aria-busy");
     for (const hit of answer.hits) documentNames.set(hit.document, hit.document_title);
-    drawFacets(view.facets, answer.facets, state, update);
+    drawFacets(view.facets, isUnanswered(answer) ? {} : answer.facets, state, update); // counts of what does not match tell nothing
     const line = state.like ? "" : isUnanswered(answer) ? "" : t("{hits} in {time} ms", { hits: howMany(answer), time: Math.max(1, Math.round(answer.took_ms)) });
     const legend = !isUnanswered(answer) && answer.hits.some((hit) => hit.path?.length > 1) && h("span", { class: "legendline" }, t("Numbers in a path are distances: 0 is the same, less is nearer."));
     view.line.replaceChildren(line, ...[legend, ...[answer.note, answer.hint].filter(Boolean).map((note) => h("span", { class: "cure" }, ` ${sentence(note)}`))].filter(Boolean));
@@ -101,7 +102,11 @@ export function show(main, { parameters, go }) {
   }
 
   function cards(answer, hits) {
-    return folded(without(hits, refused(answer))).map(([hit, ...others]) => card(hit, answer, { only: answer.only, folded: others, refuse: state.like ? null : (one) => refuse(answer, one) }));
+    const groups = folded(without(hits, refused(answer)));
+    const shown = groups.map(([hit, ...others]) => card(hit, answer, { only: answer.only, folded: others, refuse: state.like ? null : (one) => refuse(answer, one) }));
+    const others = groups.findIndex(([hit]) => !isNamed(hit));
+    if (others > 0 && isNamed(groups[0][0])) shown.splice(others, 0, h("li", { class: "others" }, t("Other hits")));
+    return shown;
   }
 
   function refused({ marks }) {
@@ -139,12 +144,12 @@ export function show(main, { parameters, go }) {
     view.results.replaceChildren();
     if (filtered(state)) {
       const limits = FACETS.flatMap(({ key, show }) => state[key].map((value) => show(value, documentNames, {})));
-      const dates = [state.since && t("since {date}", { date: state.since }), state.until && t("until {date}", { date: state.until }), state.among && t("the points chosen on the map")];
+      const dates = [state.since && t("since {date}", { date: day(state.since) }), state.until && t("until {date}", { date: day(state.until) }), state.among && t("the points chosen on the map")];
       const clear = h("button", { class: "plain", type: "button", onclick: () => update(emptyFilters()) }, t("Search everywhere"));
       view.results.replaceChildren(h("p", { class: "lead" }, t("Your search will look at these only: {filters}.", { filters: [...limits, ...dates].filter(Boolean).join(", ") })), clear);
       return;
     }
-    const parts = await home(go);
+    const parts = await home(go, begin, left.signal);
     if (!view.box.value.trim() && !state.like) view.results.replaceChildren(...parts);
   }
 
@@ -213,6 +218,7 @@ export function show(main, { parameters, go }) {
   run();
   if (!matchMedia("(pointer: coarse)").matches && !memory.has(location.search)) view.box.focus();
   return () => {
+    left.abort();
     keep();
     current?.abort();
     clearTimeout(timer);
@@ -391,8 +397,8 @@ function facetGroup({ key, label, show, code }, values, state, update) {
 
 function dates(years, state, update) {
   const field = (key, label, example) => {
-    const input = h("input", { type: "text", value: state[key], placeholder: example || t("year"), size: 10, "aria-label": label, pattern: "\\d{4}(-\\d\\d){0,2}", title: t("YYYY, YYYY-MM or YYYY-MM-DD") });
-    input.addEventListener("change", () => input.checkValidity() && update({ [key]: input.value.trim() }));
+    const input = h("input", { type: "text", value: day(state[key]), placeholder: example || t("year"), size: 10, "aria-label": label, pattern: "\\s*(\\d{4}(-\\d\\d){0,2}|(\\d{1,2}\\. ?){1,2}\\d{4})\\s*", title: t("YYYY, YYYY-MM or YYYY-MM-DD") });
+    input.addEventListener("change", () => input.checkValidity() && update({ [key]: typedDate(input.value) }));
     return input;
   };
   return h("fieldset", { dataset: { facet: "date" } }, h("legend", null, t("Date")), h("div", { class: "dates" }, field("since", t("Since"), years[0]), "–", field("until", t("Until"), years.at(-1))));
