@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lemmata.core.errors import WorkspaceBusy
-from lemmata.core.files import Remembered, lock_file, replace_folder, sha256_of, write_atomically, writing
+from lemmata.core.files import Remembered, bytes_below, lock_file, replace_folder, sha256_of, write_atomically, writing
 
 
 def names(folder: Path) -> list[str]:
@@ -153,3 +153,12 @@ def test_what_was_made_of_a_file_is_remembered_until_the_file_changes(tmp_path: 
     file.unlink()
     with pytest.raises(FileNotFoundError):
         get()
+
+
+def test_the_size_of_a_folder_is_that_of_the_files_that_are_there(tmp_path: Path) -> None:
+    write_folder(tmp_path / "below", "12345")
+    (tmp_path / "stays").write_bytes(b"abc")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")  # as a file that was removed after it was listed
+    assert bytes_below(tmp_path) == 8
+    assert bytes_below(tmp_path / "stays") == 3
+    assert bytes_below(tmp_path / "nowhere") == 0

@@ -446,6 +446,26 @@ def test_the_name_of_a_hidden_workspace_is_that_of_its_folder(tmp_path: Path) ->
     assert shown_name(tmp_path / "trees-d0f4fd71") == "trees-d0f4fd71"
 
 
+def test_an_error_of_the_server_does_not_end_its_work_in_the_background(tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "The girth of a graph."})
+    background = Background(workspace_of([tmp_path]), [tmp_path], lambda _: None)
+    failures = iter([MemoryError("too little")])
+
+    def take_over() -> None:
+        for failure in failures:
+            raise failure
+
+    background.step_done = take_over
+    background.start()
+    wait_until(lambda: background.problems)
+    wait_until(lambda: not background.is_working)
+    assert "too little" in background.problems[0]
+    write(tmp_path, {"b.md": "The rank of a matrix."})
+    wait_until(lambda: "words" in steps(background.record(), "ready"))
+    background.stop()
+    assert background.problems == []
+
+
 def test_a_service_without_anything_to_search_says_what_is_being_made(tmp_path: Path) -> None:
     background = Background(workspace_of([tmp_path]), [tmp_path], lambda _: None)
     service = Service(background.workspace.root, background)

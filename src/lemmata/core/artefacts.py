@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import read_checked_array, replace_folder, sha256_of, writing
+from lemmata.core.files import bytes_below, read_checked_array, replace_folder, sha256_of, writing
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
@@ -224,8 +224,7 @@ def all_problems(workspace: Workspace) -> list[str]:
 def size_on_disk(vectors: VectorSet, *, summaries: bool) -> int:
     """Bytes of what is made for an encoder: of its summaries, or of all the rest."""
     kinds = (kind for kind in OF_ENCODER if kind.startswith("summaries") == summaries)
-    files = (path for kind in kinds for path in of_encoder(vectors, kind).folder.rglob("*"))
-    return sum(path.stat().st_size for path in files if path.is_file())
+    return sum(bytes_below(of_encoder(vectors, kind).folder) for kind in kinds)
 
 
 # ---------------------------------------------------------------- the one rule

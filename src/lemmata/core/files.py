@@ -16,6 +16,7 @@ import mmap
 import os
 import platform
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -270,6 +271,17 @@ def _with_checksum(array: np.ndarray[Any, Any]) -> bytes:
     file = io.BytesIO()
     np.save(file, np.concatenate([np.array([checksum], np.uint64), array]))
     return file.getvalue()
+
+
+def bytes_below(path: Path) -> int:
+    """The size of a file, or of all files below a folder; what is removed meanwhile has none."""
+    files = [path, *(Path(folder, name) for folder, _, names in os.walk(path) for name in names)]
+    size = 0
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):
+            facts = file.stat()
+            size += facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+    return size
 
 
 def release_pages(*arrays: np.ndarray[Any, Any]) -> None:

@@ -22,7 +22,7 @@ from lemmata.core.artefacts import (
     notes,
 )
 from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.files import is_leftover, remove, sync
+from lemmata.core.files import bytes_below, is_leftover, remove, sync
 from lemmata.core.workers import available_cores
 from lemmata.core.workspace import FOLDERS, Workspace, default_encoder, read_corpus_manifest, read_manifest, vector_sets
 from lemmata.encode.load import encoder_kind
@@ -146,7 +146,7 @@ def collect_garbage(workspace: Workspace, *, dry_run: bool = False) -> list[Garb
         if not dry_run:
             for retired in list(workspace.root.rglob(".*.old")):
                 _restore(retired)
-        garbage = [Garbage(str(path), _size(path), why) for path, why in dict(_garbage(workspace)).items()]
+        garbage = [Garbage(str(path), bytes_below(path), why) for path, why in dict(_garbage(workspace)).items()]
         if not dry_run:
             for item in garbage:
                 remove(Path(item.path))
@@ -206,9 +206,3 @@ def _useless_vectors(workspace: Workspace) -> Iterator[tuple[Path, str]]:
                 encoder_kind(vectors.encoder, workspace.models_folder)
             except InputError:
                 yield vectors.root, f"vectors of {vectors.encoder}, which is no longer there"
-
-
-def _size(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

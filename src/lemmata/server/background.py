@@ -180,9 +180,11 @@ class Background:
     def _bring_up_to_date(self) -> None:
         try:
             self._round()
+        except _Stopped:
+            raise
         except _Changed:
             self._say("files changed: they come first")
-        except (OSError, ValueError) as error:
+        except Exception as error:  # the thread goes on: nothing else would read the next change
             _log.exception("the background work failed")
             self.problems.append(f"the background work failed: {error}")
         finally:
