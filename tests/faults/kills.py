@@ -215,6 +215,7 @@ def set_up(workspace: Path, stage: str) -> None:
         "graph link": (["ingest", "../plant"], STAGES["graph build"]),
         "mine domain": (STAGES["graph build"], STAGES["split"]),
         "judge": (STAGES["train reranker"],),
+        "evaluate": (STAGES["index more"],),
         "adapt --undo": (STAGES["adapt"],),
     }
     if stage in ("adapt", "adapt --undo", "judgments --export", "judgments --clear"):
