@@ -3,8 +3,9 @@
     python -m bench.auto DATA OUT [--only NAME …] [--encoder NAME] [--chapters N] [--fewer N] [--json FILE]
     python -m bench.auto DATA OUT --confidence [--only NAME …] [--json FILE]
 
-DATA holds the folders cisi, cranfield, mathlib, npl, planetmath, scifact and stacks; the other sets are in this
-repository. Workspaces are made in OUT and used again; a second `--encoder` (a name or a folder) adds its vectors to
+DATA holds the folders cisi, cranfield, mathlib, npl, planetmath, scifact and stacks, or the smaller ones of
+`bench.small_sets`; the other sets are in this repository, and `plant-N` is generated from the seed N.
+Workspaces are made in OUT and used again; a second `--encoder` (a name or a folder) adds its vectors to
 them. `auto` is cross-fitted: its weights for one half of the queries are fitted to the other half (to `--fewer` queries
 of it), for ten random halves, and a query counts with the mean. `--chapters` takes only the chapters of the Stacks
 project with most queries, and the queries that they answer.
@@ -12,7 +13,7 @@ project with most queries, and the queries that they answer.
 `--confidence` measures how well the confidence of a query tells real queries from nonsense (random letters), from
 shuffled ones (the words of all queries, dealt out anew) and from foreign ones (those of sets of other fields).
 
-No set is a test set: the numbers choose the default weights. Those of the test parts stand in docs/RESULTS.md.
+docs/RESULTS.md says which sets chose the default weights.
 """
 
 from __future__ import annotations
@@ -45,13 +46,15 @@ from lemmata.search.fusion import DENSE, EQUAL, LEXICAL, Fusion, default_fusion,
 from lemmata.search.retriever import Retriever
 
 BEIR = ("cisi", "cranfield", "mathlib", "npl", "scifact")
+SMALL = ("scifact-test", "titles", "citing", "orders")  # of `bench.small_sets`
 SETS = ("qseries", *BEIR, "plant-11", "plant-12", "plant-13", "planetmath", "stacks")
 TABLES = {"stacks": ("stacks_queries", "stacks_summaries"), "planetmath": ("planetmath_queries",)}
 FIELDS = {"qseries": "mathematics", "mathlib": "mathematics", "planetmath": "mathematics", "stacks": "mathematics"}
 ASKED = 200  # queries of each kind whose confidence is measured
 REPEATS = 10  # random halves
 GRID, CROWDINGS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8), (0.1, 0.2, 0.3)  # default weights that are compared
-GRADED = dict.fromkeys(("cisi", "cranfield", "npl", "scifact"), "nDCG@10")  # many answers; MRR@10 elsewhere
+# many answers; MRR@10 elsewhere
+GRADED = dict.fromkeys(("cisi", "cranfield", "npl", "scifact", "scifact-test", "citing"), "nDCG@10")
 
 
 # ---------------------------------------------------------------- workspaces
@@ -74,7 +77,7 @@ def workspace(out: Path, name: str, sources: list[Path], encoder: str) -> Projec
 
 def task_of(name: str, data: Path, out: Path, encoder: str, chapters: int) -> tuple[Project, Task]:
     """The workspace of a set, and its validation queries."""
-    if name in BEIR:
+    if name in (*BEIR, *SMALL):
         project = workspace(out, name, [data / name], encoder)
         texts, judged = read_judged(data / name, "train" if name == "scifact" else "test")
         with contextlib.closing(project.corpus) as corpus:

@@ -98,7 +98,8 @@ def test_a_calibrated_score_is_the_distance_to_the_last_cosine_less_the_crowding
     words = np.array([[3, 9]]), np.array([[5.0, 4.0]], np.float32)
     crowding = Crowding(random.normal(size=12).astype(np.float32), 0.25)
     fused = combine(candidates((rows, scores), words, crowding), 12, Fusion(weight=weight, crowding=share))
-    lexical = {3: 1.0, 9: 0.0} if weight < 1 else {}
+    sure = (found[0] - found[-1]) / 100 / 0.25  # the vectors, so that words count less
+    lexical = {3: 1 / max(1, sure**2), 9: 0.0} if weight < 1 else {}
     expected = {
         row: weight * max(0, (found[row] - found[-1]) / 100 / 0.25 if row < len(found) else 0)
         + (1 - weight) * lexical.get(row, 0)
@@ -107,6 +108,14 @@ def test_a_calibrated_score_is_the_distance_to_the_last_cosine_less_the_crowding
     }
     got = {int(row): float(score) for row, score in zip(fused[0][0], fused[1][0], strict=True) if row >= 0}
     assert got == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("spread", "first"), [(0.1, 1), (0.4, 5)])
+def test_words_count_the_less_the_surer_the_vectors_are(spread: float, first: int) -> None:
+    dense = np.array([[1, 5, 7]]), np.array([[0.5, 0.45, 0.3]], np.float32)
+    words = np.array([[5, 7]]), np.array([[9.0, 8.0]], np.float32)
+    crowding = Crowding(np.zeros(8, np.float32), spread)
+    assert combine(candidates(dense, words, crowding), 1, Fusion(weight=0.65))[0].tolist() == [[first]]
 
 
 def test_of_two_equally_near_passages_the_one_that_stands_apart_comes_first() -> None:

@@ -33,6 +33,7 @@ from lemmata.search.confidence import (
     own_sentences,
     unrelated_texts,
 )
+from lemmata.search.definitions import asked_term, defining_rows
 from lemmata.search.encoder_index import LONGEST_QUERY, EncoderIndex
 from lemmata.search.exact import MOST_NAMED, citing_rows, coded_rows, labelled_rows, named_rows, put_first, titled_rows
 from lemmata.search.filter import LONGEST_NAME, Filter, allowed_rows
@@ -333,9 +334,11 @@ class Retriever:
         return self._with_paths(hits, text, index) if paths else hits
 
     def named(self, text: str, retriever: str = "auto", allowed: Mask | None = None) -> list[int]:
-        """The rows that a query names, by id, label, number, title, author or code; none for most queries."""
+        """The rows that a query names, by id, label, number, title, author or code, or whose definition it asks for;
+        none for most queries.
+        """
         rows = named_rows(self.corpus, text, allowed) or self._titled(text, allowed)
-        rows = rows or self._coded(text, retriever, allowed)
+        rows = rows or self._defining(text, allowed) or self._coded(text, retriever, allowed)
         return rows or [row for row in labelled_rows(self.corpus, text) if allowed is None or allowed[row]]
 
     def _titled(self, text: str, allowed: Mask | None) -> list[int]:
@@ -346,6 +349,15 @@ class Retriever:
         by_words = self.search_rows([text], _PERHAPS_NAMED, "lexical", allowed)[0][0]
         rows = list(dict.fromkeys([*titled, *by_words[by_words >= 0].tolist()]))
         return titled_rows(self.corpus, text, rows, self.lexical.tokenizer, partial(self.is_word, heading_weight=0))
+
+    def _defining(self, text: str, allowed: Mask | None) -> list[int]:
+        """The rows that define the term which a query asks for; without any, those that have it as a title."""
+        term = asked_term(text[:LONGEST_NAME])
+        if not term:
+            return []
+        by_words = self.search_rows([term], _PERHAPS_NAMED, "lexical", allowed)[0][0]
+        rows = defining_rows(self.corpus, term, by_words[by_words >= 0].tolist())
+        return rows[:MOST_NAMED] or self._titled(term, allowed)
 
     @cached_property
     def _places(self) -> Names:
