@@ -5,7 +5,7 @@
 
 Cut to the answers of some queries and others at random: scifact (300 training claims), scifact-test, npl, mathlib,
 planetmath. Made, and used for no choice: titles of 250 mathematics papers, whose abstracts are to be found; titles of
-150 papers, to find those that cite them; 200 work orders as a person normalised them, to find them as they were written.
+150 papers, to find those that cite them; 200 work orders as a person normalised them, to find what was written.
 """
 
 from __future__ import annotations
