@@ -105,8 +105,7 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
     """
     from lemmata.graph.concepts.merge import apply, decide, propose
 
-    if SOURCE in records.stale(corpus.digest):
-        _apply_rules(workspace, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.digest})
+    _renew_rules(workspace, corpus, records)
     workspace.progress("merging concepts", 0, None)
     concepts, edges = _distinct_concepts(records), list(records.edges())
     decided = decide(propose(concepts, edges), records.verdicts())
@@ -138,6 +137,12 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
     write_compressed(workspace, graph, rows, concepts, merged, manifest)
     measure_new_graph(workspace)
     return report
+
+
+def _renew_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) -> None:
+    """Make the records made by rules again where they are those of another corpus."""
+    if SOURCE in records.stale(corpus.digest):
+        _apply_rules(workspace, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.digest})
 
 
 def _distinct_concepts(records: GraphRecordStore) -> list[Concept]:
@@ -227,11 +232,16 @@ def remove_import(workspace: Workspace, name: str) -> dict[str, Any]:
     """Remove an imported graph by its name; LemmataError where there is no such import."""
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         imports = [source.removeprefix(IMPORT) for source in records.sources() if source.startswith(IMPORT)]
-        if name not in imports:
+        graph = read_manifest(workspace.manifest(workspace.graph_folder)) or {}
+        if name not in imports and (records.is_noted or not graph):
             raise LemmataError(f"there is no import {name!r}{suggest(name, imports)}")
-        with records.transaction():
-            records.remove(IMPORT + name)
-        return compress(workspace, corpus, records)
+        if name in imports:
+            _renew_rules(workspace, corpus, records)
+            with records.transaction():  # which ends last: killed before, the same command finds the import again
+                records.remove(IMPORT + name)
+                graph = {"report": compress(workspace, corpus, records)}
+        records.note_checksum()
+        return dict(graph["report"])
 
 
 def export_graph(workspace: Workspace, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002

@@ -80,10 +80,15 @@ class GraphRecordStore:
 
     def note_checksum(self) -> None:
         """Note the checksum of the file; call it while holding the workspace, after the last change."""
-        path = self.connection.path
-        if self._noted_checksum().get("counter") != change_counter(path):
+        if not self.is_noted:
+            path = self.connection.path
             facts = {**file_facts(path), "counter": change_counter(path)}
             write_manifest(self._note, {"verb": "graph", "files": {path.name: facts}})
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether nothing changed since the checksum was noted: a command that is killed may leave that out."""
+        return bool(self._noted_checksum().get("counter") == change_counter(self.connection.path))
 
     def _noted_checksum(self) -> dict[str, Any]:
         """Size, hashes and change counter of the file when its checksum was noted; empty where it never was."""
