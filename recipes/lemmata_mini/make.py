@@ -5,8 +5,9 @@
     python -m recipes.lemmata_mini.make DATA WORK                      # and WORK/job, for lemmata-nano
     python -m recipes.lemmata_mini.arrays DATA WORK WORK/arrays        # texts, pairs and tasks
     python -m recipes.lemmata_mini.audit WORK/arrays                   # training queries that repeat held-out ones
-    python -m recipes.lemmata_mini.teachers PACKAGES WORK/models
-    python -m recipes.lemmata_mini.distil …                            # see there: WORK/models/mini and base
+    python -m recipes.lemmata_mini.teachers PACKAGES WORK/models mini-before=FOLDER base-before=FOLDER
+    python -m recipes.lemmata_mini.start WORK/arrays WORK/models       # what lemmata-mini begins as
+    python -m recipes.lemmata_mini.distil …                            # see there: WORK/models/mini
     lemmata export-encoder WORK/models/mini OUT --precision int8 -w WORK/stacks     # as it is packaged
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib, cisi,

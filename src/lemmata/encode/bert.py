@@ -24,6 +24,7 @@ PRECISIONS = ("fp32", "int8")  # int8: weights with a scale per output, activati
 _MICROSOFT = "com.microsoft"  # the domain of onnxruntime's fused operators
 _CENTRE = 128  # the unsigned integer that stands for zero where values have both signs
 _GELU_ZERO, _GELU_LEAST = 16, 0.17  # and after a GELU, which has no values below -0.17
+_HUGE, _TOGETHER = 4, 16  # times the median; products are quick for multiples of that
 _REST = 254  # steps of what rounding left, in one step: it is at most half of one
 
 
@@ -206,14 +207,16 @@ class _Graph:
         rounded = self._round(name, after_gelu)
         return self._integer_product(rounded, integers, scales[0])
 
-    def rest_product(self, name: str, values: Floats) -> str:
+    def rest_product(self, name: str, values: Floats, *, after_gelu: bool = False) -> str:
         """What the rounding of `name` took from `product`; only in int8."""
-        rounded = self._round(name, after_gelu=False)
+        rounded = self._round(name, after_gelu)
         left = self.node("Sub", name, self.node("DequantizeLinear", *rounded[:3], axis=0))
         fine = self.node("Mul", rounded.scales, self._scalar(1 / _REST))
-        tokens = self.node("QuantizeLinear", left, fine, rounded.zeros, axis=0)
+        zero = self._scalar(_CENTRE, np.uint8)
+        zeros = self.node("Expand", zero, self.node("Shape", fine))
+        tokens = self.node("QuantizeLinear", left, fine, zeros, axis=0)
         integers, scales = _to_int8(values, axis=0)
-        return self._integer_product(rounded._replace(tokens=tokens, scales=fine), integers, scales[0])
+        return self._integer_product(_Rounded(tokens, fine, zeros, zero), integers, scales[0])
 
     def _integer_product(self, rounded: _Rounded, weights: npt.NDArray[np.int8], scales: Floats) -> str:
         # weights are never shared: for x86 without VNNI onnxruntime rewrites those of each product, and fails on others
@@ -354,6 +357,18 @@ def _transformer(
         chosen = graph.node("Gather", graph.node("Reshape", name, by_text), graph.integers(*places), axis=1)
         return graph.node("Reshape", chosen, by_token)
 
+    def inner_product(inner: str, values: Floats, ordinary: int, *, has_rest: bool) -> str:
+        """`inner` (tokens, units) @ `values`: the ordinary units rounded, the others as they are."""
+        split = [(0, ordinary), (ordinary, len(values))] if ordinary < len(values) else []
+        if split:
+            inner, huge = (graph.node("Slice", inner, *map(graph.integers, span), by_one) for span in split)
+        result = graph.product(inner, values[:ordinary], after_gelu=True)
+        if graph.is_int8 and has_rest:  # what becomes the vector without a mean in which errors even out
+            result = graph.node("Add", result, graph.rest_product(inner, values[:ordinary], after_gelu=True))
+        if split:
+            result = graph.node("Add", result, graph.node("MatMul", huge, graph.constant(values[ordinary:])))
+        return result
+
     # the row of type 0 is added to the positions, and taken from the other types
     types = tensors["embeddings.token_type_embeddings.weight"]
     positions = tensors["embeddings.position_embeddings.weight"] + types[0]
@@ -394,18 +409,16 @@ def _transformer(
         attended = graph.node("Reshape", attended, by_token)
         attended = graph.product(attended, tensors[f"{prefix}.attention.output.dense.weight"].T)
         hidden = add_and_norm(attended, asking, f"{prefix}.attention.output")
+        into, out_of = (tensors[f"{prefix}.{part}.dense.weight"].T for part in ("intermediate", "output"))
+        order, ordinary = ordinary_first(out_of) if graph.is_int8 else (np.arange(len(out_of)), len(out_of))
         inner = graph.node(
             # tanh for erf: half the time, and 0.0005 at most, which is less than a step of int8
             "FastGelu" if graph.is_int8 else "BiasGelu",
-            graph.product(
-                hidden,
-                tensors[f"{prefix}.intermediate.dense.weight"].T,
-                norm=tensors[f"{prefix}.attention.output.LayerNorm.weight"],
-            ),
-            graph.constant(tensors[f"{prefix}.intermediate.dense.bias"]),
+            graph.product(hidden, into[:, order], norm=tensors[f"{prefix}.attention.output.LayerNorm.weight"]),
+            graph.constant(tensors[f"{prefix}.intermediate.dense.bias"][order]),
             domain=_MICROSOFT,
         )
-        outer = graph.product(inner, tensors[f"{prefix}.output.dense.weight"].T, after_gelu=True)
+        outer = inner_product(inner, out_of[order], ordinary, has_rest=first_alone and layer == last and not pairs)
         hidden = add_and_norm(outer, hidden, f"{prefix}.output")
     return hidden if first_alone else graph.node("Reshape", hidden, by_text)
 
@@ -442,8 +455,22 @@ def outlier_scales(norm: Floats) -> Floats:
     idea is SmoothQuant's (Xiao et al. 2023), without its calibration. Powers of two, so that nothing else is rounded.
     """
     size = np.maximum(np.abs(norm), 1e-12)
-    scales = np.exp2(np.rint(1.5 * np.log2(size / np.median(size))))
+    scales = np.exp2(np.rint(np.log2(size / np.median(size)) / 2))
     return np.asarray(np.maximum(scales, 1), np.float32)
+
+
+def ordinary_first(out_of: Floats) -> tuple[npt.NDArray[np.intp], int]:
+    """Inner units (units, outputs) with those of very large weights last, and how many are before these.
+
+    Models after RoBERTa have a few units with values and weights that are a hundred times as large as others, above all
+    on the first token: rounded together, they leave the other values and weights a few steps each.
+    """
+    largest = np.abs(out_of).max(axis=1)
+    count = int((largest > _HUGE * np.median(largest)).sum())
+    count = min(-(-count // _TOGETHER) * _TOGETHER, len(largest))
+    is_huge = np.zeros(len(largest), bool)
+    is_huge[np.argsort(-largest, kind="stable")[:count]] = True
+    return np.argsort(is_huge, kind="stable"), len(largest) - count
 
 
 def _to_int8(values: Floats, axis: int) -> tuple[npt.NDArray[np.int8], Floats]:

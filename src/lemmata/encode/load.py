@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,17 +21,14 @@ DEFAULT = "lemmata-mini"
 AUTO = "auto"  # the packaged encoder for the language of the corpus
 PLANT = "lemmata-plant"  # German and English
 NANO = "lemmata-nano"  # static: token vectors without a model
-BASE = "lemmata-base"  # twice as many layers as the default, a distribution of its own
-BASELINE = "minilm"  # all-MiniLM-L6-v2, from which the default was trained
-ENGLISH_ONLY = frozenset((DEFAULT, NANO, BASE, BASELINE))
+BASELINE = "minilm"  # all-MiniLM-L6-v2, to compare with
+ENGLISH_ONLY = frozenset((DEFAULT, NANO, BASELINE))
 _MODELS = Path(__file__).parent.parent / "models"
 PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == DEFAULT or (_MODELS / name).is_dir()}
-if (_base := find_spec("lemmata_base")) and _base.submodule_search_locations:
-    PACKAGED[BASE] = Path(_base.submodule_search_locations[0]) / "model"
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
-    "lemmata-mini, lemmata-base, lemmata-plant, lemmata-nano, minilm, hashing, a folder written by export-encoder, a"
+    "lemmata-mini, lemmata-plant, lemmata-nano, minilm, hashing, a folder written by export-encoder, a"
     " sentence-transformers folder, a hub name such as intfloat/e5-small-v2, or an address such as"
     " http://localhost:11434/v1#model"
 )
@@ -121,9 +117,6 @@ def encoder_kind(name: str, models: Path | None = None) -> str:
     if (folder / "tokenizer.json").is_file() and (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")):
         pooling = 'write {"pooling": "mean"} there (or "cls", as its authors say), with "prompts" if it has any'
         raise InputError(f"{name!r} is an ONNX folder without encoder.json: {pooling}")
-    if name == BASE:
-        command = "pip install ./packages/lemmata-base"
-        raise InputError(f"lemmata-base is a package of its own: in a copy of lemmata's repository, {command}")
     if models is not None and folder.parent == models:
         raise InputError(f"the model {name!r} was not kept: it scored worse on validation than its base")
     own = [folder.name for folder in models.glob("[!.]*")] if models is not None else []

@@ -20,7 +20,7 @@ import numpy as np
 from lemmata.core.errors import InputError, require
 from lemmata.core.files import writing
 from lemmata.core.types import Floats
-from lemmata.encode.bert import outlier_scales, read_json
+from lemmata.encode.bert import read_json
 from lemmata.encode.onnx import encoder_settings, open_tokenizer
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def restore(folder: Path, out: Path) -> Path:
     except (KeyError, ValueError, IndexError, TypeError, StopIteration) as error:
         cause = "is no BERT that lemmata exported, so it cannot be restored"
         raise InputError(cause, file=str(file)) from error
-    return _write(folder, out, _configuration(folder / "encoder.json", config, tokenizer), tensors)
+    return _write(folder, out, configuration(folder / "encoder.json", config, tokenizer), tensors)
 
 
 def _write(folder: Path, out: Path, files: Mapping[str, Any], tensors: dict[str, Floats]) -> Path:
@@ -90,6 +90,7 @@ class _Graph:
         except Exception as error:  # protobuf's error is not part of its public interface
             raise InputError("is no ONNX model", file=str(file)) from error
         self.nodes: list[Any] = list(graph.node)
+        self._makers = {name: node for node in self.nodes for name in node.output}
         self.constants: dict[str, Floats] = {
             tensor.name: self._onnx.numpy_helper.to_array(tensor).astype(np.float32) for tensor in graph.initializer
         }
@@ -108,8 +109,15 @@ class _Graph:
         """
         differences = {node.output[0] for node in self.of_type("Sub")}
         rests = {node.output[0] for node in self.of_type("QuantizeLinear") if node.input[0] in differences}
-        nodes = [node for node in self.nodes if len(node.input) > 1 and node.input[0] not in rests]
-        return [matrix for node in nodes if (matrix := self._matrix(node)) is not None]
+        matrices: list[Floats] = []
+        for node in self.nodes:
+            if len(node.input) < 2 or node.input[0] in rests or (matrix := self._matrix(node)) is None:
+                continue
+            if self._makers[node.input[0]].op_type == "Slice" and node.op_type == "MatMul":
+                matrices[-1] = np.concatenate([matrices[-1], matrix])  # units that are not rounded with the others
+            else:
+                matrices.append(matrix)
+        return matrices
 
     def norms(self) -> tuple[list[tuple[str, str]], float]:
         """Names of the weights and biases of the layer norms in their order, and their epsilon."""
@@ -122,7 +130,10 @@ class _Graph:
 
     def _matrix(self, node: Any) -> Floats | None:
         if node.op_type == "MatMulIntegerToFloat":
-            return self.constants[node.input[1]] * self.constants[node.input[3]]
+            matrix = self.constants[node.input[1]] * self.constants[node.input[3]]
+            values = self._makers[self._makers[node.input[0]].input[0]]  # before they are rounded
+            has_scales = values.op_type == "Mul" and values.input[1] in self.constants
+            return matrix * self.constants[values.input[1]][:, None] if has_scales else matrix
         return self.constants.get(node.input[1]) if node.op_type == "MatMul" else None
 
 
@@ -158,8 +169,6 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
     for layer, attention in enumerate(attentions):
         prefix = f"encoder.layer.{layer}"
         *query_key_value, mixed, inner, outer = matrices[6 * layer : 6 * layer + 6]
-        if graph.of_type("MatMulIntegerToFloat"):
-            inner = inner / outlier_scales(constants[norms[2 * layer][0]])[:, None]
         biases = np.split(constants[attention.input[3]], 3)
         for part, matrix, bias in zip(("query", "key", "value"), query_key_value, biases, strict=True):
             tensors[f"{prefix}.attention.self.{part}.weight"] = matrix.T
@@ -190,7 +199,7 @@ def _weights(graph: _Graph) -> tuple[dict[str, Floats], dict[str, Any]]:
 # ---------------------------------------------------------------- the files around it
 
 
-def _configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+def configuration(file: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     """The JSON files of the folder, by name."""
     settings = read_json(file)
     try:

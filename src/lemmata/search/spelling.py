@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from lemmata.core.types import Integers
 from lemmata.core.words import fold
-from lemmata.encode.load import DEFAULT, PACKAGED
+from lemmata.encode.load import NANO, PACKAGED
 
 if TYPE_CHECKING:
     from lemmata.search.lexical import LexicalIndex
@@ -142,8 +142,8 @@ def _may_be_wrong(word: str, query: str) -> bool:
 
 @cache
 def _english_words() -> frozenset[str]:
-    """The words that the tokens of the default encoder have."""
-    tokenizer = json.loads((PACKAGED[DEFAULT] / "tokenizer.json").read_text("utf-8"))
+    """The words that the tokens of lemmata-nano have, which are without capital letters."""
+    tokenizer = json.loads((PACKAGED[NANO] / "tokenizer.json").read_text("utf-8"))
     return frozenset(tokenizer["model"]["vocab"])
 
 
