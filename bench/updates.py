@@ -192,7 +192,9 @@ class Edited:
         self.result, self.spent = state["result"], state["spent"]
         version, numbers, gauss = state["draw"]
         self.draw.setstate((version, tuple(numbers), gauss))
-        self.files = [self.sources / name for name in state["files"]]
+        there = {*self.sources.rglob("*.tex")}  # killed in the middle of an edit, they are not those that were noted
+        noted = [self.sources / name for name in state["files"]]
+        self.files = [*filter(there.__contains__, noted), *sorted(there.difference(noted))]
 
     def keep(self) -> None:
         names = [path.relative_to(self.sources).as_posix() for path in self.files]
