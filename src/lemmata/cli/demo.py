@@ -100,7 +100,7 @@ validation = {{ references = "MRR@10" }}
 batch = 64
 tokens = 64
 freeze = 4
-rate = 1e-4
+rate = 4e-4
 
 [run]
 mine = ["pairs"]
