@@ -50,6 +50,16 @@ def test_show_prints_a_passage_with_its_links(workspace: Path) -> None:
     text = lemmata("show", "hook-length#thm:hook-formula", "-w", workspace)
     assert "Proof." in text
     assert "hook-length.tex:" in text
+    assert "f^λ" in text
+    assert r"\lambda" in content["text"]
+    assert r"\lambda" not in text
+
+
+def test_show_takes_a_label_or_a_number_that_only_one_passage_has(workspace: Path) -> None:
+    whole = lemmata("show", "hook-length#thm:hook-formula", "-w", workspace)
+    assert lemmata("show", "Theorem 1.2 of Hooks and tableaux", "-w", workspace) == whole
+    assert "hook-length#thm:hook-formula" in lemmata("show", "Theorem 1.2", "-w", workspace, code=1)
+    assert "Theorem 77.2" in lemmata("show", "Theorem 77.2", "-w", workspace, code=1)
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,14 @@ from tests.served import NOTES, SlowService, refused, serving, valid
 
 from lemmata.core.errors import ConfigError, WorkspaceError
 from lemmata.core.records import as_json
-from lemmata.core.types import Passage
+from lemmata.core.types import Document, Passage
 from lemmata.core.workspace import Workspace
 from lemmata.project import Project
 from lemmata.search.names import RETRIEVERS
 from lemmata.server.app import Limits
 from lemmata.server.openapi import ENDPOINTS, document
 from lemmata.server.opened import state_of
-from lemmata.server.references import latex_text
+from lemmata.server.references import bibtex, latex_text
 from lemmata.server.run import listen
 from lemmata.server.security import Access, check_binding
 from lemmata.server.service import Service
@@ -134,6 +134,13 @@ def test_a_hit_comes_with_its_path_and_the_nodes_on_it(client: httpx.Client) -> 
     assert steps[0]["source"] == "query"
     assert {step["target"] for step in steps} <= found["nodes"].keys()
     assert found["nodes"]["a#zebra"]["kind"] == "theorem"
+
+
+def test_an_entry_without_authors_is_sorted_by_its_title() -> None:
+    entry = bibtex(Document(id="notes", title="On trees", kind="text"))
+    assert "author" not in entry
+    assert "  key = {On trees}" in entry
+    assert "key = " not in bibtex(Document(id="notes", title="On trees", kind="text", authors=("Ada Wet",)))
 
 
 def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:

@@ -82,15 +82,16 @@ def show(
 
 def _print_passage(passage: dict[str, Any]) -> None:
     from lemmata.core.types import BOOKKEEPING
+    from lemmata.latex.readable import readable
 
-    line((passage["id"], "bold cyan"), f"  {passage['headline']}")
+    line((passage["id"], "bold cyan"), f"  {readable(passage['headline'])}")
     lines = f":{passage['first_line']}-{passage['last_line']}" if passage["first_line"] else ""
-    where = " / ".join(filter(None, (passage["document_title"], passage["section"])))
+    where = readable(" / ".join(filter(None, (passage["document_title"], passage["section"]))))
     place = f"{passage['file']}{lines}"
     line("  ".join(filter(None, (passage["date"], where, place))) + "\n", style="dim")
-    line(passage["text"])
+    line(readable(passage["text"]))
     if passage["proof"]:
-        line("\n", (f"{passage['proof_name']}.", "bold"), f" {passage['proof']}")
+        line("\n", (f"{passage['proof_name']}.", "bold"), f" {readable(passage['proof'])}")
     metadata = {name: value for name, value in passage["metadata"].items() if name not in BOOKKEEPING}
     if metadata:
         line()

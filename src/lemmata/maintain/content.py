@@ -20,6 +20,7 @@ from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.plant.history import read_history
 from lemmata.plant.link import confirmed_links
+from lemmata.search.exact import named_rows
 from lemmata.search.summaries.store import open_summaries
 
 LISTED = ("documents", "passages", "concepts", "bibliography", "locations", "sources")
@@ -100,14 +101,24 @@ def show(workspace: Workspace, identity: str, *, k: int = 0) -> dict[str, Any]:
     """Everything about a passage, document, location or concept; `type` says which of them it is.
 
     A location has its history: the first `k` logs (0: all), and the number of all as `logs`.
-    Raises LemmataError for an unknown id, with the ids that look like it.
+    A passage may also be named by its label or number. Raises LemmataError for an unknown id, with the ids that look
+    like it, and for a name of several passages.
     """
     if identity.startswith("concept:"):
         return {"type": "concept", **describe_concept(workspace, identity)}
     with contextlib.closing(Corpus(workspace)) as corpus:
         with contextlib.suppress(KeyError):
             return _describe_passage(workspace, corpus, corpus[corpus.row(whole_id(identity) or identity)])
-        document = _document(corpus, identity)
+        try:
+            document = _document(corpus, identity)
+        except LemmataError:
+            names = corpus.ids_of(named_rows(corpus, identity))  # by label or number: Theorem 4.2
+            if not names:
+                raise
+            if len(names) > 1:
+                several = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+                raise LemmataError(f"{identity!r} names {len(names)} passages, show one of them: {several}") from None
+            return _describe_passage(workspace, corpus, corpus[corpus.row(names[0])])
         described = _describe_document(workspace, corpus, document)
         if document.kind == "location":
             described |= _history(corpus, document, k, _confirmed(workspace))

@@ -53,6 +53,7 @@ def bibtex(document: Document) -> str:
     fields = {
         "title": f"{{{_without_braces(document.title or document.id)}}}",
         "author": " and ".join(map(_without_braces, document.authors)),
+        "key": "" if document.authors else _without_braces(document.title or document.id),  # to sort it by
         "year": (document.date or "")[:4],
         "note": _without_braces(document.id) if document.title else "",
     }
