@@ -317,7 +317,10 @@ def test_a_log_that_comes_after_links_were_predicted_is_found_and_has_its_own(tm
     )
     folder = write(tmp_path / "plant", {"hierarchy.csv": tree, "logs.csv": logs})
     project = make_workspace(tmp_path, folder, index=None, graph=True)
+    advisor = Background(Workspace(project.root), [folder], lambda _: None)
+    assert "lemmata graph link" in advisor.advice()
     project.link_graph()
+    assert advisor.advice() == ""
     project.index(settings={"expand": expand, "encoder": "hashing"})
     (project.root / "lemmata.toml").write_text('[index]\nencoder = "hashing"\n')
     write(folder, {"logs.csv": f"{logs}L4,2024-05-04,,The condenser drips.\n"})

@@ -25,6 +25,7 @@ from lemmata.core.artefacts import dense_index, is_usable
 from lemmata.core.errors import LemmataError, WorkspaceBusy
 from lemmata.core.files import lock_file
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest, vectors_of
+from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import AUTO, encoder_id
 from lemmata.graph.store import GraphRecordStore
 from lemmata.ingest.watch import changes
@@ -214,6 +215,16 @@ class Background:
             self._interruptions = 0
             self.is_working = False
             self._say(f"all is ready after {time.monotonic() - self._begin:.1f} s")
+            if advice := self.advice():
+                self._say(advice)
+
+    def advice(self) -> str:
+        """The command that predicts the links of a plant's logs, where it was not run; empty elsewhere."""
+        workspace = Workspace(self.workspace.root)
+        with GraphRecordStore(workspace) as records, contextlib.closing(Corpus(workspace)) as corpus:
+            is_plant = any(True for _ in corpus.documents(kind="location")) and corpus.log_dates() is not None
+            is_linked = not is_plant or PREDICTED in records.sources()
+        return "" if is_linked else f"'lemmata graph link -w {workspace.root}' predicts missing links of the logs"
 
     def _links(self, *, expanded: bool = False) -> list[Sequence[str]]:
         """The command that predicts links of logs again, where there were some and the corpus is another one now.
