@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import gc
@@ -841,6 +842,25 @@ def test_the_official_openai_client_gets_vectors_from_the_command(project: Proje
             stranger.models.list()
         process.send_signal(signal.SIGTERM)
         assert process.wait() in (0, -signal.SIGTERM)
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    """Without TCP_NODELAY the body of an answer waits for the acknowledgement of its head: 40 ms."""
+
+    async def sends_at_once() -> bool:
+        accepted = asyncio.get_running_loop().create_future()
+
+        def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = writer.get_extra_info("socket")
+            accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0)
+            writer.close()
+
+        async with await asyncio.start_server(connected, sock=listen("127.0.0.1", 0)) as server:
+            _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.close()
+            return bool(await accepted)
+
+    assert asyncio.run(sends_at_once())
 
 
 def test_the_command_says_in_one_sentence_why_it_cannot_serve(project: Project, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ _TRIED = 24  # questions, until enough have a good answer
 _SURE = 0.9  # confidence of a good one
 _ADDED = 6
 _BRIDGES = 5
-_SECONDS = 3.0  # of computing, for looking which of them are connected
+_SECONDS = 3.0  # of computing, for examples of questions and of bridges
 _ENDS = 150  # of bridges that are looked at
 _LEAST_MENTIONS, _MOST_MENTIONS = 2, 40  # of a concept at the end of a bridge
 _HUB = 25  # edges of a node around which a bridge goes
@@ -56,13 +56,14 @@ _Question = tuple[str, tuple[str, ...]]  # a text, and the passages that answer 
 
 def start(opened: Opened) -> dict[str, Any]:
     """Queries to try, made from the corpus, and what was added last: of a plant its newest logs."""
-    if opened.start_record is None:
-        added = opened.retriever.corpus.newest(_ADDED)
-        opened.start_record = {
-            "examples": _examples(opened),
-            "added": views.neighbours(opened, ((name, "added") for name in added)),
-        }
-    return opened.start_record
+    with opened.starting:
+        if opened.start_record is None:
+            added = opened.retriever.corpus.newest(_ADDED)
+            opened.start_record = {
+                "examples": _examples(opened),
+                "added": views.neighbours(opened, ((name, "added") for name in added)),
+            }
+        return opened.start_record
 
 
 def bridges(opened: Opened) -> dict[str, Any]:
@@ -119,12 +120,13 @@ def _examples(opened: Opened) -> list[str]:
     """
     sources = [_questions(opened)] if opened.summaries else [_meanings(opened), _proofs(opened), _pairs(opened)]
     examples: dict[str, None] = {}
+    until = time.thread_time() + _SECONDS
     asked = itertools.chain.from_iterable(itertools.zip_longest(*sources, _logs(opened)))
     for text, answers in itertools.islice(filter(None, asked), _TRIED):
         first = next(iter(opened.retriever.search(text, 1)), None)
         if first and (not answers or first.id in answers) and (first.confidence is None or first.confidence >= _SURE):
             examples[text] = None
-        if len(examples) == _EXAMPLES:
+        if len(examples) == _EXAMPLES or time.thread_time() > until:
             break
     return list(examples)
 

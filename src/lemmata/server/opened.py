@@ -126,6 +126,7 @@ class Opened:
         self.bridge_examples: list[list[dict[str, str]]] | None = None  # likewise
         self.map_record: dict[str, Any] | None = None  # once it was asked for
         self.start_record: dict[str, Any] | None = None  # likewise
+        self.starting = threading.Lock()  # held by who makes it
         try:
             self.retriever: Retriever = self._closing.enter_context(project.retriever())
             self._open_all()

@@ -1,7 +1,6 @@
 // The shell: which view an address shows, the history, the keyboard, the theme, and copying formulas as LaTeX.
 
 import { forgetWorkspace, get, workspace } from "./api.js";
-import * as cards from "./cards.js";
 import { announce, h } from "./dom.js";
 import { unshown } from "./failure.js"; // at once: later there may be no server to ask for it
 import { t, translatePage } from "./language.js";
@@ -37,6 +36,7 @@ function gone() {
   return Object.assign(new Error(t("the server does not answer")), { status: 0 });
 }
 
+const cards = import("./cards.js"); // not before the first view
 const main = document.getElementById("main");
 let leave = null; // what the present view does when it is left
 let shown = 0; // number of the present view, so that a slow one cannot overtake it
@@ -53,7 +53,7 @@ export async function show({ focus = true } = {}) {
   const { view, id } = parse(location);
   leave?.();
   leave = null;
-  cards.end();
+  cards.then(({ end }) => end(), () => {});
   for (const anchor of document.querySelectorAll("header [data-view]")) {
     if (anchor.dataset.view === view) anchor.setAttribute("aria-current", "page");
     else anchor.removeAttribute("aria-current");
@@ -207,6 +207,6 @@ function name() {
 addEventListener("beforeprint", () => Object.assign(main.dataset, { title: document.title.replace(/ – lemmata$/, ""), address: location.href })); // for the printed page
 history.scrollRestoration = "manual";
 translatePage();
-cards.start();
+cards.then(({ start }) => start(), () => {});
 followProgress();
 show({ focus: false });

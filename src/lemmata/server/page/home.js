@@ -1,7 +1,6 @@
 // The start: queries to try, the contents of a book, its concepts, the places of a plant, what was added last, all documents.
 
 import { get, getPatiently, workspace } from "./api.js";
-import { tree } from "./contents.js";
 import { h, link, row, sentence, title } from "./dom.js";
 import { failure } from "./failure.js";
 import { counted, number, t } from "./language.js";
@@ -12,7 +11,6 @@ const FEW = 3; // documents whose contents are shown
 
 // The parts of the start page; `go` opens an address, `again` draws the page once more, `signal` says that it was left.
 export async function home(go, again, signal) {
-  const start = getPatiently("/start", signal).catch(() => ({ examples: [], added: [] })); // takes searches: nobody waits for it
   const [health, concepts, outline] = await Promise.all([
     workspace().catch((error) => error),
     get("/concepts?k=24").catch(() => ({ concepts: [] })),
@@ -26,7 +24,8 @@ export async function home(go, again, signal) {
   const listed = documents.length > 0 && section(t("Documents"), h("ul", { class: "documents" }, documents.map((document) => h("li", null, link(document.id, "document", title(document, document.id)), h("span", { class: "count" }, number(document.passages))))), outline.total > documents.length && h("p", { class: "small" }, t("and {number} more", { number: number(outline.total - documents.length) })));
   if (books) Promise.all(documents.map((document) => contents(document, go))).then((trees) => books.append(...(trees.some(Boolean) ? trees : [listed]).filter(Boolean)));
   const [tries, newest] = [section(t("Try"), h("p", { class: "room" })), h("div", null)];
-  start.then(({ examples, added }) => { // perhaps before they are in the page
+  const start = getPatiently("/start", signal).catch(() => ({ examples: [], added: [] })); // takes searches: after all others, and nobody waits
+  start.then(({ examples, added }) => {
     if (examples.length) tries.lastChild.replaceWith(h("ul", { class: "chips queries" }, examples.map((query) => h("li", null, h("a", { href: `/?q=${encodeURIComponent(query)}` }, query)))));
     else tries.hidden = true;
     if (added.length) newest.append(section(places.length ? t("Newest logs") : t("Added last"), h("ul", { class: "neighbours" }, added.map((record) => row(record)))));
@@ -51,6 +50,7 @@ function section(name, ...content) {
 }
 
 async function contents(document, go) {
+  const { tree } = await import("./contents.js");
   const outline = await get(`/outline?k=1&document=${encodeURIComponent(document.id)}`).catch(() => ({ contents: [] }));
   if (outline.contents.length < 2) return null;
   const at = (place) => `/view/document/${encodeURIComponent(document.id)}?read=1&at=${place}`;

@@ -1,10 +1,8 @@
 // Search: the box, the retriever, filters with counts, and the hits.
 
 import { get, post, workspace } from "./api.js";
-import { completion, leadsTo } from "./complete.js";
 import { announce, copyButton, h, heading, problem, sentence } from "./dom.js";
 import { failure } from "./failure.js";
-import { card, folded, isNamed, without } from "./hit.js";
 import { home } from "./home.js";
 import { counted, day, number, parts, t, typedDate } from "./language.js";
 import { keeping, note } from "./remembered.js";
@@ -22,6 +20,9 @@ const PAGE = 10;
 
 const memory = new Map(); // address: the answers that were shown there, so that going back is instant
 const documentNames = new Map();
+let drawing = null; // hit.js, which the start does not need
+const loading = import("./hit.js").then((module) => (drawing = module));
+loading.catch(() => {}); // told by the first search
 
 export function show(main, { parameters, go }) {
   const state = read(parameters);
@@ -54,7 +55,7 @@ export function show(main, { parameters, go }) {
     view.results.setAttribute("aria-busy", "true");
     try {
       const answer = await (state.like ? alike(state, controller.signal) : ask(state, 0, controller.signal));
-      const health = await workspace().catch(() => null);
+      const [health] = await Promise.all([workspace().catch(() => null), loading]);
       [answer.only, answer.isKept] = [health?.documents === 1, health && health.log !== "off"];
       if (controller.signal.aborted) return;
       if (!state.like) [answer.facets, answer.hint] = await Promise.all([countedWithoutOwn(answer.facets, state, controller.signal), hintAt(answer, state, controller.signal)]);
@@ -102,6 +103,7 @@ export function show(main, { parameters, go }) {
   }
 
   function cards(answer, hits) {
+    const { card, folded, isNamed, without } = drawing;
     const groups = folded(without(hits, refused(answer)));
     const shown = groups.map(([hit, ...others]) => card(hit, answer, { only: answer.only, folded: others, refuse: state.like ? null : (one) => refuse(answer, one) }));
     const others = groups.findIndex(([hit]) => !isNamed(hit));
@@ -189,11 +191,13 @@ export function show(main, { parameters, go }) {
   view.retriever.addEventListener("change", () => update({ retriever: view.retriever.value }));
   view.paths.addEventListener("change", () => update({ paths: view.paths.checked }));
 
-  const completing = completion(view.box, (name) => {
-    clearTimeout(timer);
-    go(leadsTo(name));
-  });
-  view.form.querySelector(".box").append(completing.list);
+  import("./complete.js").then(({ completion, leadsTo }) => {
+    const completing = completion(view.box, (name) => {
+      clearTimeout(timer);
+      go(leadsTo(name));
+    });
+    view.form.querySelector(".box").append(completing.list);
+  }, () => {});
 
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
