@@ -529,6 +529,7 @@ def test_health_tells_what_is_there(window: Window) -> None:
 
 def test_the_first_view_is_small(window: Window) -> None:
     page = window.open(VIEWS["search"])
+    expect(page.locator(".hit math").first).to_be_visible()
     page.evaluate("() => document.fonts.ready.then(() => 0)")
     files = sum(path.stat().st_size for path in PAGE.iterdir() if f"{window.address}/page/{path.name}" in window.sizes)
     sizes = page.evaluate("() => performance.getEntries().map(entry => [entry.name, entry.transferSize || 0])")
