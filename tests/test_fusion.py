@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.make import padded
 
@@ -130,6 +130,7 @@ def test_another_citation_never_lowers_a_passage(
 
 
 @given(scored, scored, weights, links, st.sampled_from([0.5, 2.0]), st.integers(-1, ROWS - 1))
+@example([(1, 2.0), (2, 1.0)], [], 0.5, [(1, 4), (2, 5)], 2.0, -1)  # what the second refers to gains much less
 def test_diffusion_adds_what_the_nearest_refer_to(
     a: list[tuple[int, float]],
     b: list[tuple[int, float]],
