@@ -231,6 +231,13 @@ def test_batches_hold_each_text_once_and_no_more_tokens_than_one_may(lengths: li
     assert len(groups) >= min(threads, len(lengths)) // 2
 
 
+def test_what_is_written_in_capitals_is_read_in_small_letters() -> None:
+    encoder = load_encoder(DEFAULT, threads=1)
+    loud, quiet, name = encoder.encode(["XH531 REPLACE AIR CON COMPRESSOR", "xh531 replace air con compressor", "PDE"])
+    np.testing.assert_array_equal(loud, quiet)
+    assert not np.array_equal(name, encoder.encode(["pde"])[0])  # an abbreviation by itself stays as it is
+
+
 def test_inputs_with_a_large_weight_in_the_norm_are_divided_by_a_power_of_two() -> None:
     assert outlier_scales(np.array([1, -1, 0.1, 4, 16, -0.0], np.float32)).tolist() == [1, 1, 1, 2, 4, 1]
 

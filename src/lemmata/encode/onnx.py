@@ -7,6 +7,7 @@ graph gives a vector for each token, `encoder.json` says how they become one (`p
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -27,6 +28,7 @@ _TEXTS = 4096  # tokenised at once: enough to sort by length, few enough for mem
 _EMBEDDING = "embedding"  # the output of our own graphs: pooled, and of length 1
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 _POOLING = '{"pooling": "mean"}, "cls" or "cls+mean"'
+_WORD = re.compile(r"[^\W\d_]{3,}")  # shorter ones are names in formulas, and abbreviations
 CHARACTERS_PER_TOKEN = 64  # of a long text, the tokenizer gets this many per token that the model reads
 
 
@@ -141,8 +143,13 @@ def normalised(vectors: Floats) -> Floats:
 
 
 def readable(text: str, longest: int) -> str:
-    """The start of a text; lone surrogates, which tokenizers refuse, become question marks."""
-    return text.lstrip()[:longest].encode("utf-8", "replace").decode("utf-8")
+    """The start of a text; lone surrogates, which tokenizers refuse, become question marks.
+
+    What is written in capitals, as many logs are, is read in small letters: many tokenizers know few words in capitals.
+    """
+    start = text.lstrip()[:longest].encode("utf-8", "replace").decode("utf-8")
+    words = _WORD.findall(start)
+    return start.lower() if len(words) > 1 and 2 * sum(map(str.isupper, words)) > len(words) else start
 
 
 def batches(lengths: Sequence[int], least: int = 1) -> Iterator[list[int]]:
