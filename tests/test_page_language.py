@@ -163,6 +163,7 @@ def test_german_dates_filter(plant: Window) -> None:
         since.fill(typed)
         since.press("Enter")
         page.wait_for_url(f"**since={asked}")
+        expect(page.locator(".results")).not_to_have_attribute("aria-busy", "true")
     expect(since).to_have_value("01.05.2024")
     since.fill("Mai")
     assert since.evaluate("(field) => field.matches(':invalid')")

@@ -59,8 +59,9 @@ export function show(main, { parameters, go }) {
       [answer.only, answer.isKept] = [health?.documents === 1, health && health.log !== "off"];
       if (controller.signal.aborted) return;
       if (!state.like) [answer.facets, answer.hint] = await Promise.all([countedWithoutOwn(answer.facets, state, controller.signal), hintAt(answer, state, controller.signal)]);
+      if (controller.signal.aborted) return; // the address is another one by now
       remember(location.search, answer);
-      if (!controller.signal.aborted) render(answer);
+      render(answer);
     } catch (error) {
       if (error.name === "AbortError") return;
       view.facets.replaceChildren();
@@ -402,7 +403,8 @@ function facetGroup({ key, label, show, code }, values, state, update) {
 function dates(years, state, update) {
   const field = (key, label, example) => {
     const input = h("input", { type: "text", value: day(state[key]), placeholder: example || t("year"), size: 10, "aria-label": label, pattern: "\\s*(\\d{4}(-\\d\\d){0,2}|(\\d{1,2}\\. ?){1,2}\\d{4})\\s*", title: t("YYYY, YYYY-MM or YYYY-MM-DD") });
-    input.addEventListener("change", () => input.checkValidity() && update({ [key]: typedDate(input.value) }));
+    // later: a field that is being replaced may tell of its change while the facets are drawn
+    input.addEventListener("change", () => input.checkValidity() && queueMicrotask(() => update({ [key]: typedDate(input.value) })));
     return input;
   };
   return h("fieldset", { dataset: { facet: "date" } }, h("legend", null, t("Date")), h("div", { class: "dates" }, field("since", t("Since"), years[0]), "–", field("until", t("Until"), years.at(-1))));
