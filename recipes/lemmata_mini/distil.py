@@ -162,7 +162,7 @@ class Encoder:
         self.is_cls = getattr(config, "pooling", "mean") == "cls"
         self.pad = int(config.pad_token_id)
         self._heads, weights = int(config.num_attention_heads), dict(self.model.named_parameters())
-        self._layers = [
+        self.layers = [  # none of a model that only teaches
             [weights[f"encoder.layer.{number}.{part}"] for part in PARTS]
             for number in range(config.num_hidden_layers if config.model_type == "bert" else 0)
         ]
@@ -189,7 +189,7 @@ class Encoder:
         """In bf16, which costs models that were not trained with it 1 to 3 %, so that it measures nothing."""
         states: Tensor = self.model.embeddings(input_ids=ids).to(torch.bfloat16)
         unseen = torch.zeros(mask.shape, dtype=states.dtype, device=DEVICE).masked_fill(~mask, -math.inf)
-        for weights in self._layers:
+        for weights in self.layers:
             states = compiled_layer(states, unseen[:, None, None], self._heads, *weights)
         return states.float()
 
@@ -397,6 +397,8 @@ def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
     encoder = Encoder(models / options.init, data)
+    if not encoder.layers:
+        raise SystemExit(f"{options.init} is no BERT, which alone is trained here")
     before = scores(encoder, data, "validation")
     if options.centre:
         centre(encoder, data)

@@ -11,9 +11,9 @@ token, of which there is one, is part of its position.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,26 +47,20 @@ def reduced(content: dict[str, Any], counts: Integers) -> tuple[dict[str, Any], 
     special = [token["content"] for token in content["added_tokens"]]
     kept = {*special, *(token for token in numbers if token not in parts)}  # and single bytes
 
-    def whole(tokens: Iterable[str]) -> set[str]:
-        found: set[str] = set()
-        waiting = list(tokens)
-        while waiting:
-            if (token := waiting.pop()) not in found and token not in kept:
-                found.add(token)
-                waiting += parts[token]
-        return found
+    def with_parts(token: str) -> set[str]:
+        """The token and what it is merged from, as far as that is not kept yet."""
+        return set() if token in kept else {token}.union(*map(with_parts, parts[token]))
 
     for token in sorted(parts, key=lambda token: (-counts[numbers[token]], numbers[token])):
         if token in kept or counts[numbers[token]] == 0:
             continue
-        if len(kept) + len(more := whole([token])) > MOST:
+        if len(kept) + len(more := with_parts(token)) > MOST:
             break
         kept |= more
     order = sorted(kept, key=numbers.__getitem__)
     vocabulary = {token: number for number, token in enumerate(order)}
     merges = [list(pair) for pair in pairs if pair[0] + pair[1] in vocabulary]
-    text = json.dumps({**content, "model": {**model, "vocab": vocabulary, "merges": merges}})
-    result = json.loads(text)
+    result = copy.deepcopy({**content, "model": {**model, "vocab": vocabulary, "merges": merges}})
     for token in result["added_tokens"]:
         token["id"] = vocabulary[token["content"]]
     processor = result["post_processor"]

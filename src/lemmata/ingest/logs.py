@@ -290,9 +290,7 @@ def csv_rows(stream: BinaryIO, skip: Callable[[int, str], None] | None = None) -
             cells = next(csv.reader([taken[0][1].rstrip("\r\n") + '"'], delimiter=delimiter))
             waiting += taken[:0:-1]
             reader, ended = csv.reader(texts(), delimiter=delimiter), False
-        elif (
-            len(taken) > 1 and ended
-        ):  # csv does not complain, but looks for the end of the row behind that of the file
+        elif len(taken) > 1 and ended:  # csv looked for the end of the row behind that of the file
             raise InputError("not a table: a quote is left open", line=line)
         if not any(cell.strip() for cell in cells):
             continue
