@@ -117,17 +117,36 @@ def test_the_neighbourhood_has_no_siblings_opens_by_click_and_is_dragged(book: W
     before = boxes.count()
     page.get_by_role("button", name="Show the neighbours of Lemma 2.1").click()
     page.wait_for_function(f"() => document.querySelectorAll('svg.graph .box').length > {before}")
+    page.evaluate("() => new Promise((done) => setTimeout(done, 500))")  # longer than a card waits
+    asked = page.evaluate("() => performance.getEntriesByType('resource').map((one) => one.name)")
+    assert not [address for address in asked if "/cards/" in address]  # of the box that came under the mouse
     box = page.locator('svg.graph .box[data-id="book#fish"]')
     at = box.bounding_box()
     page.mouse.move(at["x"] + 40, at["y"] + 20)
     page.mouse.down()
-    page.mouse.move(at["x"] + 10, at["y"] + 0, steps=5)
+    page.mouse.move(at["x"] + 10, at["y"] - 10)  # in one step, which ends outside of the box
     page.mouse.up()
     moved = box.bounding_box()
-    assert (moved["x"] - at["x"], moved["y"] - at["y"]) == (pytest.approx(-30, abs=3), pytest.approx(-20, abs=3))
+    assert (moved["x"] - at["x"], moved["y"] - at["y"]) == (pytest.approx(-30, abs=3), pytest.approx(-30, abs=3))
     expect(page.locator("h1")).to_contain_text("Lemma 1.2")  # a drag is no click
     box.click()
     expect(page.locator("h1")).to_contain_text("Lemma 3.1")
+
+
+def test_a_drawing_is_moved_while_a_button_is_down_only(book: Window) -> None:
+    page = book.open("/view/passage/" + quote("book#sea", safe=""))
+    drawing = page.locator("svg.graph")
+    expect(drawing.locator(".box").first).to_be_visible()
+    drawing.scroll_into_view_if_needed()
+    at = drawing.bounding_box()
+    page.mouse.move(at["x"] + 5, at["y"] + 5)
+    before = drawing.get_attribute("viewBox")
+    page.mouse.down()
+    page.mouse.move(at["x"] + 5, at["y"] - 40)  # in one step, which ends outside of the drawing
+    page.mouse.up()
+    page.mouse.move(at["x"] + 60, at["y"] + 20)
+    page.mouse.move(at["x"] + 90, at["y"] + 30)
+    assert drawing.get_attribute("viewBox") == before
 
 
 OVERLAPS = """() => {

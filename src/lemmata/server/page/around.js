@@ -150,6 +150,7 @@ export async function around(id, neighbours) {
     link.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       event.stopPropagation(); // which would move the whole drawing
+      link.setPointerCapture(event.pointerId); // the first move may already be outside of the box
       from = { point: zoom.at(event), x: node.x, y: node.y };
     });
     link.addEventListener("dragstart", (event) => event.preventDefault());
@@ -157,7 +158,6 @@ export async function around(id, neighbours) {
       if (!from) return;
       const [dx, dy] = zoom.at(event).map((value, axis) => value - from.point[axis]);
       if (!from.moved && Math.hypot(dx, dy) < 5) return;
-      if (!from.moved) link.setPointerCapture(event.pointerId);
       from.moved = node.dragged = true;
       [node.x, node.y] = [from.x + dx, from.y + dy];
       group.setAttribute("transform", `translate(${node.x} ${node.y})`);

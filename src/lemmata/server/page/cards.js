@@ -16,12 +16,13 @@ const card = h("div", { class: "hovercard", id: "hovercard", role: "tooltip", hi
 let anchor = null; // whose card is shown, or will be
 let timer = 0;
 let byKeyboard = false; // a focus that a click has set shows no card
+let pressed = null; // where the mouse was pressed: what the page then puts under it was not pointed at
 
 export function start() {
   document.body.append(card);
   document.addEventListener("keydown", () => (byKeyboard = true), true);
   document.addEventListener("pointerover", (event) => {
-    if (event.pointerType !== "mouse") return;
+    if (event.pointerType !== "mouse" || (event.clientX === pressed?.clientX && event.clientY === pressed.clientY)) return;
     const found = reference(event.target);
     if (found) later(found, BEFORE);
     else if (!card.contains(event.target)) end(AFTER);
@@ -36,6 +37,7 @@ export function start() {
     "pointerdown",
     (event) => {
       byKeyboard = false;
+      pressed = event;
       if (!card.contains(event.target)) end(0);
     },
     true,

@@ -187,6 +187,7 @@ export function panAndZoom(drawing, size) {
     start = { point: at(event), x: event.clientX, y: event.clientY, moved: false };
   });
   drawing.addEventListener("pointermove", (event) => {
+    if (!event.buttons) start = null; // it was released outside, before there was a capture
     if (!start) return;
     if (!start.moved && Math.hypot(event.clientX - start.x, event.clientY - start.y) < 5) return;
     if (!start.moved) drawing.setPointerCapture(event.pointerId);
