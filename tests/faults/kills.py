@@ -215,7 +215,7 @@ def set_up(workspace: Path, stage: str) -> None:
         "graph link": (["ingest", "../plant"], STAGES["graph build"]),
         "mine domain": (STAGES["graph build"], STAGES["split"]),
         "judge": (STAGES["train reranker"],),
-        "evaluate": (STAGES["index more"],),
+        "train static": (STAGES["index more"],),  # and "evaluate" after it
         "adapt --undo": (STAGES["adapt"],),
     }
     if stage in ("adapt", "adapt --undo", "judgments --export", "judgments --clear"):

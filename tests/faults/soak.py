@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import random
@@ -136,7 +137,7 @@ class Soak:
                     if self.ask("/mark", mark)[0] == 200:
                         with self._lock:
                             self.marks.add((query, mark["id"]))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 if self.up.is_set() and server is self.server and server.poll() is None and self.up.is_set():
                     self._fail(f"{kind}: {error!r}")
                 time.sleep(0.05)
