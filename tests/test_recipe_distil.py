@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 from recipes.lemmata_mini.arrays import MATHEMATICS, Arrays, Posed, task_arrays
 from tests.small_bert import sayings, small_bert
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from lemmata.encode.load import NANO
+from lemmata.encode.static import StaticEncoder
 from lemmata.evaluate.tasks import task_from
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from recipes.lemmata_mini import distil, start
+from recipes.lemmata_nano import make as nano
 
 TEACHERS = ("lemmata-mini", "another")
 
@@ -37,8 +40,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     queries = {str(number): query for number, query in enumerate(asked)}
     task = task_from("words", queries, {name: {name: 1} for name in queries})
     posed = [
-        Posed(name, "science", "MRR@10", "validation", task, folder, list(queries), [f"{text} ask" for text in asked])
-        for name in distil.GUARDS
+        Posed(name, "science", "MRR@10", part, task, folder, list(queries), [f"{text} ask" for text in asked])
+        for name, part in (*((guard, "validation") for guard in distil.GUARDS), ("words", "test"))
     ]
     arrays.write(data, task_arrays(arrays, posed, data))
     base = small_bert(folder / "base")
@@ -69,12 +72,50 @@ def test_a_student_learns_from_teachers_and_pairs_and_is_written_as_it_is_measur
     assert "cisi=" in capsys.readouterr().out
     data = distil.Data(made[0])
     rows = np.arange(6)
-    before, after = (distil.Encoder(made[1] / name, data).encode_all(rows) for name in ("lemmata-mini", "first"))
+    before, after = (distil.open_encoder(made[1] / name, data).encode_all(rows) for name in ("lemmata-mini", "first"))
     assert before.shape == (6, 32)
     assert not np.allclose(before.numpy(), after.numpy(), atol=1e-3)
     written = pytest.importorskip("sentence_transformers").SentenceTransformer(str(model), device="cpu")
     texts = (made[0] / "texts.txt").read_text(encoding="utf-8").split("\n")[:6]
     np.testing.assert_allclose(written.encode(texts, normalize_embeddings=True), after.numpy(), atol=2e-3)
+
+
+def test_a_static_encoder_with_words_of_its_own_learns_from_the_same_teachers(
+    made: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, folder = made
+    tokens = ["[PAD]", "[UNK]", *"abcdefghijklmnopqrstuvwxyz", *(f"##{sign}" for sign in "abksu0123456789"), "жук"]
+    pieces = Tokenizer(models.WordPiece({token: place for place, token in enumerate(tokens)}, unk_token="[UNK]"))
+    pieces.normalizer, pieces.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    pieces.save(str(tmp_path / "tokenizer.json"))
+    vectors = np.random.default_rng(0).normal(size=(len(tokens), 16)).astype(np.float32)
+    pytest.importorskip("safetensors.numpy").save_file({"embeddings": vectors}, tmp_path / "model.safetensors")
+    nano.start(data, folder, tmp_path)
+    begun = StaticEncoder(folder / "nano-start")
+    assert "1 words more" in capsys.readouterr().out
+    kept = json.loads((folder / "nano-start" / "tokenizer.json").read_text())["model"]["vocab"]
+    assert set(kept) == {*tokens, "ask"} - {"жук"}
+    sums = [sum(vectors[tokens.index(piece)] for piece in word) for word in (("a", "##s", "##k"), ("b", "##1"))]
+    expected = np.array([each / np.linalg.norm(each) for each in sums])
+    np.testing.assert_allclose(begun.encode(["ask", "b1"]), expected, atol=2e-2)
+
+    words = ["distil", "train", data, folder, NANO, "--init", "nano-start", "--steps", 40, "--batch", 32, "--rate", 0.1]
+    run(made, NANO, [*words, "--teachers", "lemmata-mini=1/1/1/1"])
+    read, rows = distil.Data(data), np.arange(6)
+    texts = (data / "texts.txt").read_text(encoding="utf-8").split("\n")[:6]
+    learnt = StaticEncoder(folder / NANO)
+    np.testing.assert_allclose(
+        learnt.encode(texts), distil.open_encoder(folder / NANO, read).encode_all(rows), atol=2e-3
+    )
+    assert not np.allclose(learnt.encode(texts), begun.encode(texts), atol=1e-2)
+
+    run(made, NANO, ["distil", "score", data, folder, "nano-start", NANO])
+    run(made, NANO, ["distil", "score", data, folder, "nano-start", NANO, "--part", "test"])
+    nano.card(data, folder)
+    facts = json.loads((folder / NANO / "card.json").read_text())
+    assert facts["licence"] == "MIT"
+    assert {each["name"] for each in facts["sets"]} == {"sayings"}
+    assert "MinishLab" in (folder / NANO / "LICENSE").read_text()
 
 
 def test_a_model_that_has_forgotten_other_fields_is_refused_and_not_written(made: tuple[Path, Path]) -> None:
@@ -90,7 +131,7 @@ def test_a_guard_may_lose_one_percent() -> None:
 
 
 def test_a_text_that_is_cut_keeps_its_closing_token_and_is_padded(made: tuple[Path, Path]) -> None:
-    encoder = distil.Encoder(made[1] / "lemmata-mini", distil.Data(made[0]))
+    encoder = distil.open_encoder(made[1] / "lemmata-mini", distil.Data(made[0]))
     ids, mask = encoder.texts.padded(np.array([0, 1]), 0, longest=3)
     whole, _ = encoder.texts.padded(np.array([0]), 0, longest=9)
     assert ids.shape == (2, 3)
@@ -105,13 +146,15 @@ def test_a_blend_is_the_average_of_weights_and_one_of_a_model_with_itself_is_tha
     parts = ["lemmata-mini=0.25", "another=0.75"]
     run(made, "mixed", ["distil", "blend", data, models, "mixed", *parts, "--init", "lemmata-mini"])
     read, rows = distil.Data(data), np.arange(4)
-    mixed, own = (distil.Encoder(models / name, read).encode_all(rows).numpy() for name in ("mixed", "lemmata-mini"))
+    mixed, own = (
+        distil.open_encoder(models / name, read).encode_all(rows).numpy() for name in ("mixed", "lemmata-mini")
+    )
     np.testing.assert_allclose(mixed, own, atol=2e-3)  # both are copies of one model
 
 
 def test_a_centred_model_has_texts_that_are_less_alike(made: tuple[Path, Path]) -> None:
     data = distil.Data(made[0])
-    encoder = distil.Encoder(made[1] / "lemmata-mini", data)
+    encoder = distil.Transformer(made[1] / "lemmata-mini", data)
     rows = np.arange(20)
     before = encoder.encode_all(rows).numpy()
     distil.centre(encoder, data)

@@ -11,7 +11,7 @@ DATA is written by arrays.py, MODELS by teachers.py and start.py. 540 seconds of
 it takes 14 minutes. First the student learns how near any two texts of a batch are to all teachers together, each heard
 by the domain of the text (mathematics/science/general English/papers). Then it also learns queries with their passages,
 and keeps the teachers' view of the same batch; a passage that the teachers find nearer to a query than its own is no
-negative. What is kept is the running mean of the weights. A model that loses on a task of GUARDS against --init is
+negative. What is kept is the running mean of the weights. A model that loses on a task of --guards against --init is
 refused: nothing is written.
 """
 
@@ -35,9 +35,10 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoModel
 
 from lemmata.core.types import Integers
+from lemmata.encode.static import is_static, read_static, write_static
 from lemmata.evaluate.measures import evaluate, judged, parse_measure
 
-GUARDS = ("scifact-train", "cisi")
+GUARDS = ("scifact-train", "cisi")  # unless others are named
 FORGET = 0.01  # of a guard's score that training may lose
 HEAT = 0.05  # temperature of similarities
 LONGEST, TRAINED = 256, 192  # tokens of a text that is measured, and of one that is trained on
@@ -155,24 +156,69 @@ compiled_layer = torch.compile(layer, dynamic=True) if DEVICE == "cuda" else lay
 
 
 class Encoder:
-    def __init__(self, folder: Path, data: Data) -> None:
-        config = AutoConfig.from_pretrained(folder)
-        self.model = AutoModel.from_pretrained(folder, add_pooling_layer=False).float().to(DEVICE)
-        self.model.eval()  # no dropout: batches are large, epochs few
-        self.is_cls = getattr(config, "pooling", "mean") == "cls"
-        self.pad = int(config.pad_token_id)
-        self._heads, weights = int(config.num_attention_heads), dict(self.model.named_parameters())
-        self.layers = [  # none of a model that only teaches
-            [weights[f"encoder.layer.{number}.{part}"] for part in PARTS]
-            for number in range(config.num_hidden_layers if config.model_type == "bert" else 0)
-        ]
-        self.texts = data.texts(Tokenizer.from_file(str(folder / "tokenizer.json")))
+    """Vectors of the texts, by token numbers."""
+
+    model: Any  # its parameters are what learns
+    width: int  # of a vector
+    texts: Texts
 
     def encode(self, rows: Integers, pieces: int, longest: int = TRAINED) -> Tensor:
         """Vectors of the rows, in their order; sorted by length, so that little is computed for padding."""
         order = np.argsort(self.texts.lengths[rows], kind="stable")
         parts = [self._vectors(rows[part], longest) for part in np.array_split(order, min(pieces, len(order)))]
         return torch.cat(parts)[on_device(np.argsort(order, kind="stable"))]
+
+    def encode_all(self, rows: Integers, step: int = 4096) -> Tensor:
+        order = np.argsort(self.texts.lengths[rows], kind="stable")
+        with torch.no_grad():
+            parts = []
+            for begin in range(0, len(order), step):
+                batch = rows[order[begin : begin + step]]
+                pieces = 1 + int(self.texts.lengths[batch].max()) // 128
+                parts.append(self.encode(batch, pieces, LONGEST).half())
+            return torch.cat(parts)[on_device(np.argsort(order, kind="stable"))]
+
+    def _vectors(self, rows: Integers, longest: int) -> Tensor:
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+
+class Static(Encoder):
+    """lemmata-nano: the sum of token vectors."""
+
+    def __init__(self, folder: Path, data: Data) -> None:
+        self.texts = data.texts(Tokenizer.from_file(str(folder / "tokenizer.json")))
+        self.model = torch.nn.EmbeddingBag.from_pretrained(torch.from_numpy(read_static(folder)), False, mode="sum")
+        self.model.to(DEVICE)
+        self.width = self.model.embedding_dim
+
+    def _vectors(self, rows: Integers, longest: int) -> Tensor:
+        ids, mask = self.texts.padded(rows, 0, longest)
+        ends = mask.sum(1).cumsum(0)
+        return functional.normalize(self.model(ids[mask], functional.pad(ends[:-1], (1, 0))), dim=-1)
+
+    def save(self, folder: Path) -> None:
+        tokenizer = (folder / "tokenizer.json").read_text(encoding="utf-8")
+        write_static(folder, folder.name, self.model.weight.detach().cpu().numpy(), tokenizer)
+
+
+class Transformer(Encoder):
+    def __init__(self, folder: Path, data: Data) -> None:
+        config = AutoConfig.from_pretrained(folder)
+        self.model = AutoModel.from_pretrained(folder, add_pooling_layer=False).float().to(DEVICE)
+        self.model.eval()  # no dropout: batches are large, epochs few
+        pooling = folder / "1_Pooling" / "config.json"  # of a folder of sentence-transformers; teachers.py writes none
+        modes = json.loads(pooling.read_bytes()).get("pooling_mode", []) if pooling.exists() else [config.pooling]
+        self.is_cls = "cls" in modes
+        self.pad, self.width = int(config.pad_token_id), int(config.hidden_size)
+        self._heads, weights = int(config.num_attention_heads), dict(self.model.named_parameters())
+        self.layers = [  # none of a model that only teaches
+            [weights[f"encoder.layer.{number}.{part}"] for part in PARTS]
+            for number in range(config.num_hidden_layers if config.model_type == "bert" else 0)
+        ]
+        self.texts = data.texts(Tokenizer.from_file(str(folder / "tokenizer.json")))
 
     def _vectors(self, rows: Integers, longest: int) -> Tensor:
         ids, mask = self.texts.padded(rows, self.pad, longest)
@@ -193,15 +239,12 @@ class Encoder:
             states = compiled_layer(states, unseen[:, None, None], self._heads, *weights)
         return states.float()
 
-    def encode_all(self, rows: Integers, step: int = 4096) -> Tensor:
-        order = np.argsort(self.texts.lengths[rows], kind="stable")
-        with torch.no_grad():
-            parts = []
-            for begin in range(0, len(order), step):
-                batch = rows[order[begin : begin + step]]
-                pieces = 1 + int(self.texts.lengths[batch].max()) // 128
-                parts.append(self.encode(batch, pieces, LONGEST).half())
-            return torch.cat(parts)[on_device(np.argsort(order, kind="stable"))]
+    def save(self, folder: Path) -> None:
+        self.model.save_pretrained(folder)
+
+
+def open_encoder(folder: Path, data: Data) -> Encoder:
+    return Static(folder, data) if is_static(folder) else Transformer(folder, data)
 
 
 def scores(encoder: Encoder, data: Data, part: str, values_to: Path | None = None) -> dict[str, float]:
@@ -246,7 +289,7 @@ def vectors_file(data: Data, name: str) -> Path:
 
 def teach(data: Data, models: Path, names: Iterable[str]) -> None:
     for name in names:
-        encoder = Encoder(models / name, data)
+        encoder = open_encoder(models / name, data)
         np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())
         show(name, scores(encoder, data, "validation"))
 
@@ -357,8 +400,7 @@ class Losses:
     def __init__(self, encoder: Encoder, data: Data, teachers: Teachers) -> None:
         self._encoder, self._data, self._teachers = encoder, data, teachers
         self._hard = hard_negatives(data, self._teachers)
-        width = encoder.model.config.hidden_size
-        maps = [torch.nn.Linear(width, own, bias=False) for own in self._teachers.widths]
+        maps = [torch.nn.Linear(encoder.width, own, bias=False) for own in self._teachers.widths]
         self.heads = torch.nn.ModuleList(maps).to(DEVICE)
 
     def of_texts(self, rows: Integers, generator: np.random.Generator) -> Tensor:
@@ -396,11 +438,11 @@ class Losses:
 def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> None:
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
-    encoder = Encoder(models / options.init, data)
-    if not encoder.layers:
+    encoder = open_encoder(models / options.init, data)
+    if isinstance(encoder, Transformer) and not encoder.layers:
         raise SystemExit(f"{options.init} is no BERT, which alone is trained here")
     before = scores(encoder, data, "validation")
-    if options.centre:
+    if options.centre and isinstance(encoder, Transformer):
         centre(encoder, data)
     losses = Losses(encoder, data, Teachers(data, parse_teachers(options.teachers)))
     learnt = list(encoder.model.parameters())
@@ -435,18 +477,18 @@ def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
         if step % 100 == 0:
             print(f"step {step}, {passed:.0f} s: loss {loss.item():.3f}", flush=True)
     encoder.model.load_state_dict(mean, strict=False)
-    keep(encoder, data, models, name, options.init, before)
+    keep(encoder, data, models, name, options, before)
     np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())  # it may teach the next
 
 
-def centre(encoder: Encoder, data: Data) -> None:
+def centre(encoder: Transformer, data: Data) -> None:
     """Subtract the mean vector of texts, by the bias of the last norm: it adds to the vector of every token.
 
     Where any two texts are near each other, as in gte-small, the temperature would destroy what the model knows.
     """
     rows = np.random.default_rng(2).permutation(data.trained)[:4096]
     with torch.no_grad():
-        sums = torch.zeros(encoder.model.config.hidden_size, device=DEVICE)
+        sums = torch.zeros(encoder.width, device=DEVICE)
         for part in np.array_split(rows[np.argsort(encoder.texts.lengths[rows])], 16):
             ids, mask = encoder.texts.padded(part, encoder.pad, LONGEST)
             states = encoder.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
@@ -455,35 +497,37 @@ def centre(encoder: Encoder, data: Data) -> None:
         encoder.model.encoder.layer[-1].output.LayerNorm.bias -= sums / len(rows)
 
 
-def blend(data: Data, models: Path, name: str, parts: Sequence[str], init: str) -> None:
+def blend(data: Data, models: Path, name: str, options: argparse.Namespace) -> None:
     """Keep the average of some models' weights, with shares; NAME~ is the model without the mean vector of texts."""
     total: dict[str, Tensor] = {}
-    for word in parts:
+    for word in options.names:
         model, _, share = word.partition("=")
-        encoder = Encoder(models / model.removesuffix("~"), data)
-        if model.endswith("~"):
+        encoder = open_encoder(models / model.removesuffix("~"), data)
+        if model.endswith("~") and isinstance(encoder, Transformer):
             centre(encoder, data)
         for key, value in encoder.model.named_parameters():
             total[key] = total.get(key, 0) + float(share) * value.detach()
-    before = scores(Encoder(models / init, data), data, "validation")
+    before = scores(open_encoder(models / options.init, data), data, "validation")
     encoder.model.load_state_dict(total, strict=False)
-    keep(encoder, data, models, name, init, before)
+    keep(encoder, data, models, name, options, before)
     np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())
 
 
-def keep(encoder: Encoder, data: Data, models: Path, name: str, init: str, before: Mapping[str, float]) -> None:
+def keep(
+    encoder: Encoder, data: Data, models: Path, name: str, options: argparse.Namespace, before: Mapping[str, float]
+) -> None:
     after = scores(encoder, data, "validation")
-    show(init, before)
+    show(options.init, before)
     show(name, after)
-    check_guards(before, after)
-    shutil.copytree(models / init, models / name, dirs_exist_ok=True)
-    encoder.model.save_pretrained(models / name)
+    check_guards(before, after, options.guards)
+    shutil.copytree(models / options.init, models / name, dirs_exist_ok=True)
+    encoder.save(models / name)
 
 
-def check_guards(before: Mapping[str, float], after: Mapping[str, float]) -> None:
+def check_guards(before: Mapping[str, float], after: Mapping[str, float], guards: Sequence[str] = GUARDS) -> None:
     """Leave the program where the model has forgotten what it knew of other fields."""
     lost = [
-        f"{task} {before[task]:.3f} → {after[task]:.3f}" for task in GUARDS if after[task] < (1 - FORGET) * before[task]
+        f"{task} {before[task]:.3f} → {after[task]:.3f}" for task in guards if after[task] < (1 - FORGET) * before[task]
     ]
     if lost:
         raise SystemExit(f"refused, nothing is written: more than {FORGET:.0%} lost on {', '.join(lost)}")
@@ -499,6 +543,7 @@ def main() -> None:
         if verb in ("train", "blend"):
             own.add_argument("name")
             own.add_argument("--init", required=True, help="the model to start from, and not to lose against")
+            own.add_argument("--guards", nargs="+", default=GUARDS, help="tasks that nothing may be lost on")
         if verb != "train":
             own.add_argument("names", nargs="+", help="models; with their shares in a blend")
         if verb == "score":
@@ -519,13 +564,13 @@ def main() -> None:
     if options.verb == "teach":
         teach(data, options.models, options.names)
     elif options.verb == "blend":
-        blend(data, options.models, options.name, options.names, options.init)
+        blend(data, options.models, options.name, options)
     elif options.verb == "train":
         train(data, options.models, options.name, options)
     else:
         for name in options.names:
             values_to = options.models / name / f"values-{options.part}.npz"  # of every query, for intervals
-            show(name, scores(Encoder(options.models / name, data), data, options.part, values_to))
+            show(name, scores(open_encoder(options.models / name, data), data, options.part, values_to))
 
 
 if __name__ == "__main__":

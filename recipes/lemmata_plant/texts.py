@@ -2,8 +2,10 @@
 
 - a dictionary in the format of Ding (`deutsch; Synonym {f} [techn.] | Plural :: english; synonym | plural`)
 - message catalogues of programs (gettext, `.mo`): English message, German translation
+- descriptions of Debian's packages in both languages
 - MaintNorm: work orders as typed and in normal spelling
 - faults.txt: phrases written for this model, filled with the technical nouns of the dictionary
+- written.txt: events written for this model, each in several wordings of both languages
 """
 
 from __future__ import annotations
@@ -59,6 +61,21 @@ def catalogue(paths: Iterable[Path]) -> Iterator[Pair]:
                 yield texts[0], texts[1]
 
 
+def descriptions(german: Path, english: Path) -> Iterator[Pair]:
+    """What Debian says of a package: the line about it, and the first paragraph below."""
+    texts = []
+    for file in (german, english):
+        blocks = file.read_text(encoding="utf-8").split("\n\n")
+        found = (
+            re.search(r"^Description-md5: (\w+)\nDescription-\w+: (.*)((?:\n (?!\.$).*)*)", b, re.M) for b in blocks
+        )
+        texts.append({match[1]: (match[2], " ".join(match[3].split())) for match in found if match})
+    for name in sorted(texts[0].keys() & texts[1].keys()):
+        yield from (
+            pair for pair in zip(texts[0][name], texts[1][name], strict=True) if all(pair) and pair[0] != pair[1]
+        )
+
+
 def spellings(path: Path) -> Iterator[Pair]:
     """Work orders of MaintNorm: in normal spelling, as typed."""
     typed: list[str] = []
@@ -110,6 +127,17 @@ def fault(
         code = f"{random_.choice('ABCEFKMPRTVW')}{random_.choice(('', '-', ' '))}{random_.randint(1, 9999)}"
         texts = [f"{text} {code}" if random_.random() < 0.5 else f"{code} {text}" for text in texts]
     return texts[0], texts[1]
+
+
+def wordings(random_: random.Random, event: tuple[list[str], list[str]]) -> Pair:
+    """Two wordings of an event, mostly one German and one English."""
+    draw = random_.random()
+    for language, limit in enumerate((0.12, 0.25)):
+        if draw < limit and len(event[language]) > 1:
+            first, second = random_.sample(event[language], 2)
+            return first, second
+    german, english = event
+    return random_.choice(german), random_.choice(english)
 
 
 def as_typed(text: str, random_: random.Random) -> str:

@@ -16,22 +16,36 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from recipes.lemmata_plant.texts import as_typed, fault
+from recipes.lemmata_plant.texts import as_typed, fault, wordings
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
-SHARES = {"dictionary": 0.3, "faults": 0.37, "messages": 0.23, "spellings": 0.03, "abstracts": 0.07}  # of the batches
-PAIRS = {"dictionary": 600_000, "faults": 800_000, "messages": 275_000, "spellings": 72_000, "abstracts": 31_000}
+SHARES = {  # of the batches
+    "dictionary": 0.21,
+    "faults": 0.26,
+    "messages": 0.18,
+    "spellings": 0.03,
+    "abstracts": 0.06,
+    "written": 0.26,
+}
+PAIRS = {
+    "dictionary": 600_000,
+    "faults": 800_000,
+    "messages": 275_000,
+    "spellings": 72_000,
+    "abstracts": 31_000,
+    "written": 400_000,
+}
 TOGETHER = {"faults": 4}  # pairs that stay in one batch: four faults of one piece of equipment
-BATCH = {"abstracts": 512}
+BATCH = {"abstracts": 512, "written": 1024}
 TOKENS = {"abstracts": 160, "dictionary": 24, "faults": 40}  # of a text at most; 62 otherwise
 PREFIX = "query: "
 LAYERS = [1, 3, 5, 7, 9, 11]  # of the teacher, with which the student starts
@@ -120,12 +134,13 @@ def vectors(model: torch.nn.Module, ids: Tensor, mask: Tensor) -> Tensor:
     return functional.normalize((hidden.float() * weights_).sum(1) / weights_.sum(1), dim=1)
 
 
-def draw(arguments: tuple[str, int, int, Path]) -> list[tuple[str, str]]:
-    """Pairs of one source as they are typed."""
+def draw(arguments: tuple[str, int, int, Path]) -> list[tuple[str, str, int]]:
+    """Pairs of one source as they are typed, with the number of what they say: equal numbers are no negatives."""
     name, count, seed, job = arguments
     random_ = random.Random(seed)
     records = read(job / f"{name}.jsonl.gz")
     pairs: list[tuple[str, str]] = []
+    said: Sequence[int] = range(seed * count, (seed + 1) * count)
     if name == "faults":
         entries = [
             (first, second)
@@ -138,29 +153,33 @@ def draw(arguments: tuple[str, int, int, Path]) -> list[tuple[str, str]]:
             pairs += [fault(random_, [phrases], noun if random_.random() < 0.9 else entries) for phrases in drawn]
     elif name == "dictionary":
         shares = [3 if is_technical else 1 for _, _, is_technical, _ in records]
-        drawn = random_.choices(records, shares, k=count)
-        pairs = [(random_.choice(first), random_.choice(second)) for first, second, *_ in drawn]
+        said = random_.choices(range(len(records)), shares, k=count)
+        pairs = [(random_.choice(records[n][0]), random_.choice(records[n][1])) for n in said]
+    elif name == "written":
+        said = random_.choices(range(len(records)), k=count)
+        pairs = [wordings(random_, records[n]) for n in said]
     else:
         pairs = [(first, second) for first, second in random_.choices(records, k=count)]
     if name != "abstracts":
         pairs = [(as_typed(first, random_), as_typed(second, random_)) for first, second in pairs]
-    return pairs
+    return [(*pair, number) for pair, number in zip(pairs, said, strict=False)]
 
 
-def pools(job: Path, tokenizer: Tokenizer) -> dict[str, tuple[Texts, Texts]]:
-    """The pairs of each source, tokenised once."""
-    made = {}
+def pools(job: Path, tokenizer: Tokenizer) -> tuple[dict[str, tuple[Texts, Texts]], dict[str, Tensor]]:
+    """The pairs of each source, tokenised once, and the numbers of what they say."""
+    made, said = {}, {}
     with ProcessPoolExecutor(14) as pool:
         for name, count in PAIRS.items():
             parts = [(name, count // 14, seed, job) for seed in range(14)]
             pairs = [pair for part in pool.map(draw, parts) for pair in part]
             most = TOKENS.get(name, 62)
             made[name] = Texts(tokenizer, [p[0] for p in pairs], most), Texts(tokenizer, [p[1] for p in pairs], most)
+            said[name] = torch.tensor([p[2] for p in pairs], device=DEVICE)
             print(
                 f"{name}: {len(pairs):,} pairs, {len(made[name][0].tokens) + len(made[name][1].tokens):,} tokens",
                 flush=True,
             )
-    return made
+    return made, said
 
 
 def batches(name: str, sides: tuple[Texts, Texts], size: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
@@ -220,7 +239,7 @@ class Validation:
     def measure(self, model: torch.nn.Module, prefix: str = "") -> dict[str, float]:
         model.eval()
         measures = {}
-        for name in ("faults", "spellings"):
+        for name in ("faults", "events", "spellings"):
             first, second = (self.encode(model, [row[side] for row in self.data[name]], prefix) for side in range(2))
             own = [{n} for n in range(len(first))]
             measures[name] = (reciprocal(first @ second.T, own) + reciprocal(second @ first.T, own)) / 2
@@ -306,13 +325,14 @@ class Student:
         self.optimiser = torch.optim.AdamW(groups, lr=rate, fused=DEVICE == "cuda")
         self.last: tuple[Tensor, Tensor] | None = None
 
-    def learn(self, texts: list[tuple[Tensor, Tensor]], target: Tensor, share: float) -> None:
+    def learn(self, texts: list[tuple[Tensor, Tensor]], target: Tensor, said: Tensor, share: float) -> None:
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate * share
         first, second = (vectors(self.model, *side) for side in texts)
         imitation = 2 - ((first + second) * target).sum(1).mean()
-        scores = first @ second.T / TEMPERATURE
-        own = torch.arange(len(scores), device=scores.device)
+        own = torch.arange(len(said), device=said.device)
+        is_another = (said != said[:, None]) | (own == own[:, None])
+        scores = (first @ second.T / TEMPERATURE).masked_fill(~is_another, -math.inf)
         contrast = functional.cross_entropy(scores, own) + functional.cross_entropy(scores.T, own)
         self.optimiser.zero_grad(set_to_none=True)
         (5 * imitation + self.weight * contrast).backward()  # type: ignore[no-untyped-call]
@@ -336,7 +356,7 @@ def main() -> None:
         "--minutes", type=float, default=5, help="of training; the schedule ends in time, whatever the speed"
     )
     parser.add_argument(
-        "--contrast", type=float, nargs="+", default=[0.2], help="weight of the contrastive loss; the best is kept"
+        "--contrast", type=float, nargs="+", default=[1.0], help="weight of the contrastive loss; the best is kept"
     )
     arguments = parser.parse_args()
     started = time.time()
@@ -347,7 +367,7 @@ def main() -> None:
     teacher = model_of(tensors, list(range(12))).eval()
     validation = Validation(arguments.job, tokenizer)
     report: dict[str, Any] = {"teacher": validation.measure(teacher, PREFIX), "steps": []}
-    data = pools(arguments.job, tokenizer)
+    data, said = pools(arguments.job, tokenizer)
     print(f"{time.time() - started:.0f} s until all texts are tokenised", flush=True)
     wanted = {name: targets(teacher, sides, before) for name, sides in data.items()}
     print(f"{time.time() - started:.0f} s until training", flush=True)
@@ -361,10 +381,15 @@ def main() -> None:
         name = str(generator.choice(names, p=[SHARES[name] for name in names]))
         rows = next(streams[name])
         texts = [side.batch(rows, []) for side in data[name]]
-        target = wanted[name][torch.from_numpy(rows).to(DEVICE, non_blocking=True)].float()
+        chosen = torch.from_numpy(rows).to(DEVICE, non_blocking=True)
         share = (time.time() - begun) / (60 * arguments.minutes)
         for student in students:
-            student.learn(texts, target, min(1, step / 100) * max(0.5 * (1 + math.cos(math.pi * min(share, 1))), 0.005))
+            student.learn(
+                texts,
+                wanted[name][chosen].float(),
+                said[name][chosen],
+                min(1, step / 100) * max(0.5 * (1 + math.cos(math.pi * min(share, 1))), 0.005),
+            )
         if step % 500 == 0 or share >= 1:
             for student in students:
                 measures = validation.measure(student.model)

@@ -349,9 +349,15 @@ def _sweep(facts: ModelFacts) -> list[str]:
 
 def _data(facts: ModelFacts) -> list[str]:
     rows = [
-        [_line(item.name), f"{item.records:,}", _line(item.source) or "not stated", _code(name), _code(sha256)]
+        [
+            _line(item.name),
+            f"{item.records:,}",
+            _line(item.source) or "not stated",
+            name and _code(name),
+            sha256 and _code(sha256),
+        ]
         for item in facts.sets
-        for name, sha256 in item.files.items()
+        for name, sha256 in (item.files or {"": ""}).items()
     ]
     sets = _table(["set", "records", "source", "file", "sha256"], rows) or "No training sets were recorded."
     split = facts.split
