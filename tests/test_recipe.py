@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import random
 import struct
 import zipfile
 from dataclasses import replace
@@ -16,8 +17,11 @@ from recipes.lemmata_mini import science
 from recipes.lemmata_mini.arrays import ENGLISH, PAPERS, SCIENCE, Arrays, Posed, add_sentences, add_titles, task_arrays
 from recipes.lemmata_mini.audit import audit
 from recipes.lemmata_mini.general import documents, libraries, metamath, packages, pages, speeches, wordnet
-from recipes.lemmata_mini.make import audited, general
+from recipes.lemmata_mini.make import audited, general, repeated
 from recipes.lemmata_mini.science import SOURCES
+from recipes.lemmata_plant.prepare import HERE as RECIPE
+from recipes.lemmata_plant.prepare import VALIDATION
+from recipes.lemmata_plant.texts import descriptions, phrases, wordings
 
 from lemmata.corpus.leakage import normalise
 from lemmata.evaluate.tasks import task_from
@@ -258,3 +262,40 @@ def test_the_audit_names_queries_that_repeat_one_of_a_task(tmp_path: Path) -> No
     posed = Posed("own", "mathematics", "MRR@10", "test", task, tmp_path, ["p"], ["a passage"])
     arrays.write(tmp_path, task_arrays(arrays, [posed], tmp_path))
     assert audit(tmp_path) == [("written", "Flat modules over a ring!", "own, test", "flat modules over a ring")]
+
+
+def test_what_debian_says_of_packages_is_paired_by_language(tmp_path: Path) -> None:
+    english, german = tmp_path / "Translation-en", tmp_path / "Translation-de"
+    english.write_text(
+        "Package: a\nDescription-md5: 1f\nDescription-en: fast sorter\n Sorts things\n quickly.\n .\n More of it.\n\n"
+        "Package: b\nDescription-md5: 2f\nDescription-en: untranslated\n Nothing.\n",
+        encoding="utf-8",
+    )
+    german.write_text(
+        "Package: a\nDescription-md5: 1f\nDescription-de: schneller Sortierer\n Sortiert Dinge\n schnell.\n .\n Noch\n",
+        encoding="utf-8",
+    )
+    assert list(descriptions(german, english)) == [
+        ("schneller Sortierer", "fast sorter"),
+        ("Sortiert Dinge schnell.", "Sorts things quickly."),
+    ]
+
+
+def test_no_wording_that_lemmata_plant_learns_is_one_that_it_is_measured_by() -> None:
+    events = phrases(RECIPE / "written.txt")
+    learnt = [text for event in events for side in event for text in side]
+    assert min(len(side) for event in events for side in event) >= 2
+    assert len({text.lower() for text in learnt}) == len(learnt)
+    for name in VALIDATION:
+        rows = [line.split("\t") for line in (RECIPE / name).read_text(encoding="utf-8").splitlines()]
+        assert {len(row) for row in rows} == {2}
+        asked = [text for row in rows for text in row]
+        assert {text.lower() for text in asked}.isdisjoint(text.lower() for text in learnt)
+        assert len(repeated(learnt, asked)) <= 1  # with four fifths of the words of one: beer that foams, torn film
+
+
+def test_two_wordings_of_an_event_differ_and_are_mostly_of_two_languages() -> None:
+    event, generator = (["Pumpe leckt", "Leck an Pumpe"], ["pump leaks", "leak at pump"]), random.Random(1)
+    drawn = [wordings(generator, event) for _ in range(400)]
+    assert all(first != second for first, second in drawn)
+    assert 250 < sum(first in event[0] and second in event[1] for first, second in drawn) < 350

@@ -4,8 +4,8 @@
 
 The student starts as every other layer of the teacher (multilingual-e5-small). Both texts of a pair learn to give one
 vector, the mean of what the teacher says of them; a contrastive loss adds what the teacher does not know. Batches come
-from one source each, so that negatives are hard; in a batch of faults each piece of equipment has four. The step with
-the best mean on validation is kept.
+from one source each, so that negatives are hard; in a batch of faults each piece of equipment has four. Pairs that say
+the same are no negatives of each other. The step with the best mean on validation is kept.
 """
 
 from __future__ import annotations
