@@ -442,7 +442,7 @@ def test_the_default_encoder_is_our_own_and_small() -> None:
 
 
 def test_the_packaged_static_encoder_is_small_and_needs_no_runtime(tmp_path: Path) -> None:
-    assert sum(file.stat().st_size for file in PACKAGED[NANO].iterdir()) <= 8e6
+    assert sum(file.stat().st_size for file in PACKAGED[NANO].iterdir()) <= 14e6
     code = (
         "import sys; from lemmata.encode.load import load_encoder;"
         "vectors = load_encoder('lemmata-nano').encode(['the ring of integers is a principal ideal domain',"
