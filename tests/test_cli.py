@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -8,12 +9,15 @@ import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import typer.main
 from tests.make import lemmata, make_workspace, run_command, write
 
 from lemmata.cli import output
-from lemmata.cli.main import COMMANDS, GROUPS
+from lemmata.cli.main import COMMANDS, GROUPS, make_app
+from lemmata.cli.meant import OPTIONS
 from lemmata.cli.output import counted, progress_display, read_budget
 from lemmata.core.errors import ConfigError
 from lemmata.project import Project
@@ -90,6 +94,50 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(workspace: Path, comman
     error = lemmata(*command.split(" "), "-w", workspace, code=1)
     assert sentence in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("search theta --limit 3", "-k"),
+        ("search theta --top-k=3", "-k"),
+        ("search theta -n3", "-k"),
+        ("search --query theta", "TEXT"),
+        ("search theta --model minilm", "--retriever NAME"),
+        ("ask why --limit 3", "-k"),
+        ("index --model minilm", "--encoder ENCODER"),
+        ("index --force", "--rebuild"),
+        ("ingest --dir papers", "PATHS..."),
+        ("evaluate --query q.jsonl", "--queries FILE"),
+        ("mine export pairs --output out", "PATH"),
+        ("inspect --output out", "--out DIR"),
+        ("init --workspace w", "DIR"),
+        ("serve -p 80", "--port"),
+        ("-V", "--version"),
+    ],
+)
+def test_an_option_of_other_tools_is_answered_by_its_name_here(command: str, name: str) -> None:
+    error = lemmata(*command.split(" "), code=2)
+    assert re.search(rf" (use|write) {re.escape(name)}(\n| without an option\n)", error)
+    assert error.count("\n") == 1
+
+
+def test_an_option_that_means_nothing_here_and_a_text_with_a_dash_are_answered_as_ever() -> None:
+    for command in (["info", "--port", "80"], ["search", "theta", "--output", "out"], ["search", "-n is odd"]):
+        assert "No such option" in lemmata(*command, code=2)
+
+
+def test_what_options_of_other_tools_mean_exists() -> None:
+    parameters: list[Any] = []
+
+    def walk(command: Any) -> None:
+        parameters.extend(command.params)
+        for child in getattr(command, "commands", {}).values():
+            walk(child)
+
+    walk(typer.main.get_command(make_app()))
+    names = {name for parameter in parameters for name in (*parameter.opts, parameter.metavar)}
+    assert {name for meant in OPTIONS.values() for name in meant} <= names
 
 
 def test_one_thing_is_counted_in_the_singular(tmp_path: Path) -> None:

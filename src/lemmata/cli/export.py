@@ -15,7 +15,7 @@ _COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
 
 def corpus(
     path: Annotated[
-        str, Argument(help="File to write, .jsonl; or a URL such as s3://bucket/corpus.jsonl.", metavar="FILE")
+        str, Argument(help="File to write, .jsonl; or a URL such as s3://bucket/corpus.jsonl.", metavar="PATH")
     ],
 ) -> None:
     """Write the cleaned passages as JSON lines, which `ingest` reads back."""

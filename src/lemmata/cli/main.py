@@ -26,18 +26,18 @@ from lemmata.cli import (
     export,
     graph,
     inspect,
+    meant,
     mine,
     search,
     serve,
     train,
     workspace,
 )
-from lemmata.cli.output import fail, invocation, log, say
+from lemmata.cli.output import MISUSED, fail, invocation, log, say
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceBusy
 from lemmata.train.ranks import refuse_several
 
 STOPPED = "stopped; finished work is kept, the same command resumes"
-MISUSED = 2  # the exit code of typer where it cannot read the command line
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C stopped; typer exits with it, without a word
 
 
@@ -148,8 +148,18 @@ _WITHOUT: dict[str, Commands] = {
 }
 
 
+class _Command(typer.core.TyperCommand):
+    """A command that knows what its options are called in other tools."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return meant.parse(super().parse_args, ctx, args)
+
+
 class _ByUse(typer.core.TyperGroup):
     """The help lists commands by what they are for, each with its whole first sentence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return meant.parse(super().parse_args, ctx, args)
 
     def format_commands(self, _context: Any, formatter: Any) -> None:
         for heading, commands in COMMANDS.items():
@@ -178,10 +188,10 @@ def make_app(*names: str) -> typer.Typer:
             help_text, commands = GROUPS[command]
             group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
             for member in commands if not names or command in names else commands[:1]:
-                group.command(_name(member))(_callable(member, command, names))
+                group.command(_name(member), cls=_Command)(_callable(member, command, names))
             app.add_typer(group, name=command)
         else:
-            app.command(_name(command))(_callable(command, _name(command), names))
+            app.command(_name(command), cls=_Command)(_callable(command, _name(command), names))
     return app
 
 

@@ -50,6 +50,7 @@ EncoderBudget = Annotated[
     str,
     Option("--budget", help="Maximum for remote encoders: tokens=N, cost=X by the price in [index].", metavar="LIMITS"),
 ]
+MISUSED = 2  # the exit code of typer where it cannot read the command line
 _UNWRAPPED = 100_000  # columns
 _PADDING = re.compile(r" +(?=\n)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

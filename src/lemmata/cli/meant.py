@@ -1,0 +1,63 @@
+"""Options that other tools have, and what they are called here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lemmata.cli.output import MISUSED, fail
+
+# what is typed, and the options or arguments that it may mean, of which the first that a command has is named
+_MEANT = {
+    "--limit --top --top-k --topk --top-n --max-results --num-results --results --hits -n": "-k",
+    "--query -q": "--queries TEXT QUESTION",
+    "--text --question": "TEXT QUESTION",
+    "--model --embedding-model --embedder --encoder": "--encoder --retriever",
+    "--method --mode --search-type --rerank --reranker": "--retriever",
+    "--output --out --output-file --output-dir -o": "--out --export OUT DIR PATH",
+    "--format --output-format": "--json",
+    "--config --set --option": "-o",
+    "--workspace --root --db --index -w -d": "--workspace DIR",
+    "--dir --directory --folder": "FOLDERS... PATHS... DIR --workspace",
+    "--filter": "--where",
+    "--type": "--kind",
+    "--doc": "--document",
+    "--from --after --start": "--since A",
+    "--to --before --end": "--until B",
+    "--bind --address --listen": "--host",
+    "-p": "--port",
+    "--api-key --password": "--token",
+    "--jobs --processes --threads -j": "--workers --threads",
+    "--force --overwrite -f": "--rebuild --again --replace --force",
+    "--reindex --recreate": "--rebuild --again",
+    "--delete": "--remove --clear",
+    "--fix": "--repair",
+    "-V": "--version",
+}
+OPTIONS = {typed: meant.split() for all_typed, meant in _MEANT.items() for typed in all_typed.split()}
+
+
+def parse(parse_args: Callable[[Any, list[str]], list[str]], context: Any, words: list[str]) -> list[str]:
+    """Parse the words behind a command; an option that it has by another name only is answered by this name."""
+    given = list(words)  # parsing takes words out
+    try:
+        return parse_args(context, words)
+    except Exception as error:  # NoSuchOption of click, or of the copy of click in typer
+        typed = getattr(error, "option_name", "")
+        is_option = any(re.fullmatch(rf"{re.escape(typed)}(=.*|\d+)?", word) for word in given)  # not "-n is odd"
+        if is_option and (advice := _advice(typed, context.command.params)):
+            fail(f"'{context.command_path}' has no {typed}: {advice}", MISUSED)
+        raise
+
+
+def _advice(typed: str, parameters: Sequence[Any]) -> str:
+    """What to write instead; empty where no parameter is plainly meant."""
+    options = {name: parameter for parameter in parameters for name in parameter.opts}
+    arguments = {parameter.metavar for parameter in parameters if parameter.param_type_name == "argument"}
+    for name in OPTIONS.get(typed, ()):
+        if name in options:
+            return f"use {name} {options[name].metavar or ''}".rstrip()
+        if name in arguments:
+            return f"write {name} without an option"
+    return ""
