@@ -30,6 +30,8 @@ NOTES = [
     {"_id": "event", "text": "The probability of an event."},
     *({"_id": f"map {number}", "text": f"An isomorphic map of {number} types."} for number in range(3)),
     {"_id": "maps", "text": "An isomorphism is a map."},
+    {"_id": "abbreviation", "text": "The ABCDE is ours."},
+    {"_id": "order", "text": "REPLACE AIR CON COMPRESSOR"},
     {"_id": "pumpe", "text": "Die Umwälzpumpe ist undicht."},
 ]
 
@@ -61,6 +63,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ("THE VARIENCE", "THE variance"),
         (r"$\sqare$ and \sqare", ""),
         ("a b of", ""),
+        ("puqp", ""),  # random letters: one of them makes a word out of many fours
+        ("the puqp leaks", "the pump leaks"),
+        ("pummp", "pump"),
+        ("abcdf", ""),  # near ABCDE, an abbreviation
+        ("comprssor", "compressor"),
+        ("xqvz wrtlk partitons", ""),  # half of it would still be unknown
+        ("xqvz partitons of sets", "xqvz partitions of sets"),
         ("x" * 2000, ""),
     ],
 )

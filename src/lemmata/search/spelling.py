@@ -103,17 +103,20 @@ def corrected(query: str, lexical: LexicalIndex, text_of: Callable[[int], str], 
     """The query with words of the corpus in the place of unknown ones; empty where nothing is to be corrected.
 
     `text_of` gives the text of a passage; `is_known` knows headings, too. Of words that are as near as each other, the
-    one is taken that stands most often beside the other words of the query.
+    one is taken that stands most often beside the other words of the query. Where half of the words would still be
+    unknown, the query is nonsense, or about something else.
     """
     tokenize, rows_with = lexical.tokenizer, lexical.holding
     formulas = [match.span() for match in _FORMULA.finditer(query)]
     around: set[int] = set()
     unknown: list[tuple[re.Match[str], str]] = []
+    known = corrections = 0
     for match in _WORD.finditer(query):
         tokens = tokenize(match[0])
         rows = [rows_with(token, _AROUND) for token in tokens]
         if any(rows) or is_known(match[0]):
             around.update(*rows)
+            known += 1
         elif tokens and _may_be_wrong(match[0], query) and not any(a <= match.start() < b for a, b in formulas):
             unknown.append((match, tokens[0]))
     parts, end = [], 0
@@ -126,18 +129,33 @@ def corrected(query: str, lexical: LexicalIndex, text_of: Callable[[int], str], 
         for term, texts in (*near, *((stem, _TEXTS_OF_STEM) for stem in stems)):
             holding = rows_with(term, _AROUND)
             distance, word = _written(match[0], term, [text_of(row) for row in holding[:texts]], tokenize)
-            choices.append((distance, -len(around.intersection(holding)), len(choices), word))
+            beside = len(around.intersection(holding))
+            if _may_be_meant(match[0], word, beside):
+                choices.append((distance, -beside, len(choices), word))
         most = 1 if len(match[0]) < _LONG else _MOST_ERRORS
         if choices and (word := min(choices)[-1]) and min(choices)[0] <= most:
             parts += [query[end : match.start()], word]
             end = match.end()
-    return "".join((*parts, query[end:])) if parts else ""
+            corrections += 1
+    is_mostly_known = known + corrections > len(unknown) - corrections
+    return "".join((*parts, query[end:])) if parts and is_mostly_known else ""
 
 
 def _may_be_wrong(word: str, query: str) -> bool:
     """Not an abbreviation (RLIN, dLNs), nor an English word that the corpus happens not to have."""
     is_written_out = word[1:].islower() or query.isupper()
     return is_written_out and word.casefold() not in _english_words()
+
+
+def _may_be_meant(typed: str, word: str, beside: int) -> bool:
+    """Not an abbreviation for a word in small letters, nor another word of four letters for one of four.
+
+    One letter makes a word out of many fours of random letters; such a word must stand `beside` others of the query.
+    """
+    if typed.islower() and not word[1:].islower():
+        return False
+    has_other_letters = sorted(fold(word)) != sorted(fold(typed))
+    return beside > 0 or not (len(typed) == len(word) == SHORTEST and has_other_letters)
 
 
 @cache
@@ -155,7 +173,7 @@ def _stems(typed: str) -> list[str]:
 
 def _written(typed: str, term: str, texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> tuple[int, str]:
     """A term as the texts write it, nearest to what was typed, and how far it is from that; empty without any."""
-    words = Counter(word for text in texts for word in _WORD.findall(text))
+    words = Counter(word for text in texts for word in _WORD.findall(text.lower() if text.isupper() else text))
     forms = [word for word in words if term in tokenize(word)]
     if not forms:
         return _LONGEST, ""
