@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
-from tests.make import make_workspace
+from tests.make import lemmata, make_workspace
+from tests.served import serving
 
 from lemmata.core.types import whole_id
 from lemmata.corpus.split import Split
@@ -48,6 +51,21 @@ def test_people_see_the_whole_statement_once(project: Project) -> None:
     corpus = project.corpus
     assert {record["passages"] for record in corpus.document_records()} == {2}
     assert set(corpus.parts().values()) == {corpus.row("march#long")}
+
+
+def test_every_count_of_passages_is_without_parts(project: Project) -> None:
+    for counts in (project.info(), json.loads(lemmata("info", "-w", project.root, "--json"))):
+        assert (counts["passages_in_all"], counts["passages"]) == (2, {"lemma": 1, "theorem": 1})
+        assert counts["parts"] == len(project.corpus) - 2
+    assert json.loads(lemmata("info", "--documents", "-w", project.root, "--json"))["documents"][0]["passages"] == 2
+    assert json.loads(lemmata("list", "documents", "-w", project.root, "--json"))[0]["passages"] == 2
+    assert project.corpus.totals()["passages"] == 2
+    assert "2 passages and " in lemmata("index", "--no-dense", "-w", project.root)
+    with serving(project.root) as client:
+        health = client.get("/health").json()
+        assert (health["passages"], health["kinds"]) == (2, {"lemma": 1, "theorem": 1})
+        assert client.get("/outline").json()["documents"][0]["passages"] == 2
+        assert client.get("/outline", params={"document": "march"}).json()["total"] == 2
 
 
 def test_parts_give_no_training_data_and_no_concepts(project: Project) -> None:

@@ -313,7 +313,7 @@ class _Run:
         with contextlib.closing(Corpus(workspace)) as corpus:
             if not len(corpus):
                 raise WorkspaceError(f"the corpus in {workspace.root} is empty: name sources in [run]")
-            size = {"passages": len(corpus), "documents": len(corpus.document_ids())}
+            size = {"passages": corpus.whole_passages(), "documents": len(corpus.document_ids())}
             self.stage("corpus", corpus.digest, lambda _: size)
 
     def _build_graph(self) -> None:

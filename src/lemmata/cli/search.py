@@ -101,7 +101,10 @@ def _print_indexed(report: dict[str, Any]) -> None:
     parts = [f"{report['tokenised']:,} tokenised"]
     if "encoded" in report:
         parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
-    line(f"{counted(report['passages'], 'passage')}: {', '.join(parts)}, in {report['seconds']:.1f} s")
+    number = counted(report["passages"], "passage")
+    if report["parts"]:
+        number += f" and {counted(report['parts'], 'part')} of long ones"
+    line(f"{number}: {', '.join(parts)}, in {report['seconds']:.1f} s")
     if report["language"] != "en":
         line(f"words are stemmed and compounds split as in {_LANGUAGE_NAMES[report['language']]}")
     if report.get("encoder_choice"):
@@ -361,7 +364,7 @@ def map_() -> None:
 
 
 def _print_map(report: dict[str, Any]) -> None:
-    number = counted(report["passages"], "passage")
+    number = counted(report["passages"], "point")
     if not report["placed"]:
         line(f"the map of {number} is up to date")
         return

@@ -199,6 +199,8 @@ def _print_info(content: dict[str, Any]) -> None:
     add("passages", content["passages_in_all"])
     for kind, number in content["passages"].items():
         add(f"  {kind}", number)
+    if content["parts"]:
+        add("parts of long passages", content["parts"])
     add("links", sum(link["all"] for link in content["links"].values()))
     for relation, number in content["links"].items():
         add(f"  {relation}", f"{number['resolved']:,} of {number['all']:,} resolved")

@@ -267,6 +267,10 @@ class Corpus(Sequence[Passage]):
         query = f"SELECT id FROM passages WHERE id GLOB '*{part_id('', 0)[:-1]}[0-9]*' AND kind = ?"
         return {self.row(part): self.row(whole_id(part)) for part in self._connection.column(query, (PART,))}
 
+    def whole_passages(self) -> int:
+        """The number of passages, without the parts of long ones."""
+        return self._length - int(self._connection.value(f"SELECT COUNT(*) FROM passages WHERE kind = '{PART}'"))
+
     def select(
         self,
         *,
@@ -563,7 +567,8 @@ class Corpus(Sequence[Passage]):
         characters: Counter[str] = Counter()
         words: Counter[str] = Counter()
         # in the order of the index, so that nothing is sorted
-        query = "SELECT document, kind, LENGTH(text), words(text) FROM passages ORDER BY document, position"
+        whole = f"passages WHERE kind != '{PART}'"
+        query = f"SELECT document, kind, LENGTH(text), words(text) FROM {whole} ORDER BY document, position"
         for document, kind, length, number in execute(query):
             kinds[document][kind] += 1
             characters[document] += length
@@ -699,7 +704,7 @@ class Corpus(Sequence[Passage]):
         return {
             "documents": count("documents"),
             "locations": count("documents WHERE kind = 'location'"),
-            "passages": self._length,
+            "passages": self.whole_passages(),
             "links": count("links"),
             "resolved": count("links WHERE target IS NOT NULL"),
             "skips": len(self._skips()),

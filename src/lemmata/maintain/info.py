@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from lemmata.core.artefacts import all_problems, artefact, artefacts, dense_index, is_usable, size_on_disk, stale
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.core.types import PART
 from lemmata.core.workspace import VectorSet, Workspace, read_manifest, read_manifests, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import is_static_encoder
@@ -52,7 +53,8 @@ def info(workspace: Workspace) -> dict[str, Any]:
         counts = corpus.counts()
     locations = counts["documents"].get("location", 0)
     documents = sum(counts["documents"].values()) - locations
-    passages = sum(counts["passages"].values())
+    rows = sum(counts["passages"].values())
+    parts = counts["passages"].pop(PART, 0)
     sets = vector_sets(workspace)
     manifests = [manifest for vectors in sets if (manifest := read_manifest(vectors.manifest))]
     default = [vectors for vectors in sets if vectors.is_default]
@@ -65,8 +67,9 @@ def info(workspace: Workspace) -> dict[str, Any]:
         "documents": documents,
         "documents_by_kind": counts["documents"],
         "passages": counts["passages"],
-        "passages_in_all": passages,
-        **_graph_counts(workspace, counts, documents, passages, locations),
+        "passages_in_all": rows - parts,
+        "parts": parts,
+        **_graph_counts(workspace, counts, documents, rows, locations),
         "links": counts["links"],
         "labels": counts["labels"],
         "bibliography": counts["bibliography"],

@@ -152,7 +152,9 @@ def index(
             raise WorkspaceError(f"the corpus in {workspace.root} is empty: ingest something first")
         shares = languages_of(corpus) if options.language == "auto" else {}
         language = _language(shares) if options.language == "auto" else options.language
-        report: dict[str, Any] = {"passages": len(corpus), "language": language, "language_shares": shares}
+        passages = corpus.whole_passages()
+        report: dict[str, Any] = {"passages": passages, "parts": len(corpus) - passages, "language": language}
+        report["language_shares"] = shares
         texts = _texts(workspace, corpus, options)
         sources = sources_of(workspace, options.summaries)
         summarised = (read_manifest(workspace.manifest(workspace.lexical_folder)) or {}).get("summaries", [])

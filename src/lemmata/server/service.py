@@ -507,7 +507,7 @@ class Service:
                 "status": "degraded" if problems or opened.note else "ok",
                 "name": shown_name(opened.workspace.root),
                 "generation": opened.generation,
-                "passages": len(corpus),
+                "passages": info["passages_in_all"],
                 "documents": info["documents"],
                 "kinds": info["passages"],
                 "skipped": len(skips),

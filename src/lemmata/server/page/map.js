@@ -44,7 +44,9 @@ function decode(answer) {
   }
   if (answer.titles.category.some(Boolean)) by.category.label = t("Section"); // of a plant
   const colouring = ["category", "document", "chapter", "kind"].find((name) => by[name].names.filter(Boolean).length > 1) || "kind";
-  return { number: answer.points, x: array(answer.x), y: array(answer.y), by, colouring, regions: answer.regions };
+  const part = by.kind.names.indexOf("part"); // of a long passage
+  const passages = answer.points - by.kind.codes.filter((code) => code === part).length;
+  return { number: answer.points, passages, x: array(answer.x), y: array(answer.y), by, colouring, regions: answer.regions };
 }
 
 // A colour between those of a ramp, from 0 to 1.
@@ -81,7 +83,7 @@ function extent({ x, y }) {
 
 function draw(main, points, go, parameters) {
   const cells = grid(points);
-  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Map of {number} passages; near points have similar texts. Arrows move, + and - zoom, n names the next hit, Enter opens.", { number: number(points.number) }) });
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": t("Map of {number} passages; near points have similar texts. Arrows move, + and - zoom, n names the next hit, Enter opens.", { number: number(points.passages) }) });
   const context = canvas.getContext("2d", { alpha: false });
   const tip = h("div", { class: "tip", hidden: true });
   const regions = regionNames(points.regions);
@@ -96,7 +98,7 @@ function draw(main, points, go, parameters) {
   const box = h("input", { type: "search", "aria-label": t("Find on the map"), placeholder: t("Find on the map"), maxlength: 2000 });
   const finding = h("form", { role: "search", onsubmit: (event) => (event.preventDefault(), light(new URLSearchParams({ q: box.value }))) }, box);
   const litChip = h("span", { class: "lit", hidden: true });
-  const bar = h("div", { class: "mapbar" }, finding, colour.options.length > 1 && h("label", null, `${t("Colour by")} `, colour), lassoButton, litChip, h("span", { class: "small" }, t("{passages}; near points have similar texts", { passages: counted(points.number, points.by.kind.names.join() === "log" ? "log" : "passage") })));
+  const bar = h("div", { class: "mapbar" }, finding, colour.options.length > 1 && h("label", null, `${t("Colour by")} `, colour), lassoButton, litChip, h("span", { class: "small" }, t("{passages}; near points have similar texts", { passages: counted(points.passages, points.by.kind.names.join() === "log" ? "log" : "passage") })));
   const stage = h("div", { class: "stage" }, canvas, regions.list, tip, folding, zooming);
   main.replaceChildren(h("h1", { class: "unseen" }, t("Map")), bar, h("div", { class: "maparea" }, stage, chosenPanel));
 
