@@ -24,6 +24,26 @@ GERMAN = """Ein Torsor ohne Punkt ist nicht trivial, was auch immer der Torsor s
 
 Ein Torsor ist eine Menge, auf der eine Gruppe frei und transitiv wirkt.
 """
+NOTES = """# Notes
+
+Words at the beginning, enough of them for a passage of their own: a sheaf, a quandle, a monoid, a stack.
+
+# One
+
+Presheaves come first, then we go on. A *sheaf* is a presheaf whose sections glue along every open cover of the space.
+
+# Two
+
+We say more of operations now. Something is called ***quandle-like*** if it has a self-distributive operation.
+
+# Three
+
+*Definition.* A monoid is a set with an associative multiplication and a unit, and nothing more is wanted of it.
+
+# Four
+
+Whoever likes a sheaf, a monoid or what is quandle-like will like a sheaf of monoids, a monoid of sheaves and a sheaf.
+"""
 
 
 @pytest.mark.parametrize(
@@ -51,7 +71,7 @@ def test_the_term_is_what_a_query_asks_the_definition_of(query: str, term: str) 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     folder = tmp_path_factory.mktemp("definitions")
-    write(folder / "texts", {"paper.tex": TEXT, "notiz.md": GERMAN})
+    write(folder / "texts", {"paper.tex": TEXT, "notiz.md": GERMAN, "notes.md": NOTES})
     project = Project.init(folder / "w")
     project.ingest([folder / "texts"])
     project.index(dense=False)
@@ -65,6 +85,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ("definition of torsor", "paper#torsor"),
         ("define torsors", "paper#torsor"),
         ("what is a syntomic ring map", "paper#syntomic"),
+        ("what is a sheaf", "notes@2"),
+        ("what does quandle-like mean", "notes@3"),
+        ("definition of a monoid", "notes@4"),
         ("syntomic ring map", "paper#flat"),  # asks for no definition
     ],
 )

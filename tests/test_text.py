@@ -63,6 +63,34 @@ def test_line_numbers_match_the_source() -> None:
         assert (passage.raw or passage.text) in source
 
 
+@pytest.mark.parametrize(
+    ("written", "text", "terms"),
+    [
+        ("A **torsor** is a set.", "A torsor is a set.", ["torsor"]),
+        ("the __group__ and _*rings*_", "the group and rings", ["group", "rings"]),
+        (
+            "**groups**' and ***both*** and **a *big* one**",
+            "groups' and both and a big one",
+            ["groups", "both", "a big one"],
+        ),
+        ("*Definition.* A **ring**: **Note:**", "Definition. A ring: Note:", ["ring"]),
+        ("**Axiom:** it is so", "Axiom: it is so", []),
+        ("A *sentence that is too long to be a name*", "A sentence that is too long to be a name", []),
+        ("$a^*$ and $b^*$, $a_i$ and $_b$", "$a^*$ and $b^*$, $a_i$ and $_b$", []),
+        ("a **$q$-series**", "a $q$-series", ["$q$-series"]),
+        ("`*p` and `q*`, f(*a, **b), 2*3*4", "`*p` and `q*`, f(*a, **b), 2*3*4", []),
+        ("(*) gives (*), a *-ring is no C*-ring", "(*) gives (*), a *-ring is no C*-ring", []),
+        (r"snake_case_name and \*none\*", r"snake_case_name and \*none\*", []),
+        ("- *one*\n* two\n* three", "- one\n* two\n* three", ["one"]),
+    ],
+)
+def test_emphasis_of_markdown_is_read_as_that_of_latex(written: str, text: str, terms: list[str]) -> None:
+    (passage,) = read_text(written.encode(), "t", "t.md").passages
+    assert (passage.text, passage.metadata.get("terms", [])) == (text, terms)
+    (plain,) = read_text(written.encode(), "t", "t.txt").passages
+    assert "".join(plain.text.split()) == "".join(written.split())
+
+
 def test_code_keeps_its_lines_in_markdown_and_rest() -> None:
     fenced = "Run this:\n\n```python\ndef f(x):\n    if x:\n\n        return [1](2)  # **bold**\n```\n\nand see."
     (passage,) = read_text(fenced.encode(), "t", "t.md").passages
@@ -71,7 +99,7 @@ def test_code_keeps_its_lines_in_markdown_and_rest() -> None:
     assert passage.links == ()
     indented = "Run this:\n\n    $ make all\n      --fast\n\nand see\nthe *rest*."
     (passage,) = read_text(indented.encode(), "t", "t.md").passages
-    assert passage.text == "Run this:\n\n    $ make all\n      --fast\n\nand see the *rest*."
+    assert passage.text == "Run this:\n\n    $ make all\n      --fast\n\nand see the rest."
     rest = "Run this::\n\n   $ make all\n     --fast\n\n.. code-block:: python\n\n   x = 1\n   y = 2\n\nand see\nit."
     (passage,) = read_text(rest.encode(), "t", "t.rst").passages
     assert "   $ make all\n     --fast\n\n" in passage.text
@@ -199,6 +227,10 @@ def test_blocks_are_in_order_and_no_word_is_lost(text: str, suffix: str) -> None
         "[",
         "[a](x",
         "**a",
+        "*a ",
+        "**a *b ",
+        "_*",
+        "*a$x$ ",
         "| a |\n",
         "a\n---\n",
         "# ",

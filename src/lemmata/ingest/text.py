@@ -12,6 +12,7 @@ from typing import NamedTuple
 from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip
 from lemmata.ingest.blocks import Block, markdown_blocks, plain_blocks, rest_blocks
 from lemmata.ingest.dates import read_date
+from lemmata.ingest.emphasis import emphasised_terms, strip_emphasis
 from lemmata.latex.sentences import chunks, gather, join_tiny_sections, pieces
 from lemmata.latex.source import decode
 
@@ -25,6 +26,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOT
 _KEY = re.compile(r"(\w+)[ \t]*:[ \t]*(.*)")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:)?[ \t]*(.*)")
 _LINK = re.compile(r"!?\[([^\[\]]*+)\]\(\s*<?([^)\s>\[]{1,2000}+)>?[^)\[]{0,500}+\)")
+_MOST_TERMS = 20  # of a chunk
 _TINY = 60  # characters of a section; a shorter one is read with its neighbour
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 
@@ -56,8 +58,7 @@ def author_names(values: Sequence[str]) -> tuple[str, ...]:
 def _strip_markup(text: str) -> str:
     text = _LINK.sub(r"\1", _LINK.sub(r"\1", text))  # twice: a link around an image
     text = _DISPLAY.sub(lambda m: f"${m[1].strip()}$", text)
-    text = re.sub(r"(?m)^[ \t]*(?:>[ \t]?)+", "", text)
-    return re.sub(r"(\*\*|__)(?=\S)(.{1,500}?)(?<=\S)\1", r"\2", text)
+    return strip_emphasis(re.sub(r"(?m)^[ \t]*(?:>[ \t]?)+", "", text))
 
 
 def _format_of(file: str) -> TextFormat:
@@ -160,6 +161,8 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
                 continue
             raw = text[low:high]
             prose = "\n".join(part for block, part in parts if block.kind != "code")
+            texts = [part for block, part in parts if is_markdown and block.kind not in ("code", "heading")]
+            terms = [term for part in texts for term in emphasised_terms(part)][:_MOST_TERMS]
             passages.append(
                 Passage(
                     id=f"{document}@{len(passages) + 1}",
@@ -172,6 +175,7 @@ def read_text(data: bytes, document: str, file: str, *, size: int = 1500, overla
                     first_line=bisect_right(line_ends, low - 1) + 1,
                     last_line=bisect_right(line_ends, high - 2) + 1,
                     links=_links(prose, document),
+                    metadata={"terms": terms} if terms else {},
                 )
             )
     skips = [] if passages else [Skip(file, 0, "it contains no text")]

@@ -86,15 +86,21 @@ def marked_terms(latex: str) -> tuple[list[str], list[str]]:
         at = end
         if in_formula:
             continue
-        term = plain(argument)
-        heading = term.endswith((".", ":")) and begin < 60 and _WITHOUT_TEXT.fullmatch(latex, 0, begin)
-        term = term.rstrip(" .,;:")
-        sentence = len(term) > _LONGEST_TERM or term.count(" ") >= _MOST_WORDS
-        if not heading and not sentence and not _RUN_IN_HEADING.match(term) and _LETTERS.search(term):
+        begins = begin < 60 and bool(_WITHOUT_TEXT.fullmatch(latex, 0, begin))
+        if term := term_of(plain(argument), begins):
             terms.append(term)
             if mark["term"]:
                 new_terms.append(term)
     return terms, new_terms
+
+
+def term_of(text: str, begins: bool) -> str:
+    """The term in an emphasised text, which `begins` its paragraph; "" for a sentence, run-in heading or formula."""
+    term = text.rstrip(" .,;:")
+    heading = begins and text.endswith((".", ":"))
+    sentence = len(term) > _LONGEST_TERM or term.count(" ") >= _MOST_WORDS
+    is_term = not heading and not sentence and not _RUN_IN_HEADING.match(term) and _LETTERS.search(term)
+    return term if is_term else ""
 
 
 def index_entries(latex: str, text: str) -> list[list[str]]:
