@@ -759,6 +759,21 @@ def test_everything_is_served_until_the_next_state_of_everything_is_complete(
         assert service.refresh()
 
 
+def test_an_index_with_other_options_is_served_soon_although_the_map_is_that_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_workspace(tmp_path, {"a.tex": NOTES["a.tex"]}, graph=True)
+    project.map()
+    with contextlib.closing(Service(project.root)) as service:
+        project.index(settings={"encoder": "hashing", "dimension": 64})
+        assert not service.refresh()
+        assert not service.refresh()  # the map may follow
+        monkeypatch.setattr("lemmata.server.service._SHORT_PATIENCE", 0.0)
+        with project.hold():  # a command is making it
+            assert not service.refresh()
+        assert service.refresh()
+
+
 def test_the_old_state_is_closed_when_its_last_request_is_done(tmp_path: Path) -> None:
     project = make_workspace(tmp_path, {"a.tex": NOTES["a.tex"]})
     service = Service(project.root)

@@ -60,7 +60,9 @@ from lemmata.server.records import (
     short_text,
 )
 
-_PATIENCE = 60.0  # seconds without a change after which a state is served that is not up to date in all
+# seconds without a change after which a state is served that is not up to date in all: with another corpus, for which
+# people run several commands, and with the same one
+_PATIENCE, _SHORT_PATIENCE = 60.0, 5.0
 _FACET_HITS = 200
 _MOST_RERANKED = 100
 _MOST_SKIPS = 200
@@ -193,7 +195,7 @@ class Service:
         """Open the workspace again if it was rebuilt; whether it was. Call it every second or so.
 
         A state that is being written, or cannot be searched yet, is left alone: the old one goes on answering. So is,
-        for a minute, one in which something that is served is out of date: the command that renews it may follow.
+        for some time, one in which something that is served is out of date: the command that renews it may follow.
         """
         with self._refreshing:
             layout = Workspace(self.folder)
@@ -202,10 +204,15 @@ class Service:
             self._changed = self._changed if settled else time.monotonic()
             if state == self._state or not settled or layout.indexing.exists() or layout.incoming.exists():
                 return False
-            served = self._current.served if self._current and time.monotonic() - self._changed < _PATIENCE else []
-            if any(is_outdated(layout, item) for item in served):
-                return False
-            return self._open(state)
+            return False if self._may_be_renewed(layout) else self._open(state)
+
+    def _may_be_renewed(self, layout: Workspace) -> bool:
+        """Whether a command may soon renew something that is served and out of date."""
+        unchanged = time.monotonic() - self._changed
+        served = self._current.served if self._current and unchanged < _PATIENCE else []
+        outdated = [item for item in served if is_outdated(layout, item)]
+        is_new_corpus = any("corpus" in item.inputs for item in outdated)
+        return bool(outdated) and (is_new_corpus or unchanged < _SHORT_PATIENCE or layout.is_held())
 
     def _take_over(self) -> None:
         """Open what the background has just finished: nothing writes to it at this moment."""
