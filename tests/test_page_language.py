@@ -84,6 +84,32 @@ def test_what_is_still_being_made_is_told_in_german_and_is_not_up_to_date(plant:
     page.unroute("**/v1/progress")
 
 
+def test_notes_of_reading_are_told_in_german(plant: Window) -> None:
+    causes = {
+        "no main file includes it": "keine Hauptdatei bindet es ein",
+        "could not be read: it took more than 120 s": "nicht lesbar: es dauerte länger als 120 s",
+        "a short text between statements left out, as 'We can now begin.' says nothing by itself;"
+        " 1,237 repeated short texts left out, first 'Exercises'": "ein kurzer Text zwischen Aussagen ausgelassen:"
+        " 'We can now begin.' sagt allein nichts; 1.237 wiederholte kurze Texte ausgelassen, zuerst 'Exercises'",
+        "2 files with the suffix .docx are not read, first a.docx: files of office programs are not read:"
+        " save it as PDF or as text": "2 Dateien mit der Endung .docx sind nicht gelesen, die erste ist a.docx:"
+        " Dateien von Büroprogrammen werden nicht gelesen: speichern Sie sie als PDF oder als Text",
+        "\\cref: 2 references without a target, for example 'a'": "\\cref: 2 Verweise ohne Ziel, zum Beispiel 'a'",
+        "1 log names a location that is not in the hierarchy: 'P-9'": "1 Eintrag nennt einen Ort, den die Hierarchie"
+        " nicht hat: 'P-9'",
+        "something that nobody foresaw": "something that nobody foresaw",
+    }
+    page = plant.page
+    health = page.request.get(f"{plant.address}/health").json()
+    skips = [{"file": "a.tex", "line": 1, "cause": cause} for cause in causes]
+    page.route(
+        f"{plant.address}/health", lambda route: route.fulfill(json={**health, "skipped": len(skips), "skips": skips})
+    )
+    page = plant.open("/view/health")
+    page.unroute(f"{plant.address}/health")
+    assert page.locator("table.skips td:nth-child(2)").all_text_contents()[-len(causes) :] == list(causes.values())
+
+
 _GROUPS = (Path(__file__).parent / "gruppen.tex").read_text(encoding="utf-8")
 PLANT: dict[str, str | bytes] = {
     "gruppen.tex": _GROUPS.replace("\\title{", f"\\title{{{ATTACK}"),

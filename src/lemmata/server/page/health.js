@@ -2,7 +2,7 @@
 
 import { forgetWorkspace, get, workspace } from "./api.js";
 import { h, notice, sentence, svg } from "./dom.js";
-import { counted, decimal, number, parts, t, time } from "./language.js";
+import { counted, decimal, number, parts, said, t, time } from "./language.js";
 import { kindWord, passageWord, shortRelation, weights } from "./words.js";
 
 export async function show(main) {
@@ -154,7 +154,7 @@ function compared({ measure, queries, learned_from: learned, rows, notes }) {
 
 function skips(state) {
   if (!state.skipped) return h("p", { class: "fine" }, t("Nothing: everything that was given was read."));
-  const rows = state.skips.map((skip) => h("tr", null, h("td", null, fileName(skip)), h("td", null, skip.cause)));
+  const rows = state.skips.map((skip) => h("tr", null, h("td", null, fileName(skip)), h("td", null, said(skip.cause))));
   const rest = state.skipped - rows.length;
   return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("What was skipped") }, h("table", { class: "skips" }, h("thead", null, h("tr", null, h("th", null, t("File")), h("th", null, t("Why")))), h("tbody", null, rows))), rest > 0 ? h("p", { class: "small" }, t("and {number} more: lemmata info", { number: number(rest) })) : null];
 }

@@ -26,7 +26,7 @@ export function said(text) {
     const found = form.exec(text);
     if (found) return words.replace(/\{(\w+)\}/g, (_, name) => said(found[1 + names.indexOf(name)]));
   }
-  return table.get(text) ?? text;
+  return table.get(text) ?? (/^\d{1,3}(,\d{3})+$/.test(text) ? number(text.replaceAll(",", "")) : text);
 }
 
 // The fixed texts of index.html.
