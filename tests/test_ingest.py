@@ -53,6 +53,56 @@ def run(project: Project, *arguments: object) -> tuple[int, str]:
     return result.exit_code, " ".join((result.output or str(result.exception)).split()) or str(result.exception)
 
 
+# ---------------------------------------------------------------- large files
+LARGE = "Nothing but a heron stands in the water of this file, and it waits there for the next one.\n\n" * 12_500
+
+
+def content(project: Project) -> tuple[object, ...]:
+    """All that a corpus holds, in order."""
+    with contextlib.closing(project.corpus) as corpus:
+        documents = sorted(corpus.documents(links=True), key=lambda document: document.id)
+        return list(corpus), documents, sorted(corpus.bibliography_records(), key=str), corpus.skips(), corpus.digest
+
+
+def test_what_a_quick_reading_leaves_out_does_not_change_the_corpus(tmp_path: Path) -> None:
+    rows = "".join(f"{number},2024-01-01,The pump {number} leaks again.\n" for number in range(40_000))
+    source = {
+        "a.md": f"# A\n\n{LARGE}",
+        "a.txt": "A small text that wants the same id as the large one.",
+        "c.tex": MAIN % r"\begin{theorem}\label{one}A small claim, as in \ref{a}.\end{theorem} The end of it is near.",
+        "b/a.md": "# B\n\nA small note, see [the large one](../a.md), and nothing else.",
+        "logs.csv": f"id,date,text\n{rows}",
+        "night.csv": "id,date,text\n7,2024-01-02,The pump was changed in the night.\n",
+        "notes.jsonl": json.dumps({"id": "7", "text": "A passage of the same id."}) + "\n",
+    }
+    other = {
+        "a.md": "# Another\n\nIt stands in a folder of its own and wants the same id.",
+        "z.md": "The last one of all.",
+    }
+    folders = [write(tmp_path / "one", source), write(tmp_path / "two", other)]
+    at_once, in_two = Project.init(tmp_path / "w1"), Project.init(tmp_path / "w2")
+    at_once.ingest(folders, workers=1)
+    report = in_two.ingest(folders, workers=1, quick=True)
+    assert report.left == 6  # the two large ones, two tables after one of them, and the second folder
+    assert not report.failures
+    with contextlib.closing(in_two.corpus) as corpus:
+        assert {passage.document for passage in corpus} == {"a.txt", "b/a", "c"}
+        assert len(corpus) < 10
+    assert in_two.ingest(folders, workers=1).left == 0
+    assert content(in_two) == content(at_once)
+    assert in_two.ingest(folders, workers=1, quick=True).left == 0
+
+
+def test_a_quick_reading_of_a_large_file_alone_reads_nothing(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "source", {"a.md": LARGE})
+    code, said = run(project, folder, "--quick")
+    assert code == 0
+    assert "1 file left" in said
+    assert ids(project) == []
+    assert run(project, folder)[0] == 0
+    assert ids(project)
+
+
 # ---------------------------------------------------------------- names
 
 

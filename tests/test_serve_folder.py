@@ -168,6 +168,15 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+def test_small_files_are_searched_before_a_large_one_is_read(tmp_path: Path) -> None:
+    folder = papers(tmp_path / "papers")
+    write(folder, {"heron.md": "Nothing but a heron stands in the water, and it waits for the next one.\n\n" * 15_000})
+    with serving(folder) as served:
+        served.wait(is_done)
+        assert re.findall(r"(files|words): ready", served.said) == ["files", "words"] * 2
+        assert served.documents == len(NAMES) + 1
+
+
 def test_one_command_makes_a_folder_searchable_and_all_that_follows(undisturbed: Served) -> None:
     status, answer = undisturbed.search("bound for the girth of a tree")
     assert status == 200

@@ -102,6 +102,7 @@ def ingest(
     workers: Annotated[int | None, Option(help="Number of processes; default: one per core.", min=1)] = None,
     on: On = "",
     again: Annotated[bool, Option("--again", help="Read unchanged sources too.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Leave large files for the next call without it.")] = False,
     remove: Annotated[bool, Option("--remove", help="Remove these sources from the corpus.")] = False,
 ) -> None:
     """Read sources into the corpus: add, update, remove.
@@ -125,7 +126,7 @@ def ingest(
         if remove:
             report = remove_sources(workspace, paths)
         else:
-            report = ingest(workspace, paths, settings=settings, workers=workers, again=again)
+            report = ingest(workspace, paths, settings=settings, workers=workers, again=again, quick=quick)
     print_report(report, _print_ingested)
     if invocation.is_json and report.failures:
         fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
@@ -143,6 +144,8 @@ def _print_ingested(report: IngestReport) -> None:
         f"{counted(report.passages, 'passage')} in {counted(report.documents, 'document')}{locations};"
         f" {report.resolved:,} of {counted(report.links, 'link')} resolved"
     )
+    if report.left:
+        line((f"{counted(report.left, 'file')} left for the next 'lemmata ingest' without --quick", "yellow"))
     renamed = [(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
     failures = [(("could not be read ", "red"), f"{name}: {cause}") for name, cause in report.failures.items()]
     before = [(("not read ", "yellow"), f"{name}: {cause}") for name, cause in report.read_before.items()]

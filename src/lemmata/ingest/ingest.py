@@ -35,6 +35,7 @@ class IngestReport:
     renamed: list[Rename] = field(default_factory=list)  # ids that another source has
     read_before: dict[str, str] = field(default_factory=dict)  # file: with which other source
     no_longer_read: dict[str, dict[str, Any]] = field(default_factory=dict)  # source: columns named before, by option
+    left: int = 0  # files that a quick reading left out
     seconds: float = 0.0
     documents: int = 0  # without locations
     locations: int = 0
@@ -52,12 +53,15 @@ def ingest(
     workers: int | None = None,
     again: bool = False,
     only: bool = False,
+    quick: bool = False,
 ) -> IngestReport:
     """Read sources into the corpus: add new ones, replace changed ones, remove deleted ones.
 
     A path may be a URL of an object store. `again` also reads unchanged sources. The same call resumes a stopped run.
     With `only` the corpus becomes equal to these paths: what was read from others is removed, and so is all of a path
     that was read before and is gone by now, or has nothing to read any more.
+    With `quick`, large files to read are left out, and what may have to take another id because of them; the same call
+    without it reads them, and the corpus is as if all had been read at once.
     Where `settings` name no columns, those that were named for a source before count, unless [ingest] names others.
 
     A source that cannot be read is in the report, and the others are read. Raises InputError for paths that do not
@@ -90,7 +94,12 @@ def ingest(
                 note = Skip(Path(name).name, 0, f"could not be read: {cause}")
                 writer.replace(os.path.relpath(name, workspace.root), "", "", [Reading(skips=[note])])
         for root, source in sources.items():
-            update = SourceUpdate(writer, root, source, options_of[root], report, workers=workers, again=again)
+            if report.left:  # whose ids come first
+                report.left += len(source.units)
+                continue
+            update = SourceUpdate(
+                writer, root, source, options_of[root], report, workers=workers, again=again, quick=quick
+            )
             update.run(columns.get(root, {}))
         changed = any(report.files.values()) or writer.resumed
         if changed or read_manifest(workspace.manifest(workspace.corpus_folder)) is None:

@@ -121,9 +121,10 @@ class SourceUpdate:
         *,
         workers: int | None,
         again: bool,
+        quick: bool,
     ) -> None:
         self._writer, self._root, self._source, self._options, self._report = writer, root, source, options, report
-        self._workers, self._again = workers, again
+        self._workers, self._again, self._quick = workers, again, quick
         self._workspace = writer.workspace
         self._progress = writer.workspace.progress
         self._folder = os.path.relpath(source.base.resolve(), self._workspace.root.resolve())
@@ -142,6 +143,8 @@ class SourceUpdate:
                 self._report.files["removed"].append(self._shown(name))
         notes = [*self._source.skips]
         units = sorted(self._changed_units(notes), key=lambda unit: unit.path)
+        if self._quick:
+            units = self._without_large(units)
         for number, (unit, readings) in enumerate(self._read_all(units)):
             self._progress("reading", number, len(units))
             try:
@@ -199,6 +202,19 @@ class SourceUpdate:
                 self._report.unchanged += 1
             else:
                 yield unit
+
+    def _without_large(self, units: Sequence[Unit]) -> list[Unit]:
+        """The units that are read soon, in their order; no large one could take the ids of their contents."""
+        chosen: list[Unit] = []
+        ids_may_be_taken = False
+        for unit in sorted(units, key=lambda unit: unit.reader in STREAMED):  # as they are written
+            is_large = _size(self._source.base / unit.path) > _LARGE
+            has_given_ids = unit.ids_from_content or unit.reader in STREAMED
+            if not is_large and not (has_given_ids and ids_may_be_taken):
+                chosen.append(unit)
+            ids_may_be_taken |= is_large and has_given_ids
+        self._report.left += len(units) - len(chosen)
+        return chosen
 
     # ------------------------------------------------------------ ids
 

@@ -196,7 +196,7 @@ class Background:
         with self._alone():
             self.problems, self.is_working = [], True
             self._steps = [Step(name) for name in self.STEPS]
-            if self._work("files", ("ingest", *self._folders)) is None:
+            if self._read_files() is None:
                 return
             words = self._work("words", *self._links(expanded=True), ("index", "--no-dense"))
             if words is None:
@@ -217,6 +217,18 @@ class Background:
             self._say(f"all is ready after {time.monotonic() - self._begin:.1f} s")
             if advice := self.advice():
                 self._say(advice)
+
+    def _read_files(self) -> dict[str, Any] | None:
+        """The report of reading all files; the large ones of a new corpus after the words of all others are there."""
+        command = ("ingest", *self._folders)
+        if read_corpus_manifest(self.workspace) is None:
+            report = self._work("files", (*command, "--quick"))
+            if report is None or not report["left"]:
+                return report
+            if report["passages"]:
+                self._work("words", ("index", "--no-dense"))
+            self.problems.clear()  # what could not be read is read again
+        return self._work("files", command)
 
     def advice(self) -> str:
         """The command that predicts the links of a plant's logs, where it was not run; empty elsewhere."""
