@@ -121,3 +121,13 @@ def test_vectors_whose_removal_was_killed_can_be_removed_again(project: Project)
     folder.rename(folder.with_name(".hashing.old"))
     assert project.remove_encoder("hashing")["removed"] == "hashing"
     assert not any(project.dense_folder.iterdir())
+
+
+def test_a_repair_that_was_killed_after_the_vectors_ends_what_it_began(project: Project) -> None:
+    vectors = min(project.dense_folder.glob("*/vectors/manifest.json"))
+    note = {"verb": "index", "encoder": (read_manifest(vectors) or {})["encoder"], "done": 1, "total": 2}
+    write_manifest(project.indexing, note)
+    before, hits = vectors.read_bytes(), search(project)
+    assert not project.repair()  # nothing is damaged
+    assert not project.indexing.exists()
+    assert (vectors.read_bytes(), search(project)) == (before, hits)

@@ -85,6 +85,10 @@ def repair(workspace: Workspace, say: Callable[[str], None] = lambda _sentence: 
         attempts = [damage for damage in damaged if causes[damage[0].folder] and damage[0].kind in _VERBS]
         causes |= {item.folder: _make(workspace, item, manifest, say) for item, manifest in attempts}
         made = any(not causes[item.folder] for item, _ in attempts)
+    unfinished = (read_manifest(workspace.indexing) or {}).get("encoder")  # a repair that was killed has left it so
+    for item in artefacts(workspace):
+        if item.kind == "vectors" and item.encoder == unfinished and item.folder not in causes:
+            _make(workspace, item, {}, say)
     for item, _ in damaged:
         if cause := causes[item.folder]:
             say(f"{cause}: run '{item.command}' yourself")
