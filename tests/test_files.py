@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from lemmata.core.errors import WorkspaceBusy
-from lemmata.core.files import Remembered, bytes_below, lock_file, replace_folder, sha256_of, write_atomically, writing
+from lemmata.core.files import (
+    Remembered,
+    bytes_below,
+    lock_file,
+    replace_folder,
+    retire,
+    sha256_of,
+    write_atomically,
+    writing,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -162,3 +171,23 @@ def test_the_size_of_a_folder_is_that_of_the_files_that_are_there(tmp_path: Path
     assert bytes_below(tmp_path) == 8
     assert bytes_below(tmp_path / "stays") == 3
     assert bytes_below(tmp_path / "nowhere") == 0
+
+
+def test_a_folder_whose_removal_is_killed_is_gone_and_a_second_removal_clears_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "lengths"
+    folder.mkdir()
+    (folder / "lengths.npy").write_bytes(b"1")
+
+    def killed(path: Path, **_: object) -> None:
+        if path.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("lemmata.core.files.shutil.rmtree", killed)
+        retire(folder)
+    assert not folder.exists()
+    assert (tmp_path / ".lengths.old" / "lengths.npy").exists()
+    retire(folder)
+    assert list(tmp_path.iterdir()) == []

@@ -147,10 +147,11 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def retire(folder: Path) -> None:
-    """Delete a folder under another name: half-deleted it must not look like what it was."""
+    """Delete a folder, if it is there, under another name: half-deleted it must not look like what it was."""
     retired = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(retired, ignore_errors=True)
-    folder.replace(retired)
+    if folder.exists():
+        folder.replace(retired)
     shutil.rmtree(retired, ignore_errors=True)
 
 

@@ -7,7 +7,6 @@ neighbours. Works on arrays, which may be memory-mapped; knows no files.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from lemmata.core.artefacts import (
     read_undamaged,
 )
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import create_array, read_array
+from lemmata.core.files import create_array, read_array, retire
 from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
 from lemmata.core.workspace import VectorSet, Workspace, read_corpus_manifest, read_manifest, vector_set, vector_sets
 from lemmata.graph.store import open_graph
@@ -224,7 +223,7 @@ def measure_edges(workspace: Workspace, encoder: str) -> int:
     corpus = (read_corpus_manifest(workspace) or {}).get("inputs")
     sources = (read_undamaged(dense_index(vectors)), read_undamaged(artefact(workspace, "graph")))
     if any(source is None or source.get("corpus") != corpus for source in sources):
-        shutil.rmtree(vectors.lengths, ignore_errors=True)
+        retire(vectors.lengths)
         return 0
     if lengths_are_up_to_date(workspace, vectors):
         return 0
@@ -247,7 +246,7 @@ def measure_new_graph(workspace: Workspace) -> None:
         if vectors.is_default:
             measure_edges(workspace, vectors.encoder)
         elif not lengths_are_up_to_date(workspace, vectors):
-            shutil.rmtree(vectors.lengths, ignore_errors=True)
+            retire(vectors.lengths)
 
 
 def with_edges(measured: MeasuredGraph, kept: Mask) -> MeasuredGraph:
