@@ -354,8 +354,8 @@ COLOURS = """() => { const canvas = document.querySelector("canvas"), data = can
 
 def test_the_map_shows_points_names_them_and_searches_among_some(window: Window) -> None:
     page = window.open(VIEWS["map"])
-    assert page.evaluate(COLOURS) > 8
     expect(page.locator(".legend")).to_contain_text("math.CO")
+    page.wait_for_function(f"() => ({COLOURS})() > 8")
     box = page.locator("canvas").bounding_box()
     corners = [(0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98), (0.02, 0.03)]
     places = [(box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in corners]

@@ -725,7 +725,8 @@ def test_a_rebuilt_workspace_is_taken_over_without_a_failed_request(tmp_path: Pa
         project.index()
         wait_until(lambda: client.get("/passages/b%23alone").status_code == 200)
         found = search(client, "comet orbits")
-        assert (found["generation"], found["hits"][0]["id"]) == (2, "b#alone")
+        assert found["generation"] in (2, 3)  # 3 where a slow machine saw the index before what belongs to it
+        assert found["hits"][0]["id"] == "b#alone"
         stopped.set()
         for thread in threads:
             thread.join()
