@@ -442,7 +442,7 @@ def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
     if isinstance(encoder, Transformer) and not encoder.layers:
         raise SystemExit(f"{options.init} is no BERT, which alone is trained here")
     before = scores(encoder, data, "validation")
-    if options.centre and isinstance(encoder, Transformer):
+    if options.centre:
         centre(encoder, data)
     losses = Losses(encoder, data, Teachers(data, parse_teachers(options.teachers)))
     learnt = list(encoder.model.parameters())
@@ -481,11 +481,13 @@ def train(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
     np.save(vectors_file(data, name), encoder.encode_all(data.trained).cpu().numpy())  # it may teach the next
 
 
-def centre(encoder: Transformer, data: Data) -> None:
+def centre(encoder: Encoder, data: Data) -> None:
     """Subtract the mean vector of texts, by the bias of the last norm: it adds to the vector of every token.
 
     Where any two texts are near each other, as in gte-small, the temperature would destroy what the model knows.
     """
+    if not isinstance(encoder, Transformer):
+        raise SystemExit("a static encoder has no norm whose bias could subtract a mean vector")
     rows = np.random.default_rng(2).permutation(data.trained)[:4096]
     with torch.no_grad():
         sums = torch.zeros(encoder.width, device=DEVICE)
@@ -503,7 +505,7 @@ def blend(data: Data, models: Path, name: str, options: argparse.Namespace) -> N
     for word in options.names:
         model, _, share = word.partition("=")
         encoder = open_encoder(models / model.removesuffix("~"), data)
-        if model.endswith("~") and isinstance(encoder, Transformer):
+        if model.endswith("~"):
             centre(encoder, data)
         for key, value in encoder.model.named_parameters():
             total[key] = total.get(key, 0) + float(share) * value.detach()
