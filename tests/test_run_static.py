@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.make import refused, say
+from tests.make import refused, say, to_lines, write
 from tests.small_bert import sayings
 from tests.training import change, run_all, run_until, values, write_recipe, write_small
 
@@ -114,6 +114,24 @@ def test_a_static_model_is_trained_further_on_new_passages(first: tuple[Path, Re
     assert is_static(folder / "models" / "fast")
     _, stages = run_all(folder)
     assert [name for name, done in stages.items() if not done] == ["ingest"]
+
+
+def test_sets_that_a_run_does_not_name_are_mined_again_where_the_corpus_changed(
+    first: tuple[Path, Report], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
+    change(folder, "[run]\n", "[mixtures.both]\nweights = { pairs = 1, others = 1 }\n\n[run]\n")
+    project = Project(folder)
+    project.mine("pairs", name="others")
+    project.mix("both")
+    queries = [{"id": f"b{n}-1", "text": f"what does saying {n} say?"} for n in range(12)]
+    project.import_queries(write(tmp_path, {"queries.jsonl": to_lines(queries)}) / "queries.jsonl", name="asked")
+    with (folder.parent / "notes.jsonl").open("a", encoding="utf-8") as stream:
+        stream.writelines(f"\n{json.dumps({'_id': f'c{n}', 'text': f'A new note about {n}.'})}" for n in range(9))
+    stages = run_until(folder, "compare fast")
+    assert "mine other sets that are out of date" in stages
+    out_of_date = {name: manifest["out_of_date"] for name, manifest in project.training_sets().items()}
+    assert [name for name, cause in out_of_date.items() if cause] == ["asked"], "its file is not in the workspace"
 
 
 def test_a_static_model_may_follow_a_fine_tuning_and_auto_compares_it_with_the_packaged_one(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lemmata.core.artefacts import Artefact, artefact, is_usable, model, training_set
+from lemmata.core.artefacts import Artefact, artefact, is_usable, model, stale, training_set
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError, suggest
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
@@ -39,9 +39,9 @@ from lemmata.ingest.beir import read_judged
 from lemmata.ingest.ingest import ingest
 from lemmata.llm.endpoint import Limits
 from lemmata.mine.embedding import embed_graph
-from lemmata.mine.mine import check_gate, import_queries, mine, mine_options, write_queries
+from lemmata.mine.mine import check_gate, import_queries, mine, mine_again, mine_options, write_queries
 from lemmata.mine.splits import split
-from lemmata.mine.training_sets import audit, audit_key
+from lemmata.mine.training_sets import audit, audit_key, trainable_sets
 from lemmata.plant.link import link_graph
 from lemmata.search.fusion import Fusion
 from lemmata.search.index import index, packaged_encoder
@@ -384,6 +384,28 @@ class _Run:
             rows.append((f"negatives {name}", tables, verb, f"{name}-hard"))
         for stage, inputs, verb, name in rows:
             self.stage(stage, inputs, verb, training_set(workspace, name))
+        self._mine_others(made_by, named={name for *_, name in rows})
+
+    def _mine_others(self, made_by: str, named: set[str]) -> None:
+        """Mine again what [run] does not name, but may train on, and is out of date.
+
+        Sets made from files or by a language model stay: a training that needs one says how to make it.
+        """
+        workspace = self.workspace
+        others = [name for name in trainable_sets(workspace) if name not in named]
+
+        def out_of_date() -> list[str]:
+            made = read_manifests(workspace.training_folder)
+            minable = [name for name in others if made[name].get("mined")]
+            return [name for name in minable if stale(workspace, training_set(workspace, name), made[name])]
+
+        if out_of_date():
+            self.announce("mine other sets that are out of date", False)
+            self._search_with(self.options.base, made_by)
+        for _ in others:  # one may be made from another
+            for name in out_of_date():
+                with contextlib.suppress(LemmataError):
+                    mine_again(workspace, name)
 
     def _audit(self) -> None:
         """Refuse test queries that occur in training sets; miners never see the tasks of the test part."""
