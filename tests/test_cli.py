@@ -114,6 +114,9 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(workspace: Path, comman
         ("init --workspace w", "DIR"),
         ("serve -p 80", "--port"),
         ("-V", "--version"),
+        ("index --expand", "-o expand=true"),
+        ("train finetune tuned --epochs 3", "-o epochs=VALUE"),
+        ("mine negatives pairs --number=3", "-o negatives.number=VALUE"),
     ],
 )
 def test_an_option_of_other_tools_is_answered_by_its_name_here(command: str, name: str) -> None:

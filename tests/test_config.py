@@ -182,6 +182,11 @@ def test_a_wrong_assignment_is_refused_with_what_was_meant(word: str, named: str
         read_assignments([word], "mine")
 
 
+def test_a_switch_without_a_value_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ConfigError, match="write -o expand=true"):
+        read_assignments(["expand"], "index")
+
+
 def test_a_key_that_is_given_twice_is_a_list_and_never_the_last_value() -> None:
     own, _ = read_assignments(["columns.text=a", "columns.text=b"], "ingest")
     assert own == {"columns": {"text": ["a", "b"]}}

@@ -1,4 +1,4 @@
-"""Options that other tools have, and what they are called here."""
+"""Options that other tools have, or that are settings here, and what to write instead."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parse(parse_args: Callable[[Any, list[str]], list[str]], context: Any, words
     except Exception as error:  # NoSuchOption of click, or of the copy of click in typer
         typed = getattr(error, "option_name", "")
         is_option = any(re.fullmatch(rf"{re.escape(typed)}(=.*|\d+)?", word) for word in given)  # not "-n is odd"
-        if is_option and (advice := _advice(typed, context.command.params)):
+        if is_option and (advice := _advice(typed, context.command.params) or _setting(typed, context)):
             fail(f"'{context.command_path}' has no {typed}: {advice}", MISUSED)
         raise
 
@@ -60,4 +60,19 @@ def _advice(typed: str, parameters: Sequence[Any]) -> str:
             return f"use {name} {options[name].metavar or ''}".rstrip()
         if name in arguments:
             return f"write {name} without an option"
+    return ""
+
+
+def _setting(typed: str, context: Any) -> str:
+    """How to give a setting of the command that was typed as an option; empty where there is none of that name."""
+    if not any("-o" in parameter.opts for parameter in context.command.params):
+        return ""
+    from lemmata.core.config import all_options
+
+    key, words = typed.lstrip("-").replace("-", "_"), context.command_path.split()[1:]
+    for option, _ in all_options():
+        table, _, inner = option.table.removesuffix(".*").partition(".")
+        if option.key == key and table in words and inner in ("", words[-1]):
+            value = "true" if option.default is False else "VALUE"
+            return f"use -o {f'{inner}.{key}' if inner else key}={value}"
     return ""

@@ -95,7 +95,8 @@ def read_assignments(words: Iterable[str], table: str) -> tuple[dict[str, Any], 
         key, sign, text = word.partition("=")
         names = [name.strip() for name in key.split(".")]
         if not sign or not all(names):
-            raise ConfigError(f"-o needs KEY=VALUE, not {word!r}")
+            on = f": write -o {word}=true" if getattr(record(), key, None) is False else ""
+            raise ConfigError(f"-o needs KEY=VALUE, not {word!r}{on}")
         value, before = _value_of(text.strip()), values.get(tuple(names))
         values[tuple(names)] = value if before is None else [*_as_list(before), *_as_list(value)]
     own_table: dict[str, Any] = {}
