@@ -190,6 +190,21 @@ def test_files_that_no_reader_takes_are_one_skip_per_suffix(tmp_path: Path) -> N
     ]
 
 
+def test_what_a_workspace_keeps_beside_its_sources_is_not_read_and_a_folder_of_the_user_is_noted(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, {"a.md": "Some words about trees.", "inner/lemmata.toml": "", "inner/models/note.md": "Mine."})
+    project = Project.init(tmp_path)
+    project.ingest([tmp_path])
+    project.index(settings={"encoder": "hashing"})
+    write(tmp_path, {"synonyms.txt": "tree: graph without cycles\n"})
+    project.ingest([tmp_path])
+    assert project.corpus.document_ids() == ["a"]
+    assert [(skip.file, skip.cause) for skip in project.corpus.skips()] == [
+        ("inner/models", "the folder was not read: a workspace has its own files there: rename it")
+    ]
+
+
 PDF = b"%PDF-1.4"
 NAMED = "; name a file to read it"
 

@@ -22,6 +22,7 @@ from lemmata.core.archives import name_fault, open_decompressed, printable, snif
 from lemmata.core.errors import InputError
 from lemmata.core.files import Remembered
 from lemmata.core.types import Skip
+from lemmata.core.workspace import FOLDERS
 from lemmata.ingest.citation_graphs import GraphFiles, find_graphs, is_pajek
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
@@ -74,6 +75,7 @@ _OF_ANYTHING = re.compile(r"makefile|.*\.(?:log|out|def|cfg|ins|ind|idx|alg|spl|
 # test data beside a corpus must never get into it; summaries are about its passages, and none themselves
 _TEST_DATA = r"qrels(?:/.*|[^/]*\.tsv)|queries[^/]*\.jsonl|withheld[^/]*\.tsv"
 _NO_PASSAGES = re.compile(rf"(?:^|/)(?:{_TEST_DATA}|summaries[^/]*\.jsonl)(?:\.\w+)?$", re.I)
+_OF_WORKSPACE = (*FOLDERS, "cache")
 _SideMetadata = Mapping[str, Mapping[str, Any]]  # by document id
 
 
@@ -163,7 +165,10 @@ def _unreadable(name: str, error: OSError) -> Skip:
 
 
 def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
-    """Regular files below a folder, sorted, without hidden files and junk. Links that are not followed are skips."""
+    """Regular files below a folder, sorted, without hidden files, junk and those that a workspace keeps in it.
+
+    Links that are not followed are skips, and so are folders of the user that are called as a workspace's own.
+    """
     home = base.resolve()
 
     def skip_folder(error: OSError) -> None:
@@ -183,16 +188,25 @@ def _walk(base: Path, skips: list[Skip]) -> Iterator[str]:
         above = "" if Path(folder) == base else f"{Path(folder).relative_to(base).as_posix()}/"
         listed = sorted(name for name in folders if not name.startswith(".") and name != "__MACOSX")
         refused = "the folder was not read: "
-        folders[:] = [name for name in listed if usable(Path(folder, name), above + name, refused)]
+        own = _OF_WORKSPACE if "lemmata.toml" in files else ()
+        taken = [name for name in own if name in listed and not _is_made(Path(folder, name))]
+        cause = f"{refused}a workspace has its own files there: rename it"
+        skips += (Skip(printable(above + name), 0, cause) for name in taken)
+        folders[:] = [name for name in listed if name not in own and usable(Path(folder, name), above + name, refused)]
         for name in sorted(files):
             path = Path(folder, name)
-            if name.startswith(".") or name.endswith("~"):
+            if name.startswith(".") or name.endswith("~") or (own and name in ("lemmata.toml", "synonyms.txt")):
                 continue
             try:
                 if (path.is_file() or path.is_symlink()) and usable(path, above + name, ""):
                     yield above + name
             except OSError as error:
                 skips.append(_unreadable(printable(above + name), error))
+
+
+def _is_made(folder: Path) -> bool:
+    """Whether a folder of a workspace has what lemmata writes into it."""
+    return any(next(folder.glob(pattern), None) for pattern in ("*.json", "*/*.json", "*.sqlite"))
 
 
 def _side_metadata(base: Path, names: Iterable[str], skips: list[Skip]) -> dict[str, dict[str, Any]]:
