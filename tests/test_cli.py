@@ -156,6 +156,9 @@ def test_one_thing_is_counted_in_the_singular(tmp_path: Path) -> None:
 def test_init_says_that_a_workspace_exists(tmp_path: Path) -> None:
     assert "exists already" not in lemmata("init", tmp_path / "new")
     assert "exists already" in lemmata("init", tmp_path / "new")
+    lemmata("init", tmp_path / "served" / ".lemmata")
+    assert "'lemmata serve' made" in lemmata("init", tmp_path / "served", code=1)
+    assert not (tmp_path / "served" / "lemmata.toml").exists(), "it would hide the workspace in the folder"
 
 
 def test_a_link_to_a_folder_is_not_replaced_by_an_export(workspace: Path, tmp_path: Path) -> None:

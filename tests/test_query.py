@@ -121,6 +121,9 @@ def test_a_phrase_is_compared_without_case_accents_and_signs_of_typesetting() ->
     query = parse_query('"Möbius function of $n$" -"p(5n+4)"')
     assert query.admits("The mobius--function of n, as in p(5n+3).")
     assert not query.admits("The function of Möbius.")
+    assert query.admits("Its values at $p(5n+3)$ are odd.", proof="Use the Möbius function of $n$.")
+    assert not parse_query('crank -"hall algebra"').admits("A Hall algebra.", proof="The crank.")
+    assert parse_query('crank -"hall algebra"').admits("The crank.", proof="A Hall algebra."), "as its text has none"
     assert not query.admits("The Möbius function of $n$ and $p(5n + 4)$.")
 
 

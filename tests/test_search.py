@@ -396,6 +396,8 @@ def test_the_words_of_a_proof_find_its_statement(tmp_path: Path) -> None:
         assert retriever.search("a snake is chased", 1, retriever="lexical")[0].id == "paper#a"
         assert retriever.search("a snake", 1, retriever="lexical")[0].id == "paper#c"  # its own words count more
         assert retriever.search("chased", 1)[0].id == "paper#a"
+        assert [hit.id for hit in retriever.search('"snake is chased"', 9)] == ["paper#a"]
+        assert hint(retriever, "chased") == ""
         assert [hit.id for hit in retriever.search("lemma", 9, retriever="lexical")] == []  # no names of references
         assert [hit.id for hit in retriever.similar("paper#b", 9, retriever="lexical")] == []
     paper.write_text(paper.read_text().replace("A snake is chased", "Zebras graze"))

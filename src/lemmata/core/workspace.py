@@ -106,6 +106,10 @@ class Workspace:
         root = Path(folder)
         if root.exists() and not root.is_dir():
             raise WorkspaceError(f"{folder} is a file, not a folder")
+        if (root / HIDDEN / "lemmata.toml").exists() and not cls(root).exists:  # which another would hide
+            raise WorkspaceError(
+                f"{folder} has the workspace {root / HIDDEN}, which 'lemmata serve' made: -w {folder} means it"
+            )
         if not os.path.lexists(root / "lemmata.toml"):  # nothing is written through a link that leads nowhere
             write_atomically(root / "lemmata.toml", _NEW_CONFIG.encode())
         return cls(folder)
@@ -120,7 +124,7 @@ class Workspace:
         """The workspace itself; WorkspaceError where the folder is none, ConfigError for settings that are wrong."""
         if not self.exists:
             raise WorkspaceError(
-                f"{self.root} is not a lemmata workspace: run 'lemmata init' there, or name one with -w"
+                f"{self.root} is not a lemmata workspace: 'lemmata init' or 'lemmata serve' makes one, -w names one"
             )
         _ = self.config
         return self

@@ -49,7 +49,7 @@ def hint(retriever: Retriever, text: str) -> str:
     text = retriever.read_query(text).text
     if not text or (told := missing_number(retriever.corpus, text) or foreign(retriever, text)):
         return told if text else ""
-    if any(retriever.is_word(each[:LONGEST_QUERY]) for each in (text, *retriever.also_searched(text))):
+    if any(retriever.is_known(each[:LONGEST_QUERY]) for each in (text, *retriever.also_searched(text))):
         return ""
     return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
 

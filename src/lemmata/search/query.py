@@ -43,12 +43,14 @@ class Query:
     def reads_texts(self) -> bool:
         return bool(self.phrases or self.excluded)
 
-    def admits(self, text: str) -> bool:
-        """Whether a text has all phrases and no excluded word or phrase."""
+    def admits(self, text: str, proof: str = "") -> bool:
+        """Whether a text or its proof has all phrases, and the text no excluded word or phrase."""
         if not self.reads_texts:
             return True
         text = folded(text)
-        return all(phrase in text for phrase in self.phrases) and not any(each in text for each in self.excluded)
+        missing = [phrase for phrase in self.phrases if phrase not in text]
+        proof = folded(proof) if missing else ""
+        return all(phrase in proof for phrase in missing) and not any(each in text for each in self.excluded)
 
 
 def folded(text: str) -> str:

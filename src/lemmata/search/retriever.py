@@ -568,7 +568,7 @@ class Retriever:
             part = groups[start : start + step]
             passages = self.corpus.passages(rows[[places[0] for places in part]].tolist())
             for passage, (first, *others) in zip(passages, part, strict=True):
-                if query and not query.admits(f"{passage.title}\n{passage.text}"):
+                if query and not query.admits(f"{passage.title}\n{passage.text}", passage.proof):
                     continue
                 text = " ".join(passage.content.split()).casefold()
                 if text in same:
