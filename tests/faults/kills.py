@@ -141,8 +141,9 @@ _OWN += ("export-encoder", "train reranker", "judge", "mine triplets", "train me
 # between a new corpus and its index there is nothing to search
 CORPUS_STAGES = ("ingest more", "index more", "ingest --remove", "run")
 DAMAGED = "doctor --repair"  # the stage whose workspace is damaged before
-# differs from run to run, as does what ends in _per_second; and how much the last call did itself
-TOLD = {"seconds", "checksum", "files", "sha256", "read_at", "tokenised", "encoded"}
+# differs from run to run, as does what ends in _per_second; and what one call did itself, which is less after a kill
+TOLD = {"seconds", "checksum", "files", "sha256", "read_at"}
+TOLD |= {"tokenised", "encoded", "measured_edges", "default_before", "kept_encoders"}
 TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png", "answers.sqlite"}  # show seconds
 
 
