@@ -275,6 +275,25 @@ def test_incidents_are_threads_and_a_chart_leads_to_a_month(browser: Any, plant:
     assert opened.wrong == []
 
 
+def test_the_title_of_a_log_is_its_heading_beside_its_date(browser: Any, tmp_path: Path) -> None:
+    logs = f"id,head,text,location,date\n1,Pump stands {ATTACK},Seal renewed,P,2024-05-01\n2,,Seal leaks,P,2024-05-02\n"
+    project = make_workspace(tmp_path, {"logs.csv": logs}, graph=True, columns={"title": "head"})
+    with serving(project.root) as address:
+        window = Window(browser, address)
+        page = window.open("/?q=seal&retriever=lexical")
+        named = page.locator('.hit[data-id="1"]')
+        expect(named.locator("h3")).to_contain_text("Pump stands <img")
+        expect(named.locator(".from time")).to_have_text("2024-05-01")
+        expect(page.locator('.hit[data-id="2"] h3')).to_have_text(re.compile("Log ?2024-05-02"))
+        page = window.open("/view/passage/1")
+        expect(page.locator("h1")).to_contain_text("Pump stands <img")
+        expect(page.locator("article .from time")).to_have_text("2024-05-01")
+        for path in ("/view/passage/2", "/view/document/location%3AP", "/view/document/logs"):
+            expect(window.open(path).locator("article strong", has_text="Pump stands <img")).to_be_visible()
+        assert window.wrong == []
+        window.context.close()
+
+
 def test_a_predicted_link_is_confirmed_joins_an_incident_and_is_taken_back(browser: Any, plant: str) -> None:
     opened = Window(browser, plant)
     page = opened.open("/view/passage/5")

@@ -1,7 +1,7 @@
 // Ask: a question, an answer that is written while you read, and the passages that it cites.
 
 import { forgetWorkspace, stream, workspace } from "./api.js";
-import { address, announce, append, copyButton, excerpt, fromServer, h, heading, problem } from "./dom.js";
+import { address, announce, append, copyButton, dated, excerpt, fromServer, h, heading, problem } from "./dom.js";
 import { counted, number, parts, t } from "./language.js";
 import { family, kindWord } from "./words.js";
 
@@ -151,7 +151,7 @@ function row(passage, only) {
 // Where it stands, without the document if there is no other one.
 function from(passage, only) {
   const shown = (name) => (passage[`${name}_html`] ? fromServer("span", null, passage[`${name}_html`]) : passage[name]);
-  return [passage.kind === "log" ? passage.where : !only && (shown("document_title") || passage.document), shown("section")].filter(Boolean);
+  return [passage.kind === "log" ? passage.where : !only && (shown("document_title") || passage.document), shown("section"), dated(passage)].filter(Boolean);
 }
 
 function verdict(data) {

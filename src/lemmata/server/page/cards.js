@@ -1,7 +1,7 @@
 // Hover cards: the statement behind every reference, for who points at it or reaches it by keyboard.
 
 import { get } from "./api.js";
-import { fromServer, h, heading, title } from "./dom.js";
+import { dated, fromServer, h, heading, title } from "./dom.js";
 import { day, parts } from "./language.js";
 import { family, kindWord } from "./words.js";
 
@@ -94,7 +94,7 @@ async function show(found) {
 function content(record) {
   const { document: paper, defined_in: defining } = record;
   const isDocument = paper?.id === record.id;
-  const from = isDocument ? [paper.authors.slice(0, 4).join(", "), day(paper.date)].filter(Boolean).join(" · ") : paper && title(paper, paper.id);
+  const from = isDocument ? [paper.authors.slice(0, 4).join(", "), day(paper.date)].filter(Boolean).join(" · ") : (record.kind === "log" && dated(record)) || (paper && title(paper, paper.id));
   return [
     h("p", { class: "head" }, h("span", { class: "kind" }, kindWord(isDocument ? paper.form : record.kind, record.number, record.printed)), heading(record)),
     record.html && fromServer("div", { class: "math statement" }, record.html),

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { tree } from "./contents.js";
-import { address, excerpt, fromServer, h, heading, link, row, title, waiting } from "./dom.js";
+import { address, fromServer, h, heading, link, logWords, row, title, waiting } from "./dom.js";
 import { counted, day, moment, number, t } from "./language.js";
 import { family, kindWord, shortName } from "./words.js";
 
@@ -146,7 +146,7 @@ function source({ file, line }) {
 function logRow(log) {
   return h(
     "li", { class: "log" },
-    h("div", null, h("a", { href: address(log.id) }, h("time", { datetime: log.date }, moment(log.date) || log.id)), h("div", { class: "gist" }, excerpt(log))),
+    h("div", null, h("a", { href: address(log.id) }, h("time", { datetime: log.date }, moment(log.date) || log.id)), h("div", { class: "gist" }, logWords(log))),
     h("span", { class: "small" }, log.location.map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place)))),
   );
 }

@@ -1,6 +1,6 @@
 // Elements from text. Nothing becomes markup, except in `fromServer`, whose HTML the server made and escaped.
 
-import { moment, said, t } from "./language.js";
+import { day, moment, said, t } from "./language.js";
 import { family, kindWord, shortName } from "./words.js";
 
 export function h(name, properties, ...children) {
@@ -48,17 +48,26 @@ export function title(record, fallback) {
   return document.createTextNode(record.title || fallback || "");
 }
 
-// The title, or the first words; of a log the time.
+// The title, or the first words; of a log without a title the time.
 export function heading(record) {
-  if (record.kind === "log" && record.date) return moment(record.date);
+  if (isTimed(record)) return moment(record.date);
   return record.name_html ? fromServer("span", record.title ? null : { class: "unnamed" }, record.name_html) : shortName(record.id);
+}
+
+function isTimed({ kind, date, title: name }) {
+  return kind === "log" && date && !name;
+}
+
+// The date, where it is not the heading.
+export function dated(record) {
+  return record.date && !isTimed(record) && h("time", { datetime: record.date }, record.kind === "log" ? moment(record.date) : day(record.date));
 }
 
 // One row of a list: a link by kind, number and name, what is said about it, and its first words. What has neither
 // name nor number is called by its first words. Where it stands is told if that is not `within`.
 export function row(record, note, where, within) {
   const named = record.kind === "log" ? moment(record.date) || record.name : record.title && title(record);
-  const words = h("div", { class: "gist" }, excerpt(record));
+  const words = h("div", { class: "gist" }, record.kind === "log" ? logWords(record) : excerpt(record));
   const kind = h("span", { class: "kind" }, kindWord(record.kind, record.number, record.printed));
   const stands = record.where && record.where !== within && h("span", { class: "small where" }, record.where);
   const about = [note && h("span", { class: "relation" }, note), record.kind === "log" && stands];
@@ -70,6 +79,11 @@ export function row(record, note, where, within) {
 export function excerpt(record) {
   if (record.html) return fromServer("span", { class: "math" }, record.html);
   return document.createTextNode(record.excerpt || "");
+}
+
+// The title and the first words of a log.
+export function logWords(log) {
+  return [log.title && [h("strong", null, title(log)), " "], excerpt(log)];
 }
 
 export function announce(text) {

@@ -1,8 +1,8 @@
 // One hit: its name, where it stands, an excerpt that opens in place, its path, and what to do with it.
 
 import { get, post, workspace } from "./api.js";
-import { address, fromServer, h, heading, link, problem, row } from "./dom.js";
-import { counted, day, decimal, language, t } from "./language.js";
+import { address, dated, fromServer, h, heading, link, problem, row } from "./dom.js";
+import { counted, decimal, language, t } from "./language.js";
 import { family, kindWord, relationWords, shortName } from "./words.js";
 
 export const WEAK = 0.5; // a confidence below it fades a hit
@@ -22,7 +22,7 @@ export function card(hit, answer, { refuse, only, folded = [] }) {
   const from = [
     !isLog && !only && link(hit.document, "document", hit.document_title_html ? fromServer("span", null, hit.document_title_html) : hit.document_title || hit.document),
     hit.section && (hit.section_html ? fromServer("span", null, hit.section_html) : h("span", null, hit.section)),
-    hit.date && !isLog && h("time", { datetime: day(hit.date) }, day(hit.date)),
+    dated(hit),
     ...(hit.location || []).slice(0, 2).map((place) => [link(`location:${place}`, "location", h("span", { class: "mono" }, place)), titles.has(place) && ` ${titles.get(place)}`]),
   ].filter(Boolean);
   const body = hit.html ? fromServer("div", { class: "math excerpt" }, hit.html) : h("div", { class: "excerpt" }, hit.excerpt || hit.text || "");

@@ -1,8 +1,8 @@
 // A passage with its proof, links and neighbours.
 
 import { get, post, workspace } from "./api.js";
-import { address, copyButton, excerpt, fromServer, h, heading, link, problem, row, title, waiting } from "./dom.js";
-import { counted, day, moment, number, t } from "./language.js";
+import { address, copyButton, dated, excerpt, fromServer, h, heading, link, logWords, problem, row, title, waiting } from "./dom.js";
+import { counted, moment, number, t } from "./language.js";
 import { predictedLink } from "./predicted.js";
 import { family, kindWord, relationWords, shortName } from "./words.js";
 
@@ -17,7 +17,7 @@ export async function show(main, { id, go }) {
   const proof = passage.proof_html && h("details", { class: "proof" }, h("summary", null, t(passage.proof_name)), fromServer("div", { class: "math text" }, passage.proof_html));
   const article = h(
     "article", { class: `passage ${family(passage.kind)}` },
-    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section_html ? fromServer("span", null, passage.section_html) : passage.section], passage.date && !isLog && [" · ", h("time", { datetime: passage.date }, day(passage.date))]),
+    h("p", { class: "from" }, link(paper.id, "document", title(paper, paper.id)), passage.section && [" · ", passage.section_html ? fromServer("span", null, passage.section_html) : passage.section], dated(passage) && [" · ", dated(passage)]),
     h("h1", null, h("span", { class: "kind" }, kindWord(passage.kind, passage.number, passage.printed)), (passage.title || !passage.number) && heading(passage)), // not what the text below begins with
     places(passage),
     fromServer("div", { class: "math text" }, passage.html),
@@ -105,7 +105,7 @@ function predictions({ id, predicted }) {
 }
 
 function logRow(log) {
-  return h("li", { class: log.here ? "here" : null, "aria-current": log.here ? "true" : null }, h("time", { datetime: log.date }, moment(log.date)), log.here ? h("span", null, t("this log")) : h("a", { href: address(log.id) }, excerpt(log)));
+  return h("li", { class: log.here ? "here" : null, "aria-current": log.here ? "true" : null }, h("time", { datetime: log.date }, moment(log.date)), log.here ? h("span", null, t("this log")) : h("a", { href: address(log.id) }, logWords(log)));
 }
 
 // The logs that follow each other, from the first to the last.

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { chart, heading, name as period } from "./chart.js";
-import { address, excerpt, h, link, waiting } from "./dom.js";
+import { address, h, link, logWords, waiting } from "./dom.js";
 import { counted, day, moment, number, parts, t } from "./language.js";
 import { predictedLink } from "./predicted.js";
 import { shortName } from "./words.js";
@@ -67,7 +67,7 @@ function logLine(log, id, before = "") {
   return h(
     "div", { class: "logline" },
     h("p", { class: "head" }, h("a", { href: address(log.id) }, h("time", { datetime: log.date }, moment(log.date) || log.id)), elsewhere.map((place) => link(`location:${place}`, "location", h("span", { class: "mono" }, place))), others.length > 0 && h("span", { class: "small" }, parts("follows {logs}", { logs: others.map((other, place) => [place ? ", " : "", link(other, "log", h("span", { class: "mono" }, other))]) }))),
-    h("p", { class: "words" }, excerpt(log)),
+    h("p", { class: "words" }, logWords(log)),
     log.predicted.map((record) => predictedLink(record, log.id)),
   );
 }
