@@ -338,6 +338,15 @@ def test_a_note_in_tex_does_not_remove_the_pdfs_around_it(project: Project, tmp_
 
 # ---------------------------------------------------------------- columns
 
+
+def test_a_table_of_which_nothing_can_be_used_says_what_is_wrong_with_its_rows(
+    project: Project, tmp_path: Path
+) -> None:
+    write(tmp_path, {"f/logs.csv": "WO_ID,LONG_TEXT\n1,\n2,\n", "f/a.md": "A note beside it."})
+    [cause] = project.ingest([tmp_path / "f"]).failures.values()
+    assert "'1' has no text" in cause
+
+
 ORDERS = "id;Wording;Start;Place\n1;pump leaks;2024-05-01;A1-P-01\n"
 NAMED = ("-o", "columns.text=Wording", "-o", "columns.date=Start", "-o", "columns.location=Place")
 

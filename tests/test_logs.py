@@ -105,6 +105,30 @@ def test_columns_of_work_orders_are_recognised_by_their_names_with_a_note() -> N
     assert "'LONG_TEXT' as columns.text" in note.cause
 
 
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("Meldung;Datum;Techn. Platz;Kurztext;Langtext;Störcode;Maßnahme", "7;15.03.2026;A1;leckt;;M1;Dichtung neu"),
+        ("Auftrag;Meldung;Störbeginn;Technischer Platz;Kurztext;Massnahme", "9;7;15.03.2026;A1;leckt;Dichtung neu"),
+        ("Action taken,Notification,Created On,Functional Loc.,Short Text", "Dichtung neu,7,2026-03-15,A1,leckt"),
+    ],
+)
+def test_exports_of_maintenance_keep_rows_with_a_short_text_only_and_read_what_was_done(header: str, row: str) -> None:
+    [log] = passages(read(f"{header}\n{row}\n"))
+    assert (log.id, log.date) == ("7", "2026-03-15")
+    assert log.content.replace(".", "").split() == ["leckt", "Dichtung", "neu"]
+    assert [link.label for link in log.links] == ["A1"]
+
+
+def test_a_short_text_alone_is_the_text_of_a_log_and_a_column_is_taken_once() -> None:
+    logs = passages(read("Meldung;Kurztext;Langtext\n1;Pumpe leckt;\n2;Motor heiß;Lager trocken\n"))
+    assert [(log.title, log.text) for log in logs] == [("", "Pumpe leckt"), ("Motor heiß", "Lager trocken")]
+    [log] = passages(read("Datum;Meldung\n01.02.2026;Pumpe leckt\n"))
+    assert (log.id, log.text) == ("shifts:1", "Pumpe leckt")
+    [log] = passages(read("id,text,action\n1,Pump leaks,sealed\n"))
+    assert log.text == "Pump leaks\n\nsealed"
+
+
 def test_names_that_were_given_and_the_usual_ones_come_before_those_that_are_recognised() -> None:
     [log] = passages(read("WO_ID,ID,problem,text\n1,2,leak,fixed\n", Columns(id="ID")))
     assert (log.id, log.text, log.metadata) == ("2", "fixed", {"WO_ID": "1", "problem": "leak"})

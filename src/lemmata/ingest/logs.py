@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip, un
 from lemmata.ingest.dates import read_date
 from lemmata.latex.source import STRAY_BYTES
 from lemmata.plant.hierarchy import cycles
+from lemmata.plant.names import fold
 
 _LONGEST_LINE = 10_000_000  # characters; a longer line is no table, and would fill the memory
 _PIECE = 1 << 16  # characters of such a line that are read at a time
@@ -85,7 +86,9 @@ def read_logs(
     numbered = enumerate(rows, 1)
     documents: Sequence[Document] = (Document(id=document, title=document, kind="table", file=file),)
     uses: dict[str, int] = {}  # of each id
-    chosen = ", ".join(f"{column!r} as columns.{option}" for option, column in recognised.items())
+    chosen = ", ".join(
+        f"{' and '.join(map(repr, column_names(column)))} as columns.{option}" for option, column in recognised.items()
+    )
     notes = [Skip(file, 0, f"read {chosen}, by their names; {_NAMED} names another")] if chosen else []
     while True:
         passages: list[Passage] = []
@@ -420,35 +423,73 @@ def _read_head(rows: _Rows, file: str) -> tuple[_Rows, list[str]]:
 _OTHER_NAMES = {
     option: names.split()
     for option, names in {
+        "text": """
+            text longtext langtext worktext longdescription descriptionlongdescription detaileddescription
+            problemdescription failuredescription faultdescription workdescription orderdescription problem
+            problembeschreibung stoerungsbeschreibung fehlerbeschreibung schadensbeschreibung meldungstext
+            description beschreibung shorttext kurztext remarks comments bemerkung bemerkungen ereignis eintrag meldung
+            """,
+        "title": """
+            title titel shorttext kurztext shortdescription kurzbeschreibung subject betreff description beschreibung
+            """,
         "id": """
             id woid wonum wonumber wono workorder workorderid workordernumber workorderno orderid ordernumber orderno
-            notificationid notificationnumber logid ticketid aufnr auftragsnummer auftrag qmnum meldungsnummer
-            """,
-        "text": """
-            text longtext worktext shorttext description workdescription orderdescription problemdescription problem
-            langtext kurztext beschreibung meldungstext
+            notificationid notificationnumber notificationno notification logid ticketid ticket qmnum meldungsnummer
+            meldungsnr meldung aufnr auftragsnummer auftragsnr auftrag order
             """,
         "date": """
-            date createdon created creationdate createdate reportdate reportedon notificationdate startdate
-            basicstartdate timestamp datum erstelltam angelegtam meldungsdatum
+            date createdon created creationdate createdate reportdate reportedon notificationdate notifdate startdate
+            basicstartdate basstartdate timestamp datum erstelltam angelegtam erfasstam gemeldetam meldungsdatum
+            meldedatum malfunctionstart malfunctstart stoerungsbeginn stoerbeginn eckstarttermin startdatum zeitpunkt
+            zeitstempel
             """,
         "location": """
-            functionallocation funclocation funcloc floc tplnr location locationid equipmentid equipmentno equipment
-            equip equnr assetid assetnum asset technischerplatz equipmentnummer anlage
+            functionallocation functionalloc functlocation funclocation funcloc floc tplnr technischerplatz technplatz
+            location locationid equipmentid equipmentno equipment equip equnr equipmentnummer equipmentnr assetid
+            assetnum asset anlage maschine machine akz kks
             """,
     }.items()
 }
+# What became of the event is text, too, behind its own.
+_MORE_TEXTS = tuple(
+    names.split()
+    for names in (
+        "findings finding befund schadensbild",
+        """
+        causetext causedescription rootcause failurecause cause ursachentext schadensursache stoerungsursache
+        stoerursache fehlerursache ursache
+        """,
+        """
+        actiontext actiondescription actiontaken actionstaken correctiveaction workperformed workdone action actions
+        activitytext resolution solution remedy massnahmentext massnahmen massnahme abhilfe behebung loesung
+        rueckmeldetext
+        """,
+    )
+)
 
 
-def recognise_columns(names: Sequence[str], columns: Columns) -> dict[str, str]:
+def recognise_columns(names: Sequence[str], columns: Columns) -> dict[str, Any]:
     """The columns of a table that lacks the usual ones and for which no others were named, by option."""
-    folded = {re.sub(r"[\W_]", "", name).lower(): name for name in reversed(names)}
-    return {
-        option: next(folded[name] for name in other_names if name in folded)
-        for option, other_names in _OTHER_NAMES.items()
-        if option not in columns.named and option not in names and not folded.keys().isdisjoint(other_names)
-        if option != "text" or "parent" not in "".join(folded)  # that is a tree of locations
-    }
+    folded = {re.sub(r"[\W_]", "", fold(name)): name for name in reversed(names)}
+    usual, chosen = vars(Columns()), dict[str, Any]()
+    used = {column for named in columns.named.values() for column in column_names(named)}
+    for option, other_names in _OTHER_NAMES.items():
+        if option in columns.named or (option == "text" and "parent" in "".join(folded)):  # that is a tree of locations
+            continue
+        column = usual[option] if usual[option] in names else _first_of(other_names, folded, used)
+        if not column:
+            continue
+        used.add(column)
+        more = (_first_of(group, folded, used) for group in (_MORE_TEXTS if option == "text" else ()))
+        every = [column, *filter(None, more)]
+        if every != [usual[option]]:
+            chosen[option] = column if len(every) == 1 else every
+    return chosen
+
+
+def _first_of(wanted: Iterable[str], folded: Mapping[str, str], used: Container[str]) -> str:
+    """The first column with one of the names that is not used yet; "" if there is none."""
+    return next((folded[name] for name in wanted if name in folded and folded[name] not in used), "")
 
 
 def _check_columns(columns: Sequence[str], needed: Iterable[str], file: str) -> None:

@@ -50,7 +50,7 @@ START = 4096  # bytes that decide what a file is
 EMPTY = "the file is empty"
 _BINARY = "it is binary data, not text"
 _CONTROL = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1a\x1b"))
-_READING = 10  # raised when the readers change, so that everything is read again
+_READING = 11  # raised when the readers change, so that everything is read again
 _LARGEST_FILE = 64 * 2**20
 TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
 

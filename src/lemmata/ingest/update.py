@@ -320,7 +320,8 @@ class SourceUpdate:
                 self._progress("rows", self._rows, None)
         if skips and not (passages if streamed else documents):
             more = f", and {len(skips) - 1:,} more problems" if len(skips) > 1 else ""
-            raise Unreadable(f"nothing in it can be used: {skips[0].cause}{more}", skips)
+            first = next((skip for skip in skips if skip.line), skips[0])  # not what its columns were taken for
+            raise Unreadable(f"nothing in it can be used: {first.cause}{more}", skips)
         wanted = self._found[unit.path].document
         notes = {
             "the table has no rows": streamed and not passages,
