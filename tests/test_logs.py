@@ -233,6 +233,24 @@ def test_locations_link_to_their_parent_and_have_their_id_as_label() -> None:
     assert not reading.skips
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Equipment;Übergeordnet;Bezeichnung",
+        "Technischer Platz;Übergeordneter Techn. Platz;Bezeichnung",
+        "Functional Location;Superior FunctLoc.;Description",
+        "EQUIP;PARENT_EQUIP;DESCRIPTION",
+        "ID;Parent;Name",
+    ],
+)
+def test_the_columns_of_a_tree_may_have_the_names_of_other_programs(header: str) -> None:
+    reading = hierarchy(f"{header}\nA;;plant\nA-1;A;pump\n")
+    assert parents(reading) == {"location:A": "", "location:A-1": "A"}
+    assert [document.title for document in reading.documents] == ["plant", "pump"]
+    [note] = reading.skips
+    assert repr(header.split(";")[1]) in note.cause
+
+
 def test_a_child_may_come_before_its_parent() -> None:
     assert parents(hierarchy("id,parent,description\nB,A,b\nA,,a\n")) == {"location:B": "A", "location:A": ""}
 

@@ -340,6 +340,22 @@ def test_a_hierarchy_is_recognised_by_its_columns(tmp_path: Path) -> None:
     assert {reader for reader, _, _ in units_of(tmp_path, "hierarchy")} == {"hierarchy"}
 
 
+@pytest.mark.parametrize(
+    ("header", "reader"),
+    [
+        ("Equipment;Übergeordnet;Bezeichnung;Erstellt am", "hierarchy"),
+        ("\ufeffTechn. Platz;Bezeichnung;Übergeordneter Techn. Platz", "hierarchy"),
+        ("Meldung;Datum;Techn. Platz;Übergeordnetes Equipment;Kurztext", "logs"),
+        ("WO_ID;PARENT_WO;EQUIP;DESCRIPTION", "logs"),
+    ],
+)
+def test_a_table_with_a_parent_is_a_hierarchy_unless_its_rows_are_events(
+    tmp_path: Path, header: str, reader: str
+) -> None:
+    write(tmp_path, {"export.csv": f"{header}\nA;B;C;D\n"})
+    assert [found for found, _, _ in units_of(tmp_path)] == [reader]
+
+
 def test_compressed_parquet_is_read_up_to_the_size_of_other_files(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     stream = io.BytesIO()

@@ -148,7 +148,7 @@ def _log(identity: str, row: Mapping[str, Any], document: str, file: str, line: 
 
 
 def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) -> Reading:
-    """The functional locations of a table with the columns id, parent and description.
+    """The functional locations of a table with the columns id, parent and description, or others that say the same.
 
     A root has an empty parent. A location whose parent is unknown, or would close a cycle, becomes a
     root; of a cycle only the last link in the table is dropped. Each such case is a skip.
@@ -158,9 +158,12 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
     lines: dict[str, int] = {}
     skips: list[Skip] = []
     rows, names = _read_head(rows, file)
-    _check_columns(names, ("id", "parent", "description"), file)
+    tree = tree_columns(names) or {option: option for option in ("id", "parent", "description")}
+    _check_columns(names, tree.values(), file)
+    if chosen := ", ".join(f"{column!r} as {option}" for option, column in tree.items() if column != option):
+        skips.append(Skip(file, 0, f"read {chosen}, by their names"))
     for line, row in rows:
-        name = _text(row, "id")
+        name = _text(row, tree["id"])
         if isinstance(row, _RaggedRow):
             skips.append(Skip(file, line, row.cause))
         elif not name:
@@ -168,8 +171,8 @@ def read_hierarchy(rows: Iterable[tuple[int, Mapping[str, Any]]], *, file: str) 
         elif name in titles:
             skips.append(Skip(file, line, f"the location {name!r} occurs twice"))
         else:
-            titles[name] = _text(row, "description")
-            parents[name] = _text(row, "parent")
+            titles[name] = _text(row, tree["description"])
+            parents[name] = _text(row, tree["parent"])
             lines[name] = line
     for name, parent in parents.items():
         if parent and parent not in titles:
@@ -470,11 +473,11 @@ _MORE_TEXTS = tuple(
 
 def recognise_columns(names: Sequence[str], columns: Columns) -> dict[str, Any]:
     """The columns of a table that lacks the usual ones and for which no others were named, by option."""
-    folded = {re.sub(r"[\W_]", "", fold(name)): name for name in reversed(names)}
+    folded = _folded(names)
     usual, chosen = vars(Columns()), dict[str, Any]()
     used = {column for named in columns.named.values() for column in column_names(named)}
     for option, other_names in _OTHER_NAMES.items():
-        if option in columns.named or (option == "text" and "parent" in "".join(folded)):  # that is a tree of locations
+        if option in columns.named or (option == "text" and tree_columns(names)):
             continue
         column = usual[option] if usual[option] in names else _first_of(other_names, folded, used)
         if not column:
@@ -485,6 +488,30 @@ def recognise_columns(names: Sequence[str], columns: Columns) -> dict[str, Any]:
         if every != [usual[option]]:
             chosen[option] = column if len(every) == 1 else every
     return chosen
+
+
+# What tables of locations call the parent begins so; the location itself is the first column with one of these names.
+_PARENT = re.compile("parent|superior|superord|uebergeord|uebergequi|uebergtech|tplma|hequi")
+_TREE_IDS = frozenset((*_OTHER_NAMES["location"], *"name number nummer kennung code".split()))
+_TREE_TITLES = "description bezeichnung beschreibung shorttext kurztext name".split()
+_LOG_NAMES = frozenset("text longtext langtext datum timestamp zeitpunkt meldungsdatum notificationdate".split()).union(
+    _OTHER_NAMES["id"][1:], *_MORE_TEXTS
+)
+
+
+def tree_columns(names: Sequence[str]) -> dict[str, str]:
+    """The columns id, parent and description of a table of locations, as it calls them; empty for any other table."""
+    folded = _folded(names)
+    parent = _first_of(("parent", *filter(_PARENT.match, reversed(folded))), folded, ())
+    identity = _first_of(("id", *filter(_TREE_IDS.__contains__, reversed(folded))), folded, (parent,))
+    title = _first_of(_TREE_TITLES, folded, (parent, identity))
+    is_tree = parent and identity and title and _LOG_NAMES.isdisjoint(folded)
+    return {"id": identity, "parent": parent, "description": title} if is_tree else {}
+
+
+def _folded(names: Sequence[str]) -> dict[str, str]:
+    """The columns by the letters and digits of their names, the last first."""
+    return {re.sub(r"[\W_]", "", fold(name)): name for name in reversed(names)}
 
 
 def _first_of(wanted: Iterable[str], folded: Mapping[str, str], used: Container[str]) -> str:
@@ -500,7 +527,8 @@ def _check_columns(columns: Sequence[str], needed: Iterable[str], file: str) -> 
     if any(map(_is_value, columns)):
         raise InputError(_NO_HEADING.format(", ".join(map(repr, columns[:3]))), file=file)
     hint = f"; {_NAMED} names the column of the text, as for id, date and location" if missing[0] == "text" else ""
-    hint += "; a hierarchy has the columns id, parent and description" if "parent" in "".join(columns).lower() else ""
+    if any(map(_PARENT.search, _folded(columns))):
+        hint += "; a hierarchy has the columns id, parent and description"
     hint += "".join(near(column, columns) for column in missing)
     named = ", ".join(map(repr, missing)), ", ".join(map(repr, columns))
     raise InputError(f"no column {named[0]}; the columns are {named[1]}{hint}", file=file)

@@ -27,7 +27,7 @@ from lemmata.ingest.citation_graphs import GraphFiles, find_graphs, is_pajek
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
 from lemmata.ingest.front_matter import arxiv_id_of_file
-from lemmata.ingest.logs import recognise_columns
+from lemmata.ingest.logs import recognise_columns, tree_columns
 from lemmata.ingest.readers import (
     ABOUT,
     EMPTY,
@@ -153,8 +153,7 @@ def _has_class(path: Path) -> bool:
 def _has_hierarchy_columns(start: bytes) -> bool:
     """Whether the header of an uncompressed table is that of a hierarchy of locations, not of logs."""
     header = decode(start.partition(b"\n")[0])
-    columns = {column.strip().strip('"') for column in re.split(r"[,;\t|]", header)}
-    return {"id", "parent", "description"} <= columns and "text" not in columns
+    return bool(tree_columns([column.strip().strip('"') for column in re.split(r"[,;\t|]", header)]))
 
 
 # ---------------------------------------------------------------- finding

@@ -697,6 +697,7 @@ export const SAID = {
   "the page holds": "die Seite enthält",
   "the table has no rows": "die Tabelle hat keine Zeilen",
   "read {columns}, by their names; {setting} names another": "an den Namen erkannt: {columns}; {setting} nennt andere",
+  "read {columns}, by their names": "an den Namen erkannt: {columns}",
   "log {id} has no text in the column {column}": "Eintrag {id} hat keinen Text in der Spalte {column}",
   "log {id} is kept without its unclear date {date}": "Eintrag {id} ist ohne das unklare Datum {date} übernommen",
   "the id {wanted} occurs twice: this log is called {id}": "die Kennung {wanted} kommt zweimal vor: dieser Eintrag heißt {id}",
