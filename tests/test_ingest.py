@@ -356,6 +356,14 @@ def logs(project: Project) -> list[tuple[str, str, str | None, tuple[str, ...]]]
         return [(p.id, p.text, p.date, tuple(link.label for link in p.links)) for p in corpus]
 
 
+def test_dates_with_slashes_are_read_as_the_whole_file_shows(project: Project, tmp_path: Path) -> None:
+    table = b"id,text,date\n1,Pump leaks,03/04/2026\n2,Fan hums,15/03/2026\n"
+    (tmp_path / "logs.csv.gz").write_bytes(gzip.compress(table))
+    project.ingest([tmp_path / "logs.csv.gz"])
+    with contextlib.closing(project.corpus) as corpus:
+        assert [log.date for log in corpus] == ["2026-04-03", "2026-03-15"]
+
+
 def test_a_source_keeps_the_columns_that_were_named_for_it(project: Project, tmp_path: Path) -> None:
     folder = write(tmp_path / "wo", {"orders.csv": ORDERS})
     write(tmp_path, {"plain.csv": "id,text\nx,valve stuck\n"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +18,11 @@ from lemmata.ingest.logs import Columns, csv_rows, derive_hierarchy, jsonl_rows,
 
 
 def read(text: str, columns: Columns | None = None, batch: int = 5000) -> list[Reading]:
-    rows = csv_rows(io.BytesIO(text.encode()))
+    def rows() -> Iterator[tuple[int, dict[str, str]]]:
+        return csv_rows(io.BytesIO(text.encode()))
+
     columns = columns or Columns()
-    return list(read_logs(rows, document="shifts", file="shifts.csv", columns=columns, batch=batch))
+    return list(read_logs(rows(), document="shifts", file="shifts.csv", columns=columns, batch=batch, again=rows))
 
 
 def passages(readings: list[Reading]) -> list[Passage]:
@@ -186,6 +189,22 @@ def test_a_log_with_an_unclear_date_is_kept_and_the_skip_shows_the_value() -> No
     assert log.date is None
     assert log.metadata == {"date": "03/04/2012"}
     assert "'03/04/2012'" in skips(readings)[0].cause
+
+
+@pytest.mark.parametrize(
+    ("last", "date"),
+    [
+        ("15/03/2026", "2026-04-03"),
+        ("03/15/2026 14:05", "2026-03-04"),
+        ("04/04/2026", None),
+        ("2026-03-15", None),  # says nothing of the others
+        ("15/03/2026\n3,c,03/15/2026", None),
+    ],
+)
+def test_the_whole_column_tells_whether_day_or_month_comes_first(last: str, date: str | None) -> None:
+    readings = read(f"id,text,date\n1,a,03/04/2026\n2,b,{last}\n", batch=1)
+    assert passages(readings)[0].date == date
+    assert [skip.line for skip in skips(readings)] == ([] if date else [2])
 
 
 def test_a_title_without_a_text_is_a_log() -> None:

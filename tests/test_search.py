@@ -87,6 +87,7 @@ def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
     assert ids(Filter(categories=("math",))) <= {"1", "2", "4", "5"}
     assert ids(Filter(categories=("math.CO",))) <= {"4", "5"}
     assert ids(Filter(since="2003", until="2005-06")) <= {"2", "5"}
+    assert ids(Filter(since="1.1.2003", until="30. Juni 2005")) == ids(Filter(since="2003", until="2005-06"))
     assert ids(Filter(kinds=("log",), categories=("math",))) == set()
     with pytest.raises(LemmataError, match=r"'theorm'.*'theorem'"):
         ids(Filter(kinds=("theorm",)))
@@ -95,7 +96,7 @@ def test_filters_drop_other_passages(indexed: Project, name: str) -> None:
     with pytest.raises(LemmataError, match=r"'math.XX'"):
         ids(Filter(categories=("math.XX",)))
     assert ids(Filter(kinds=("log",), categories=("math.AC", "plant"), since="2010-10-10T00:00")) <= {"3"}
-    for date in ("yesterday", "2001-13", "20", "20010131", "2001-W05", "2001-01-31 10:00"):
+    for date in ("yesterday", "2001-13", "20", "20010131", "2001-W05", "2001-01-31 10:00", "03/04/2001"):
         with pytest.raises(LemmataError, match=f"'{date}'.*YYYY"):
             ids(Filter(since=date))
     retriever.close()

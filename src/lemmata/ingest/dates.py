@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _MONTHS = {
@@ -44,15 +44,13 @@ _PARTIAL = tuple(
 _YEARS = range(1000, 3000)  # a number outside is not a year
 
 
-def read_date(text: str) -> str | None:
+def read_date(text: str, *, day_first: bool | None = None) -> str | None:
     """The ISO form of a text that is a date, a month or a year; None where it is unreadable or ambiguous.
 
     Reads ISO dates, day.month.year, names of months (English and German), and slashes where day and month cannot be
-    swapped. A time of day may follow, with its zone.
+    swapped, or where `day_first` says which is first. A time of day may follow, with its zone.
     """
-    text = text.strip()
-    if weekday := _WEEKDAY.match(text):
-        text = text[weekday.end() :]
+    text = _without_weekday(text)
     try:
         parsed = datetime.datetime.fromisoformat(text)
         return parsed.date().isoformat() if len(text) <= len("2012-12-31") else parsed.isoformat()
@@ -62,10 +60,26 @@ def read_date(text: str) -> str | None:
         for pattern in patterns:
             if match := pattern.fullmatch(text):
                 try:
-                    return convert(match.groupdict())
+                    return convert({**match.groupdict(), "day_first": day_first})
                 except (ValueError, KeyError):
                     return None
     return None
+
+
+def is_day_first(texts: Iterable[str]) -> bool | None:
+    """Whether the dates of a column with slashes begin with the day, as those show that cannot be swapped; None where
+    there are none, or of both kinds.
+    """
+    matches = filter(None, (_DATES[-1].fullmatch(_without_weekday(text)) for text in texts))
+    too_large = {(int(match["first"]) > 12, int(match["second"]) > 12) for match in matches}
+    orders = {first for first, second in too_large if first != second}
+    return orders.pop() if len(orders) == 1 else None
+
+
+def _without_weekday(text: str) -> str:
+    text = text.strip()
+    weekday = _WEEKDAY.match(text)
+    return text[weekday.end() :] if weekday else text
 
 
 def _date_of_match(parts: Mapping[str, Any]) -> str:
@@ -75,9 +89,10 @@ def _date_of_match(parts: Mapping[str, Any]) -> str:
         year += 1900 if year >= 69 else 2000  # as POSIX reads two digits
     if "first" in parts:
         first, second = int(parts["first"]), int(parts["second"])
-        if first <= 12 and second <= 12 and first != second:
+        day_first = parts["day_first"] if max(first, second) <= 12 and first != second else first > 12
+        if day_first is None:
             raise ValueError("day and month could be swapped")
-        day, month = (first, second) if first > 12 else (second, first)
+        day, month = (first, second) if day_first else (second, first)
     else:
         day, month = int(parts["day"]), _month(parts)
     date = datetime.date(year, month, day)

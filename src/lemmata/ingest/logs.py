@@ -14,11 +14,12 @@ import math
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, BinaryIO
 
 from lemmata.core.errors import InputError, near, require
 from lemmata.core.types import Document, Label, Link, Passage, Reading, Skip, unique_id
-from lemmata.ingest.dates import read_date
+from lemmata.ingest.dates import is_day_first, read_date
 from lemmata.latex.source import STRAY_BYTES
 from lemmata.plant.hierarchy import cycles
 from lemmata.plant.names import fold
@@ -68,10 +69,17 @@ class _RaggedRow(dict[str, str]):
 
 
 def read_logs(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], *, document: str, file: str, columns: Columns, batch: int = 5000
+    rows: Iterable[tuple[int, Mapping[str, Any]]],
+    *,
+    document: str,
+    file: str,
+    columns: Columns,
+    batch: int = 5000,
+    again: Callable[[], Iterable[tuple[int, Mapping[str, Any]]]] = tuple,
 ) -> Iterator[Reading]:
     """The logs of one table, at most `batch` rows per reading; the first reading holds the table's document.
 
+    `again` gives the rows once more, where only the whole column can tell whether 03/04/2026 is in March or in April.
     The columns other than id, text, title, date and related are metadata under their own names, also the location, and
     each text where there are several: they are the paragraphs of the log.
     A log without an id is called `document:n` after its row, counted from 1; a repeated id gets a number (`id~2`). A
@@ -90,6 +98,11 @@ def read_logs(
         f"{' and '.join(map(repr, column_names(column)))} as columns.{option}" for option, column in recognised.items()
     )
     notes = [Skip(file, 0, f"read {chosen}, by their names; {_NAMED} names another")] if chosen else []
+
+    @cache
+    def day_first() -> bool | None:
+        return is_day_first(_text(row, columns.date) for _, row in again())
+
     while True:
         passages: list[Passage] = []
         skips, notes = notes, []
@@ -105,10 +118,11 @@ def read_logs(
                 wanted, identity = identity, unique_id(identity, uses)
                 if identity != wanted:
                     skips.append(Skip(file, line, f"the id {wanted!r} occurs twice: this log is called {identity!r}"))
-                passages.append(_log(identity, row, document, file, line, columns))
-                date = _text(row, columns.date)
-                if date and passages[-1].date is None:
-                    skips.append(Skip(file, line, f"log {identity!r} is kept without its unclear date {date!r}"))
+                written = _text(row, columns.date)
+                date = read_date(written) or (read_date(written, day_first=day_first()) if written else None)
+                passages.append(_log(identity, row, document, file, line, columns, date))
+                if written and date is None:
+                    skips.append(Skip(file, line, f"log {identity!r} is kept without its unclear date {written!r}"))
         if not number and not documents:
             return
         labels = [Label(document, passage.id, passage.id) for passage in passages]
@@ -116,8 +130,9 @@ def read_logs(
         documents = ()
 
 
-def _log(identity: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns) -> Passage:
-    date = read_date(_text(row, columns.date))
+def _log(
+    identity: str, row: Mapping[str, Any], document: str, file: str, line: int, columns: Columns, date: str | None
+) -> Passage:
     used = {columns.id, columns.title, columns.related, *(columns.texts if len(columns.texts) == 1 else ())}
     if date is not None:
         used.add(columns.date)

@@ -299,11 +299,18 @@ def _read_table(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Read
         if unit.reader == "hierarchy":
             yield read_hierarchy(rows, file=unit.path)
         elif unit.reader == "logs":
-            yield from read_logs(rows, document=unit.document, file=unit.path, columns=options.columns)
+            again = partial(_rows_again, base / unit.path, unit.path)
+            yield from read_logs(rows, document=unit.document, file=unit.path, columns=options.columns, again=again)
         else:
             yield from read_passages(rows, file=unit.path)
     if skips:
         yield Reading(skips=skips)
+
+
+def _rows_again(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a table, from its first one on."""
+    with open_decompressed(path) as stream:
+        yield from rows_of(stream, name, [])
 
 
 def _read_citations(base: Path, unit: Unit, options: IngestOptions) -> Iterator[Reading]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from lemmata.core.errors import LemmataError, suggest
 from lemmata.core.records import Described, Member, schema_of
 from lemmata.core.words import fold, is_author
+from lemmata.ingest.dates import read_date
 
 if TYPE_CHECKING:
     from lemmata.core.types import Mask
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 LONGEST_NAME = 2000  # characters of an id or another name
 Name = Annotated[str, Described(most=LONGEST_NAME)]
 Names = Annotated[tuple[Name, ...], Described(most=100)]
+_YEAR_FIRST = re.compile(r"\d{4}(?![/.])")
 _ISO_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T.+)?)?)?")
 Date = Annotated[str, Described(most=40)]
 
@@ -37,8 +39,8 @@ class Filter:
     sections: Names = ()  # Only under a heading that has these words.
     authors: Names = ()  # Only documents of this author, by the surname or more of the name.
     categories: Names = ()  # Only this category or one below it: math includes math.CO.
-    since: Date = ""  # Only from this ISO date on, or from the start of this year or month.
-    until: Date = ""  # Only up to this ISO date.
+    since: Date = ""  # Only from this date on (2026-03-01, 1.3.2026), or from the start of this year or month.
+    until: Date = ""  # Only up to this date.
     locations: Names = ()  # Only logs about this location of a plant or one below it.
     where: Annotated[tuple[tuple[str, Name], ...], Described(most=20)] = ()  # Only with this value in a column.
     ids: Annotated[tuple[Name, ...], Described(most=5000)] = ()  # Only this passage; unknown ids are ignored.
@@ -57,7 +59,8 @@ def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
 
     if chosen is None or chosen == Filter():
         return None
-    check_dates(chosen.since, chosen.until)
+    since, until = read_period(chosen.since, chosen.until)
+    chosen = replace(chosen, since=since, until=until)
     if chosen.kinds:
         known = corpus.counts()["passages"]
         chosen = replace(chosen, kinds=tuple(kind_meant(kind, known) for kind in chosen.kinds))
@@ -108,20 +111,22 @@ def _categories(corpus: Corpus) -> list[str]:
     return sorted(categories | {category[:end] for category, end in ends})
 
 
-def check_dates(since: str, until: str) -> None:
-    """Refuse what is no date, where it is not empty, and a span that nothing lies in."""
-    for date in filter(None, (since, until)):
-        _check_date(date)
+def read_period(since: str, until: str) -> tuple[str, str]:
+    """Both dates in ISO form, "" where one is empty; refuses what is no date, and a span that nothing lies in."""
+    since, until = (_read_date(date) if date else "" for date in (since, until))
     shorter = min(len(since), len(until))
     if since[:shorter] > until[:shorter]:
         raise LemmataError(f"nothing is both since {since} and until {until}: change one of them")
+    return since, until
 
 
-def _check_date(date: str) -> None:
-    """Refuse what is no year, month, date or time in ISO form."""
+def _read_date(date: str) -> str:
+    """A year, month, date or time in ISO form; refuses what is none, and what may be two."""
+    iso = date if _YEAR_FIRST.match(date) else read_date(date) or date
     try:
-        if not _ISO_DATE.fullmatch(date):  # dates are compared as texts, which is wrong for 20240131 and 2024-W05
+        if not _ISO_DATE.fullmatch(iso):  # dates are compared as texts, which is wrong for 20240131 and 2024-W05
             raise ValueError
-        datetime.datetime.fromisoformat(f"{date}-01-01"[:10] if len(date) in (4, 7) else date)
+        datetime.datetime.fromisoformat(f"{iso}-01-01"[:10] if len(iso) in (4, 7) else iso)
     except ValueError:
         raise LemmataError(f"{date!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD") from None
+    return iso

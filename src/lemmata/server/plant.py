@@ -10,7 +10,7 @@ from lemmata.core.records import Described
 from lemmata.core.types import Edge, Passage
 from lemmata.plant.history import read_history, read_thread
 from lemmata.plant.link import confirmed_links
-from lemmata.search.filter import Name, check_dates
+from lemmata.search.filter import Name, read_period
 from lemmata.server import views
 from lemmata.server.opened import Opened
 from lemmata.server.records import Id
@@ -39,7 +39,7 @@ def history(
     The thread with the newest log comes first, and each has its oldest log first. `probable` are logs elsewhere, or
     nowhere, that are predicted to report about it.
     """
-    check_dates(since, until)
+    since, until = read_period(since, until)
     way = opened.way_to(identity)
     if not way:
         raise views.UnknownIdError(f"there is no location {identity!r}: look for its name in the outline")
