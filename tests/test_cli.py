@@ -385,7 +385,8 @@ def test_locations_are_listed_and_shown_with_their_history_in_threads_of_follow_
     printed = lemmata("show", "P", "-k", "3", "-w", tmp_path / "w")  # or location:P
     assert printed.index("Seal leaks.") < printed.index("↳ 2024-05-05  L4  P-1") < printed.index("Seal replaced.")
     assert "1 more" in printed
-    assert "feed pump" in lemmata("show", "location:P-1", "-w", tmp_path / "w")
+    for spelling in ("location:P-1", "p-1", "P+1", "p1"):
+        assert "feed pump" in lemmata("show", spelling, "-w", tmp_path / "w")
     log = lemmata("show", "L1", "-w", tmp_path / "w")
     for part in ("2024-05-02", "shift night", "reports_about location:P-1"):
         assert part in log

@@ -442,7 +442,7 @@ def test_logs_are_filtered_by_location_and_column(tmp_path: Path) -> None:
             return {hit.id for hit in retriever.search("leaks", 9, retriever="lexical", filter=only)}
 
         assert ids() == {"1", "2", "3", "4"}
-        assert ids("K2") == ids("location:k2") == {"1", "2"}
+        assert ids("K2") == ids("location:k2") == ids("k-2") == {"1", "2"}
         assert ids("K2-P1-S") == {"2"}
         assert ids("K2-P1-S", "T7") == {"2", "3"}
         assert ids("X9") == {"4"}  # not in the tree

@@ -20,6 +20,7 @@ from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.store import GraphRecordStore, concept_passages, open_graph, open_graph_if_built
 from lemmata.plant.history import read_history
 from lemmata.plant.link import confirmed_links
+from lemmata.plant.names import location_meant
 from lemmata.search.exact import named_rows
 from lemmata.search.summaries.store import open_summaries
 
@@ -130,7 +131,8 @@ def _document(corpus: Corpus, identity: str) -> Document:
         return corpus.document(identity)
     except KeyError:
         with contextlib.suppress(KeyError):
-            return corpus.document(f"location:{identity}")
+            places = [document.id for document in corpus.documents(kind="location")]
+            return corpus.document(location_meant(f"location:{identity.removeprefix('location:')}", places))
         known = itertools.chain(corpus.ids(), (document.id for document in corpus.documents()))
         hint = near(identity, known) or ": 'lemmata list' shows what there is"
         raise LemmataError(f"there is no passage, document or location {identity!r}{hint}") from None

@@ -167,6 +167,15 @@ def _squeeze(text: str) -> str:
     return "".join(token.word for token in tokenise(text))
 
 
+def location_meant(name: str, known: Sequence[str]) -> str:
+    """The one known location with the letters and digits of a name, `SH1-P03` for `sh1+p03`; else the name itself."""
+    for spell in (str.casefold, _squeeze):
+        spelled = spell(name)
+        if alike := [location for location in known if spell(location) == spelled]:
+            return alike[0] if len(alike) == 1 else name
+    return name
+
+
 def _sorted(index: Mapping[str, set[int]]) -> dict[str, list[int]]:
     return {key: sorted(rows) for key, rows in index.items()}
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 from lemmata.core.errors import LemmataError, suggest
 from lemmata.core.records import Described, Member, schema_of
 from lemmata.core.words import fold, is_author
-from lemmata.ingest.dates import read_date
 
 if TYPE_CHECKING:
     from lemmata.core.types import Mask
@@ -56,6 +55,7 @@ def singular(member: Member) -> str:
 def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
     """Which rows a filter allows, None for all; LemmataError for names that the corpus does not have."""
     from lemmata.core.types import kind_meant
+    from lemmata.plant.names import location_meant
 
     if chosen is None or chosen == Filter():
         return None
@@ -64,6 +64,10 @@ def allowed_rows(corpus: Corpus, chosen: Filter | None) -> Mask | None:
     if chosen.kinds:
         known = corpus.counts()["passages"]
         chosen = replace(chosen, kinds=tuple(kind_meant(kind, known) for kind in chosen.kinds))
+    if chosen.locations:
+        places = corpus.locations()
+        names = (name.removeprefix("location:") for name in chosen.locations)
+        chosen = replace(chosen, locations=tuple(location_meant(name, places) for name in names))
     mask = corpus.select(**asdict(chosen))
     lists = (values for name, values in asdict(chosen).items() if isinstance(values, tuple) and name != "ids")
     if not mask.any() or any(len(values) > 1 for values in lists):
@@ -85,8 +89,7 @@ def _check_names(corpus: Corpus, chosen: Filter) -> None:
     ):
         known = list_known() if names else []
         for name in names:
-            meant = name.removeprefix("location:") if what == "location" else name
-            if meant not in known and not any(is_meant(meant, each) for each in known):
+            if name not in known and not any(is_meant(name, each) for each in known):
                 raise LemmataError(f"there is no {what} {name!r} in the corpus{suggest(name, known)}")
     for column, value in chosen.where:
         values = corpus.values(column)
@@ -122,6 +125,8 @@ def read_period(since: str, until: str) -> tuple[str, str]:
 
 def _read_date(date: str) -> str:
     """A year, month, date or time in ISO form; refuses what is none, and what may be two."""
+    from lemmata.ingest.dates import read_date
+
     iso = date if _YEAR_FIRST.match(date) else read_date(date) or date
     try:
         if not _ISO_DATE.fullmatch(iso):  # dates are compared as texts, which is wrong for 20240131 and 2024-W05
