@@ -46,7 +46,7 @@ def test_marks_are_inside_the_excerpt(text: str, query: str) -> None:
 
 
 def test_a_long_sentence_is_not_cut_inside_a_formula() -> None:
-    formula = r"$\xrightarrow{a + b + c + d}$"
+    formula = r"$\unknown{a + b + c + d}$"
     shown, _ = excerpt(f"word {formula} " * 100, "word", length=100)
     assert shown.endswith(" …")
     assert len(shown) < 300

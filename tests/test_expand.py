@@ -75,6 +75,8 @@ def problems(preamble: str, text: str) -> dict[str, str]:
          r"\{ x\,\vert\,y \}\{ a\,\vert\,b \}"),
         ((r"\def\over#1#2{{\vbox{\offinterlineskip\ialign{\hfil##\hfil\cr$#1$\cr$#2$\cr}}}}"
          r"\def\a{\mathchoice{d}{\over{\mathchar`\=}{\to}}{s}{z}}"), r"\a", r"{{\overset{=}{\to}}}"),
+        (r"\newcommand\ind{\protect\mathpalette{\protect\two}{\perp}}\def\two#1#2{\mathrel{\rlap{$#1#2$}\mkern2mu{#1#2}}}",
+         r"$X\ind Y$", r"$X\perp\!\!\!\perp Y$"),
         (r"\def\dot{\mathchoice{d}{\vcenter{\hbox{\tiny\textbullet}}}{s}{z}}", r"\dot", r"{\textbullet}"),
         (r"\newcommand*{\a}{\@dblarg\@a}\def\@a[#1]#2{#1:#2}", r"\a{x} \a[y]{x}", "x:x y:x"),
         (r"\newcommand{\n}[1]{|#1|}", r"\n{a\n{b}}", "|a|b||"),

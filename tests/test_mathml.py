@@ -228,6 +228,7 @@ def test_an_excerpt_marks_the_words_of_the_query() -> None:
     [
         (r"\text{if $p$ is odd}", ["if ", " is odd"], ["p"]),
         (r"\mbox{$k$-th}", ["-th"], ["k"]),
+        (r"\mbox{\scriptsize for \boldmath$X$}", ["for "], ["𝑿"]),
         (r"\text{one $dollar}", ["one $dollar"], []),
     ],
 )
@@ -284,6 +285,10 @@ def test_a_colon_is_an_operator_and_an_operator_has_no_empty_one_before_it() -> 
         (r"\raisebox{0.5ex}{$\cdot$} x", "·"),
         (r"\text{from \texttt{180} to \underline{\color{red}a$^+$}}", "<mtext>from\xa0180\xa0to\xa0a</mtext>"),
         (r"\overline{ab}", '<mo accent="true" stretchy="true">‾</mo>'),
+        (r"\operatorname*{arg\,max}_\theta L", ' movablelimits="true" stretchy="false">arg\u2009max</mo>'),
+        (r"\boldsymbol{\beta}\mathbf{\Sigma}\boldsymbol{\phi}", "<mi>𝜷</mi>"),
+        (r"\mathbbm{1}_A", "𝟙"),
+        (r"X \perp Y", '<mo lspace="0.278em" rspace="0.278em">⟂</mo>'),
         (r"n \equiv 0 \pmod{p^{2}}", '<mo stretchy="false">(</mo>'),
     ],
 )

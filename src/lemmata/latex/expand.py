@@ -31,6 +31,7 @@ _GROWTH = 200_000  # characters that a text may gain
 _EXPANSIONS = 20_000  # in one text
 _REACH = 20_000  # characters to search for the end of an argument of a call
 _BODY_REACH = 100_000  # the same for the body of a definition
+_INDEPENDENT = re.compile(r"\\mathpalette\s*\{?\s*(?:\\protect\s*)?\\[a-zA-Z@]+\s*\}?\s*\{\\perp\s*\}")
 _TAIL = 500  # characters of a call whose arguments are in the text after the macro that made it
 
 
@@ -222,6 +223,8 @@ def read_definitions(text: str) -> Definitions:
             continue  # makes room for a better drawing of a built-in symbol
         if macro and "\\mathchoice" in macro.body and not is_symbol(name):
             macro = macro._replace(body=_in_text_style(macro.body))
+        elif macro and _INDEPENDENT.search(macro.body):
+            macro = Macro(r"\perp\!\!\!\perp")  # which it draws: independent
         problem = _problem_of(macro)
         if problem == "it defines" and macro is not None:
             definitions.setters[name] = macro

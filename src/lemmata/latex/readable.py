@@ -1,7 +1,7 @@
 r"""Formulas as Unicode characters, for terminals: `$\alpha_i^2 \in \mathbb{R}$` becomes αᵢ² ∈ ℝ.
 
-For display only. A formula is converted only if every part of it has a faithful form in characters; else it stays
-LaTeX between dollars.
+For display only. A part of a formula that has no faithful form in characters stays LaTeX; a formula without any other
+part, or with braces that do not match, stays LaTeX between dollars.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import partial
 
 from lemmata.latex.sentences import formulas
-from lemmata.latex.source import match_brace
+from lemmata.latex.source import match_brace, skip, skip_blanks
 
 
 def _table(words: str) -> dict[str, str]:
@@ -58,7 +59,8 @@ _OPERATORS = {
     name: name
     for name in "arccos arcsin arctan arg cos cosh cot coth csc deg det dim exp gcd hom inf ker lg lim ln log max min "
     "Pr sec sin sinh sup tan tanh".split()
-} | {"liminf": "lim inf", "limsup": "lim sup"}
+} | {"liminf": "lim inf", "limsup": "lim sup", "varliminf": "lim inf", "varlimsup": "lim sup"}
+_ARROWS = {f"x{name}": sign for name, sign in _INFIX.items() if re.search("arrow|harpoon|mapsto", name)}  # with texts
 _ABOVE = dict(
     zip("0123456789+-=()nabcdefghijklmoprstuvwxyz′", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ′", strict=True)
 )
@@ -91,7 +93,8 @@ _STYLES = {
 }  # fmt: skip
 _SWITCHES = {"bf": "bold", "cal": "script", "sf": "sans", "tt": "mono"} | dict.fromkeys("mit rm it sl em".split(), "")
 _UNWRAPPED = frozenset(
-    "mathrm mathit mathnormal mathop mathbin mathrel mathord mathopen mathclose mathpunct mathinner ensuremath".split()
+    "mathrm mathit mathnormal mathop mathbin mathrel mathord mathopen mathclose mathpunct mathinner ensuremath "
+    "substack".split()
 )
 _TEXT = frozenset("text textrm textit textbf textsf texttt textsl textsc textup textnormal mbox hbox emph".split())
 _DROPPED = frozenset(
@@ -102,6 +105,7 @@ _DROPPED = frozenset(
 _DELIMITED = frozenset(
     name for name in _DROPPED if name.lower().startswith("big") or name in ("left", "right", "middle")
 )
+_LENGTHY = frozenset(("kern", "mkern", "mspace", "hspace", "color"))  # of no meaning, with what follows them
 _BLANKS = frozenset("quad qquad enspace thinspace medspace thickspace space hfill , ; : > / \n".split(" "))
 _ESCAPED = {sign: sign for sign in "{}%#_&$"} | dict.fromkeys(" ,;:>/\n", " ") | {"|": "‖", "!": ""}
 _FILLED = {"pmod": " (mod {}) ", "mod": " mod {} "} | dict.fromkeys(("binom", "dbinom", "tbinom"), "({} choose {})")
@@ -112,12 +116,29 @@ _ROW_SPACE = re.compile(r"\*?\s*\[\s*-?\s*[\d.]+\s*(?:[a-z]{2}|\\[a-z]+)\s*\]|\*
 _NULL_DELIMITER = re.compile(r"\s*\.")
 # signs that continue the row before
 _CONTINUING = frozenset("-=<>+") | frozenset(sign for sign in _INFIX.values() if len(sign) == 1)
+_LIMITED = frozenset(sign for name, sign in _SYMBOLS.items() if name.startswith("big")) | frozenset("∑∏∐=<>")
+_STACKED = re.compile(rf"([{''.join(_CONTINUING | _LIMITED).replace('-', '')}])\u0338?([_^⁰-₟ᵃ-ᵿ²³¹ⁿⁱʰʲʳʷʸˡˢˣ].*)?")
+_ACCENTED = re.compile(rf"(\w[\u0300-\u036f\u20d0-\u20ff]*)([{''.join(_BELOW.values())}]*)")
+_NAME = re.compile(r"\\[a-zA-Z]+\*?(?:\s*\{\s*[a-zA-Z ]+\}|\s+[a-zA-Z]+)?")  # \operatorname{Var}, \rm Var, \log
 _ATOM = re.compile(r"\d+|\w[\u0300-\u036f\u20d0-\u20ff′]*[⁰-₟ᵃ-ᵿ²³¹ⁿⁱʰʲʳʷʸˡˢˣ]*")
 _TEXT_ACCENTS = {"'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303"}
 _TEXT_ACCENT = re.compile(r"""\\(['`^"~])(?=[a-zA-Z]|\{[a-zA-Z]\})\{?([a-zA-Z])\}?""")
 _TEXT_FONT = re.compile(r"\\(?:text(?:rm|it|bf|sf|tt|sl|sc|up|normal)?|emph)\s*\{([^{}\\]*)\}")
+TEXT_SWITCH = re.compile(
+    r"\\(?:(?:un)?boldmath|tiny|(?:script|footnote|normal)size|small|large|(?:rm|bf|md|it|sl|sf|tt|up)(?:series|shape|family)?)"
+    r"(?![a-zA-Z])\s*"
+)
+_INDEPENDENT = re.compile(
+    r"\\perp(?![a-zA-Z])(?:\s|\\!|\\m?kern\s*-[\d.]+\s*[a-z]{2}|\\mspace\s*\{-[^{}]*\})++\\perp(?![a-zA-Z])"
+)
+_OPTION = re.compile(r"\s*\[([^\[\]]*)\]")
+_OPTION_BEFORE_GROUP = re.compile(r"\*?(?:\s*\[[^\[\]]*\](?=\s*\{))?")
+_NEGATIVE_SPACES = re.compile(r"(?:\s|\\!)*")
+_BEGIN_OR_END = re.compile(r"\\(begin|end)(?![a-zA-Z])")
 _LENGTHS = re.compile(r"\s*-?\s*[\d.]+\s*[a-z]{2}|\s*\{[^{}]*\}")
-_CHOOSE = re.compile(r"\\choose(?![a-zA-Z])")
+_BETWEEN = {"over": "frac", "choose": "binom"}  # n \choose k
+_INSEPARABLE = frozenset("over choose atop brack brace above buildrel overwithdelims atopwithdelims".split())
+_SCOPE = re.compile(r"\\(?:(over|choose)|(left|begin)|(right|end))(?![a-zA-Z])|\\.|({)|(})", re.DOTALL)
 _SCRIPTED = re.compile("[_^" + "".join((set(_ABOVE.values()) | set(_BELOW.values())) - {"′"}) + "]")
 _DEPTH = 20
 
@@ -132,15 +153,17 @@ class _UnfaithfulError(Exception):
 
 
 def readable(text: str) -> str:
-    """Clean text with each formula as Unicode characters, or as LaTeX where a part of it cannot be converted."""
+    """Clean text with each formula as Unicode characters, but for the parts that cannot be converted."""
     pieces: list[str] = []
     at = 0
     for begin, end in formulas(text):
-        formula = text[begin + 1 : end - 1]
+        latex = " ".join(text[begin + 1 : end - 1].split())
         try:
-            shown = unicodedata.normalize("NFC", " ".join(_convert(formula, 0).split()))
+            shown = unicodedata.normalize("NFC", " ".join(_convert(_INDEPENDENT.sub(" ⫫ ", latex), 0).split()))
         except _UnfaithfulError:
-            shown = f"${' '.join(formula.split())}$"
+            shown = f"${latex}$"
+        if shown == latex and "\\" in latex:
+            shown = f"${latex}$"
         pieces += (text[at:begin].replace("\\$", "$"), shown)
         at = end
     pieces.append(text[at:].replace("\\$", "$"))
@@ -154,9 +177,14 @@ def _argument(text: str, at: int, depth: int = 0) -> tuple[str, int]:
         raise _UnfaithfulError
     if match[1] != "{":
         end = match.end()
-        if match[1][1:] in _TAKING:  # M^\mathrm{T}: the command comes with its arguments
-            for _ in range(2 if match[1].endswith(("frac", "binom")) else 1):
+        if (word := match[1][1:]) in _TAKING:  # M^\mathrm{T}: the command comes with its arguments
+            if word in _ARROWS or word in ("sqrt", "operatorname"):
+                end = skip(_OPTION, text, end + (text[end : end + 1] == "*"))
+            for _ in range(2 if word.endswith(("frac", "binom", "set", "stackrel")) else 1):
                 end = _argument(text, end, depth + 1)[1]
+        elif word[:1].isalpha() and word not in _KNOWN:
+            while text.startswith("{", group := skip_blanks(text, skip(_OPTION_BEFORE_GROUP, text, end))):
+                end = _argument(text, group)[1]
         return text[match.start(1) : end], end
     end = match_brace(text, match.start(1))
     if end < 0:
@@ -173,6 +201,8 @@ def styled_letters(text: str, style: str) -> str:
     """The text in one of the mathematical alphabets of Unicode; ASCII letters have a form in each of them."""
     if not style:
         return text
+    if "\\" in text:  # a part that is still LaTeX
+        raise _UnfaithfulError
     capital, small, digit = _ALPHABETS[style]
     exceptions = _EXCEPTIONS.get(style, {})
     output = []
@@ -189,6 +219,8 @@ def styled_letters(text: str, style: str) -> str:
             character = chr(digit + ord(character) - ord("0"))
         elif style in ("bold", "bold italic") and "α" <= character <= "ω":
             character = chr((0x1D6C2 if style == "bold" else 0x1D736) + ord(character) - ord("α"))
+        elif style in ("bold", "bold italic") and character in "ϵϑϰϕϱϖ":
+            character = chr((0x1D6DC if style == "bold" else 0x1D750) + "ϵϑϰϕϱϖ".index(character))
         elif style in ("bold", "bold italic") and "Α" <= character <= "Ω":
             character = chr((0x1D6A8 if style == "bold" else 0x1D71C) + ord(character) - ord("Α"))
         elif character.isalnum():
@@ -215,10 +247,13 @@ def _script(inner: str, mark: str) -> str:
 def _text_mode(text: str, depth: int) -> str:
     """The content of `\\text`: text, with formulas between dollars."""
     pieces = []
+    style = ""
     for number, part in enumerate(text.split("$")):
         if number % 2:
-            pieces.append(_convert(part, depth))
+            pieces.append(styled_letters(_convert(part, depth), style))
         else:
+            style = "bold italic" if "\\boldmath" in part else style
+            part = TEXT_SWITCH.sub("", part)
             part = _TEXT_ACCENT.sub(lambda match: match[2] + _TEXT_ACCENTS[match[1]], part.replace("~", " "))
             part = re.sub(r"\\[hv]space\*?\s*\{[^{}]*\}|\{\}", "", re.sub(r"\\([ %&_#])", r"\1", part))
             part = _TEXT_FONT.sub(r"\1", part)
@@ -251,10 +286,22 @@ class _Output(list[str]):
             self[-1] = self[-1].rstrip()
 
 
+def _prefixed(text: str) -> str:
+    r"""`n \choose k` as `\binom{n}{k}`."""
+    depth = 0
+    for mark in _SCOPE.finditer(text):
+        between, left, right, opens, closes = mark.groups()
+        depth += bool(left or opens) - bool(right or closes)
+        if between and depth == 0 and "\\buildrel" not in text:
+            return f"\\{_BETWEEN[between]}{{{text[: mark.start()]}}}{{{text[mark.end() :]}}}"
+    return text
+
+
 def _convert(text: str, depth: int) -> str:
     """A formula as characters; raises _UnfaithfulError."""
     if depth > _DEPTH:
         raise _UnfaithfulError
+    text = _prefixed(text) if "\\over" in text or "\\choose" in text else text
     output = _Output()
     at = 0
     group = ""  # the last token, if it was a group
@@ -271,20 +318,26 @@ def _convert(text: str, depth: int) -> str:
             output.strip()
             shown = _script(inner, script)
             output.append(shown + (" " if shown[:1] == script and _starts_word(text, at) else ""))
+        elif word in _SWITCHES:  # up to the end of its group
+            output.append(styled_letters(_convert(text[at:], depth + 1).strip(), _SWITCHES[word]))
+            at = len(text)
+        elif word in _INSEPARABLE:
+            raise _UnfaithfulError
         elif word:
-            at = _command(word, text, at, output, depth + 1)
+            before = len(output)
+            try:
+                at = _command(word, text, at, output, depth + 1)
+            except _UnfaithfulError:
+                del output[before:]
+                at = _keep_latex(word, text, token.start(), output)
         elif symbol == "\\":
             row_space = _ROW_SPACE.match(text, at)
             at = row_space.end() if row_space else at
             output.append("\n")
         elif symbol is not None:
-            if symbol not in _ESCAPED:
-                raise _UnfaithfulError
-            output += filter(None, [_ESCAPED[symbol]])
+            output += filter(None, [_ESCAPED.get(symbol, token[0])])
         elif token[0] == "{":
             inner, at = _argument(text, token.start())
-            if len(parts := _CHOOSE.split(inner)) == 2:  # {n \choose k}
-                inner = f"\\binom{{{parts[0]}}}{{{parts[1]}}}"
             group = _convert(inner, depth + 1)
             if inner.lstrip().startswith("\\rm") and len(group) > 1:
                 at = _put_operator(group, text, at, output)
@@ -322,8 +375,27 @@ def _fraction(text: str, at: int, output: _Output, depth: int) -> int:
     return at
 
 
+def _keep_latex(word: str, text: str, start: int, output: _Output) -> int:
+    """Append a command as it is written, with its arguments; returns the offset after them."""
+    end = (_end_of_environment if word == "begin" else _argument)(text, start)[1]
+    kept = " ".join(text[start:end].split())
+    apart = kept[-1] != "}" and re.match(r"[\\{]|\w", text[end : end + 1]) is not None
+    output.append(kept + (" " if apart else ""))
+    return end
+
+
+def _end_of_environment(text: str, start: int) -> tuple[int, int]:
+    """The span of the `\\end{…}` of the environment that begins at an offset."""
+    depth = 0
+    for mark in _BEGIN_OR_END.finditer(text, start):
+        depth += 1 if mark[1] == "begin" else -1
+        if depth == 0:
+            return mark.start(), _argument(text, mark.end())[1]
+    raise _UnfaithfulError
+
+
 def _negation(text: str, at: int, output: _Output, depth: int) -> int:
-    inner, at = _converted(text, at, depth)
+    inner, at = _converted(text, skip(_NEGATIVE_SPACES, text, at), depth)
     if not _single(inner) or inner[0].isalnum():
         raise _UnfaithfulError
     output.append(f" {inner}\u0338 ")
@@ -331,11 +403,10 @@ def _negation(text: str, at: int, output: _Output, depth: int) -> int:
 
 
 def _root(text: str, at: int, output: _Output, depth: int) -> int:
-    sign = "√"
-    if degree := re.compile(r"\s*\[([^\]]*)\]").match(text, at):
-        sign, at = {"2": "√", "3": "∛", "4": "∜"}.get(degree[1].strip(), ""), degree.end()
-    inner, at = _converted(text, at, depth)
-    if not sign or not inner:
+    degree = _OPTION.match(text, at)
+    sign = {"2": "√", "3": "∛", "4": "∜"}.get(degree[1].strip(), "") if degree else "√"
+    inner, at = _converted(text, degree.end() if degree else at, depth) if sign else ("", at)
+    if not inner:
         raise _UnfaithfulError
     output.append(f"{sign}({inner})")
     return at
@@ -363,11 +434,46 @@ def _put_operator(name: str, text: str, at: int, output: _Output) -> int:
 
 def _rows(text: str, at: int, output: _Output, depth: int) -> int:
     name, begin = _argument(text, at)
-    end = text.find(f"\\end{{{name}}}", begin)
-    if name not in _ROWS or end < 0 or text.find("\\begin", begin, end) >= 0:
+    if name not in _ROWS:
         raise _UnfaithfulError
+    end, after = _end_of_environment(text, at - len("\\begin"))
     output.append(_convert(re.sub(r"^\s*\[[tbc]\]", "", text[begin:end]), depth))
-    return end + len(f"\\end{{{name}}}")
+    return after
+
+
+def _accent(mark: str, text: str, at: int, output: _Output, depth: int) -> int:
+    argument, at = _argument(text, at)
+    letter = _ACCENTED.fullmatch(inner := _convert(argument, depth).strip())
+    if letter:
+        output.append(letter[1] + mark + letter[2])
+    elif _NAME.fullmatch(argument.strip()) and inner.isalpha():
+        return _put_operator(inner[0] + mark + inner[1:], text, at, output)
+    else:
+        raise _UnfaithfulError
+    return at
+
+
+def _stacked(mark: str, text: str, at: int, output: _Output, depth: int) -> int:
+    """What stands above or below a relation or an operator, as its exponent or index."""
+    script, at = _converted(text, at, depth)
+    argument, at = _argument(text, at)
+    base = _convert(argument, depth).strip()
+    shown = base + _script(script, mark)
+    if _STACKED.fullmatch(base):
+        output.append(f" {shown} ")
+    elif argument.lstrip().startswith("\\") and re.fullmatch(r"[a-zA-Z ]{2,}", base):
+        return _put_operator(shown, text, at, output)
+    else:
+        raise _UnfaithfulError
+    return at
+
+
+def _arrow(sign: str, text: str, at: int, output: _Output, depth: int) -> int:
+    option = _OPTION.match(text, at)
+    below = _script(_convert(option[1], depth), "_") if option else ""
+    above, at = _converted(text, option.end() if option else at, depth)
+    output.append(f" {sign}{_script(above, '^')}{below} ")
+    return at
 
 
 _HANDLERS: dict[str, Callable[[str, int, _Output, int], int]] = {
@@ -377,8 +483,13 @@ _HANDLERS: dict[str, Callable[[str, int, _Output, int], int]] = {
     "tag": _tag,
     "operatorname": _operator,
     "begin": _rows,
+    **{name: partial(_accent, mark) for name, mark in _ACCENTS.items()},
+    **{name: partial(_stacked, "_" if name == "underset" else "^") for name in ("overset", "stackrel", "underset")},
+    **{name: partial(_arrow, sign) for name, sign in _ARROWS.items()},
 }
-_TAKING = frozenset({*_STYLES, *_ACCENTS, *_UNWRAPPED, *_TEXT, *_FILLED, *_HANDLERS}) - {"begin", "not", "tag", "sqrt"}
+_TAKING = frozenset({*_STYLES, *_UNWRAPPED, *_TEXT, *_FILLED, *_HANDLERS}) - {"begin", "tag"}
+
+_KNOWN = frozenset({*_SYMBOLS, *_INFIX, *_OPERATORS, *_TAKING, *_HANDLERS, *_SWITCHES, *_BLANKS, *_DROPPED, *_LENGTHY})
 
 
 def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
@@ -400,24 +511,17 @@ def _command(word: str, text: str, at: int, output: _Output, depth: int) -> int:
     elif word in _STYLES:
         inner, at = _converted(text, at, depth)
         output.append(styled_letters(inner, _STYLES[word]))
-    elif word in _ACCENTS:
-        inner, at = _converted(text, at, depth)
-        if not _single(inner) or not inner[0].isalnum():
-            raise _UnfaithfulError
-        output.append(inner + _ACCENTS[word])
     elif word in _TEXT:
         inner, at = _argument(text, at)
         output.append(_text_mode(inner, depth))
     elif word in _UNWRAPPED:
-        inner, at = _converted(text, at, depth)
-        if len(inner) > 1:
-            at = _put_operator(inner, text, at, output)
+        argument, at = _argument(text, at)
+        inner = _convert(argument, depth)
+        if len(name := inner.strip()) > 1:
+            at = _put_operator(name, text, at, output)
         else:
-            output.append(inner)
-    elif word in _SWITCHES:  # up to the end of its group
-        output.append(styled_letters(_convert(text[at:], depth).strip(), _SWITCHES[word]))
-        at = len(text)
-    elif word in ("kern", "mkern", "hspace", "color"):  # of no meaning, with what follows them
+            output.append(name if name.isalnum() else inner)
+    elif word in _LENGTHY:
         length = _LENGTHS.match(text, at)
         if length is None:
             raise _UnfaithfulError

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from xml.etree.ElementTree import Element
 
 from lemmata.core.types import Link
-from lemmata.latex.readable import readable, styled_letters
+from lemmata.latex.readable import TEXT_SWITCH, readable, styled_letters
 from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
 from lemmata.search.excerpts import mark_words, window
@@ -63,6 +63,7 @@ _ASKING = frozenset(  # marked in an excerpt, these words of a question would on
 )
 _NAMED = {
     "vcentcolon": ":", "coloneqq": "≔", "eqqcolon": "≕", "textbullet": r"\bullet ", "textdegree": r"^\circ ",
+    "mathbbm": r"\mathbb",
 }  # fmt: skip
 _SAME = re.compile(rf"\\({'|'.join(_NAMED)})(?![a-zA-Z])")
 _OPERATOR = re.compile(r"(\\operatorname\*?)\s*\{\s*\\(?:mathrm|text|mathsf|rm)\s*\{([^{}\\]*)\}\s*\}")
@@ -70,6 +71,7 @@ _WRITTEN_OUT = (  # what the converter does not know, or does not set as TeX doe
     (re.compile(r"\\not\s*="), r"\\neq "),
     (re.compile(r":\s*="), "≔"),
     (re.compile(r"\\m(?:kern|skip)\s*-?[\d.]+\s*mu"), ""),
+    (re.compile(r"(\\operatorname\*?\s*\{[^{}\\]*)\\[,;: ](?=[^{}\\]*\})"), "\\1\u2009"),
     (re.compile(r"\\pmod\s*\{((?:[^{}]|\{[^{}]*\})*)\}"), r"\\;\\;(\\mathrm{mod}\\;\1)"),
     (re.compile(r"\\raisebox\s*\{[^{}]*\}(?:\s*\[[^\]]*\]){0,2}\s*\{\s*\$?([^{}$]*)\$?\s*\}"), r"{\1}"),
 )
@@ -80,9 +82,10 @@ _SIGNS = {
     "≔": ("≔", _RELATION), "≕": ("≕", _RELATION), "&#x029F5;": ("∖", _BINARY), "&#x000B1;": ("±", _BINARY),
     "&#x02213;": ("∓", _BINARY), "&#x02205;": ("∅", _LETTER), "&#x0221E;": ("∞", _LETTER),
     "&#x02026;": ("…", _LETTER), "&#x0002E;": (".", ' lspace="0em" rspace="0em"'),
-    "&#x02015;": ("‾", ' accent="true" stretchy="true"'),
+    "&#x027C2;": ("⟂", _RELATION), "&#x027F6;": ("⟶", _RELATION), "&#x02015;": ("‾", ' accent="true" stretchy="true"'),
 }  # fmt: skip
 _UPRIGHT = re.compile(r"&#x000[4-7][0-9A-F];|&#x003[9A][0-9A-F];|[Α-Ω]")  # \mathrm{S}; capital Greek letters
+_GREEK = re.compile("[Α-ΡΣ-Ωα-ωϵϑϰϕϱϖ]")
 _SIGNED = frozenset(("&#x02212;", "&#x0002B;", "&#x000B1;", "&#x02213;"))
 _CLOSING = frozenset(("&#x00029;", "&#x0005D;", "&#x0007D;", "&#x0007C;", "&#x02016;", "&#x00021;", "!", ")", "]"))
 _SPACING = re.compile(r' [lr]space="[^"]*"')
@@ -381,9 +384,15 @@ def _with_formulas_in_text(formula: str) -> str:
         end = match_brace(formula, match.end())
         if end < 0:
             break
-        words = _DOLLAR.split(_without_styles(formula[match.end() + 1 : end - 1]))
+        content = formula[match.end() + 1 : end - 1]
+        words = _DOLLAR.split(TEXT_SWITCH.sub("", _without_styles(content)))
         if len(words) % 2 and len(words) > 1:
-            parts = (word if place % 2 else f"{match[0]}{{{word}}}" for place, word in enumerate(words) if word)
+            style = "\\boldsymbol" if "\\boldmath" in content else ""
+            parts = (
+                f"{style}{{{word}}}" if place % 2 else f"{match[0]}{{{word}}}"
+                for place, word in enumerate(words)
+                if word
+            )
             pieces += formula[at : match.start()], "{", *parts, "}"
         else:
             pieces += (
@@ -475,8 +484,10 @@ def _text(element: Element) -> str:
     text = html.unescape(element.text or "")
     if _COMMAND.fullmatch(text):
         text = text[1:]  # of the authors: `\Hom` reads best as Hom
-    alphabet = _ALPHABETS.get(element.get("mathvariant", ""))
-    if alphabet and text.isascii() and (text.isalpha() or (text.isalnum() and alphabet not in ("script", "fraktur"))):
+    alphabet = _ALPHABETS.get(element.get("mathvariant", ""), "")
+    has_digits = alphabet not in ("script", "fraktur")
+    is_latin = text.isascii() and (text.isalpha() or (text.isalnum() and has_digits))
+    if alphabet and (is_latin or (alphabet.startswith("bold") and _GREEK.fullmatch(text))):
         text = styled_letters(text, alphabet)
     return html.escape(text.replace(_BREAK, "\ufffd"))
 
