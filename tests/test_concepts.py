@@ -24,6 +24,7 @@ from lemmata.graph.concepts.rank import rank_concepts
 from lemmata.graph.concepts.relations import name_relations, sentence_relations
 from lemmata.graph.concepts.terms import clean_term, key_of, mask, normal, sentence_spans
 from lemmata.graph.store import StoredGraph
+from lemmata.ingest.text import read_text
 
 NOETHERIAN = Passage(
     "rings#def",
@@ -883,3 +884,93 @@ def test_definitions_are_texts_of_their_passage(text: str) -> None:
     for find in find_defined_terms(passage, mask(passage.text), opening=False):
         letters = iter(passage.text)  # footnotes and sentences between are left out
         assert all(letter in letters for letter in re.sub(r"\s|…", "", find.sentence))
+
+
+MANUAL = """# Pumps
+
+- **Relief valve**: a valve that opens when the pressure is too high. It is tested once a year.
+- **Duty point** is the point at which two curves cross.
+- **NPSH** (net positive suction head): the margin of the pressure over the vapour pressure.
+- **Interlock:** A device that prevents a start.
+- **Warning**: a hot casing can burn you.
+- **Caution:** the coupling turns; a guard must be in place.
+- **Start the pump**: press the button for two seconds.
+- **No flow**: a valve is closed.
+- **Normal run**: the pump runs at its rated speed.
+- **Responsible**: the person who signs.
+- **P-501**: the first pump of the station.
+
+**Bund wall** – a wall around a tank.
+
+*Surge* is an oscillation of the flow.
+
+A **bund** is a basin below a tank.
+
+By **lockout** we mean the isolation of a machine by a lock.
+
+**Note**: the water must be on. **Step 1**: open the valve of the tank.
+
+| Term | Meaning |
+|---|---|
+| **Backlash** | the clearance between gear teeth |
+
+# Begriffe der Anlage
+
+- **Sicherheitsventil**: ein Ventil, das öffnet, wenn der Druck in der Leitung zu hoch ist.
+- **Hinweis**: der Ölstand muss im Glas sichtbar sein.
+- **Störung**: die Pumpe läuft nicht an, weil das Ventil geschlossen ist.
+
+Eine **Auffangwanne** ist ein Becken unter einem Tank, das auslaufendes Öl auffängt.
+"""
+MEANT = {
+    "Relief valve": "Relief valve: a valve that opens when the pressure is too high.",
+    "Duty point": "Duty point is the point at which two curves cross.",
+    "NPSH": "NPSH (net positive suction head): the margin of the pressure over the vapour pressure.",
+    "Interlock": "Interlock: A device that prevents a start.",
+    "Bund wall": "Bund wall – a wall around a tank.",
+    "Surge": "Surge is an oscillation of the flow.",
+    "bund": "A bund is a basin below a tank.",
+    "lockout": "By lockout we mean the isolation of a machine by a lock.",
+    "Backlash": "Backlash: the clearance between gear teeth",
+    "Sicherheitsventil": "Sicherheitsventil: ein Ventil, das öffnet, wenn der Druck in der Leitung zu hoch ist.",
+    "Auffangwanne": "Eine Auffangwanne ist ein Becken unter einem Tank, das auslaufendes Öl auffängt.",
+}
+
+
+def test_a_manual_defines_its_terms_but_not_its_warnings_steps_and_fields() -> None:
+    found = build_concepts(read_text(MANUAL.encode(), "m", "m.md").passages, []).concepts
+    assert {name.casefold(): text for name, text in MEANT.items()} == {
+        concept.name.casefold(): concept.description for concept in found
+    }
+    assert ("net positive suction head",) in {concept.aliases for concept in found}
+
+
+def test_a_glossary_defines_also_what_it_does_not_mark_and_terms_used_before() -> None:
+    uses = "".join(
+        f"# Part {number}\n\nCavitation damages the {number}th impeller of this old pump.\n\n" for number in range(30)
+    )
+    entries = "# Terms\n\n- Cavitation: bubbles in a liquid\n- *Rudder*: controls yaw\n"
+    found = build_concepts(read_text(f"{uses}{entries}".encode(), "m", "m.md").passages, []).concepts
+    assert {concept.name.casefold(): concept.description for concept in found} == {
+        "cavitation": "Cavitation: bubbles in a liquid",
+        "rudder": "Rudder: controls yaw",
+    }
+
+
+def test_entries_without_an_article_define_where_others_around_them_do() -> None:
+    sure = [f"- **{name} wing**: a wing with {name} struts" for name in ("Box", "Delta", "Parasol")]
+    text = "\n".join([*sure, "- **Taper ratio**: ratio of two chords", "- **Trim tab**: reduces the force"])
+    found = {concept.name for concept in build_concepts(read_text(text.encode(), "m", "m.md").passages, []).concepts}
+    assert {"Taper ratio"} == found - {"Box wing", "Delta wing", "Parasol wing"}
+    alone = read_text(text[text.index("- **Taper") :].encode(), "m", "m.md").passages
+    assert not build_concepts(alone, []).concepts
+
+
+def test_items_of_markdown_are_sentences_of_their_own() -> None:
+    masked = mask("Rules:\n- a first one\n- a second one\n1. a third one")
+    assert [masked[start:end].strip() for start, end in sentence_spans(masked)] == [
+        "Rules:",
+        "- a first one",
+        "- a second one",
+        "1. a third one",
+    ]

@@ -16,6 +16,7 @@ _EMPHASIS = re.compile(
     re.DOTALL,
 )
 _BEGINS = re.compile(r"[\s>]*(?:[-*+][ \t]+)?")
+_SAYS_WHAT = re.compile(r"\s+(?:an?|the|any|ein|eine|der|die|das)\s", re.I)  # `**Bund:** a wall`
 
 
 def strip_emphasis(text: str) -> str:
@@ -26,9 +27,11 @@ def strip_emphasis(text: str) -> str:
 
 
 def emphasised_terms(block: str) -> Iterator[str]:
-    """The emphasised terms of a paragraph, list or table, in order; no sentences and no run-in headings."""
+    """The emphasised terms of a paragraph, list or table, in order; no sentences and no run-in headings, but
+    `Bund` in `**Bund:** a wall around a tank`."""
     for match in _EMPHASIS.finditer(block) if "*" in block or "_" in block else ():
         written = strip_emphasis(match["text"] or "")
         begins = match.start() < 60 and bool(_BEGINS.fullmatch(block, 0, match.start()))
+        begins = begins and not (written.endswith(":") and _SAYS_WHAT.match(block, match.end()))
         if term := term_of(" ".join(written.split()), begins):
             yield term

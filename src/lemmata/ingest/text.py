@@ -26,7 +26,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*\n", re.DOT
 _KEY = re.compile(r"(\w+)[ \t]*:[ \t]*(.*)")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:)?[ \t]*(.*)")
 _LINK = re.compile(r"!?\[([^\[\]]*+)\]\(\s*<?([^)\s>\[]{1,2000}+)>?[^)\[]{0,500}+\)")
-_MOST_TERMS = 20  # of a chunk
+_MOST_TERMS = 40  # of a chunk, which may be a glossary
 _TINY = 60  # characters of a section; a shorter one is read with its neighbour
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 

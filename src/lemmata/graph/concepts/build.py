@@ -67,6 +67,7 @@ _LONGEST_TITLE = 5  # words of a title that is a name, not a sentence
 # Most trusted first; the best rule gives a concept its description and origin. Name and kind are voted on, in `add`.
 _RULES = (
     "planetmath",  # title, synonyms and `defines` of a PlanetMath article
+    "glossary",  # a marked term that begins a line, and after a colon or dash what it is
     "emphasis",  # an emphasised term in a definition, or where the words around it define it
     "index",  # in the author's index, or marked by a macro for new terms
     "by we mean",  # `by a flag we mean`
@@ -88,9 +89,11 @@ _RULES = (
     "name",  # in prose, a name written with capitals inside: `ImageNet`
 )
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
-_DEFINING = frozenset(("emphasis", "by we mean", "is a", "called", "say that", "defined as"))  # give `defines` edges
+_DEFINING = frozenset(
+    ("glossary", "emphasis", "by we mean", "is a", "called", "say that", "defined as")
+)  # give `defines` edges
 _SUFFICIENT = frozenset(
-    ("planetmath", "emphasis", "index", "stress", "note", "by we mean", "keywords")
+    ("planetmath", "glossary", "emphasis", "index", "stress", "note", "by we mean", "keywords")
 )  # one use is enough
 _ACRONYM = re.compile(r"^\s*([A-Z]{2,6})\s*$")
 _PLANETMATH_KINDS = {
@@ -228,7 +231,7 @@ class _Collector:
             self.defined_here[key] = entry
         entry.passage = entry.passage or passage
         entry.rules[candidate.rule] += 1
-        weight = 3 if candidate.rule in {"planetmath", "emphasis", "note"} else 1
+        weight = 3 if candidate.rule in {"planetmath", "glossary", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight
         entry.kinds[candidate.kind if german else result_kind(candidate.name) or candidate.kind] += weight
         entry.aliases.update(dict.fromkeys(candidate.aliases))
@@ -285,7 +288,7 @@ class _Collector:
             # a book that defines in prose only; prose is read after all statements, so that uses before it are unknown
             in_prose = passage.kind in _PROSE_KINDS and len(self.documents) < 2 and not self.definitions
             begins = candidate.sentence.casefold().startswith((f"a {candidate.name}", f"an {candidate.name}"))
-            is_subject = passage.kind == "definition" and begins
+            is_subject = candidate.rule == "glossary" or (passage.kind == "definition" and begins)
             self.add(candidate, passage.id, evidence.german, is_about or in_prose or is_subject)
         if passage.title and passage.kind not in _PROSE_KINDS:
             self._read_note(passage, *evidence.note, evidence.german)
@@ -432,7 +435,9 @@ class _Collector:
 
     def _is_term_of_prose(self, key: str, entry: _Entry) -> bool:
         """Whether a candidate is also an index term where authors emphasise and entitle as they like."""
-        if entry.german or not {"planetmath", "keywords", "index"}.isdisjoint(entry.rules):
+        if entry.german or not {"planetmath", "keywords", "index", "glossary"}.isdisjoint(entry.rules):
+            return True
+        if "emphasis" in entry.rules and entry.sentence:
             return True
         words = max(entry.names, key=lambda name: entry.names[name]).split()
         if not is_term(words):

@@ -19,7 +19,9 @@ from lemmata.core.types import Passage
 from lemmata.core.words import GENERIC_NOUNS, GERMAN_LINKING_WORDS, LINKING_WORDS, PHRASE_BREAKS, language_of
 from lemmata.graph.concepts.definitions import CONDITION, Source, definition_of
 from lemmata.graph.concepts.german import german_kind, german_phrases, german_results, result_noun
+from lemmata.graph.concepts.merge import find_acronyms
 from lemmata.graph.concepts.terms import (
+    ITEM,
     RESULT_NOUNS,
     TECHNIQUE_NOUNS,
     clean_term,
@@ -65,7 +67,7 @@ _DEFINING_WORDS = re.compile(
     r"obtain\w*|is (?:an?|the))\b"
 )
 _PREDICATE_AFTER = re.compile(  # the first verb after a subject says what it is
-    r"(?:(?!\b(?:that|which|who|where|when|if|is|are)\b)[^.;:]){0,110}?\b(?:(?:is|are)\s+(?:(?!only)\w+ly\s+|just\s+)?"
+    r"(?:(?!\b(?:that|which|who|where|when|if|is|are)\b)[^.;:]){0,110}?\b(?:(?:is|are|ist|sind)\s+(?:(?!only)\w+ly\s+|just\s+)?"
     r"(?:an?|the|any|one|defined|given|when|what|\w+ing|ein\w*|der|die|das)|consists?|means|refers?|denotes?|states|"
     r"says|asserts|measures|represents)\b"
 )
@@ -166,6 +168,48 @@ _FORMULAS = re.compile(r"\$+")
 _ACRONYM = re.compile(r"\s*\((?P<term>[A-Z]{2,6})s?\)")
 
 
+_ITEM = re.compile(rf"\s*{ITEM}\s*")
+
+# A line of a glossary: a term, and what it is, in a phrase without a verb of its own: `Bund – a wall that keeps`.
+_ENTRY = re.compile(
+    rf"^[ \t]*(?P<item>(?:{ITEM}|•)[ \t]*)?(?P<term>[^\W\d_][^\n:–—|]{{1,70}}?)(?P<other> \([^()\n]{{2,60}}\))?"
+    r"(?P<sign>[ \t]*[:–—]|(?P<cell>[ \t]*\|)|[ \t]-)[ \t]+(?P<text>\S.*)",
+    re.MULTILINE,
+)
+_LABEL = re.compile(  # no term, but a field or a warning
+    r"(?:danger|attention|tip|info|location|responsible|duration|tools?|materials?|parts?|causes?|remedy|symptoms?|scope|"
+    r"prerequisites?|requirements?|action|event|effect|risk|default|function|status|answer|contents?|role|owner|input|"
+    r"abbreviation|acronym|achtung|hinweis|gefahr|warnung|vorsicht|ort|dauer|werkzeuge?|ursachen?|abhilfe|zweck|folge|schritt|"
+    r"ergebnis|beispiel|aufgabe|verantwortlich\w*|voraussetzung\w*|anmerkung|bemerkung|ziel|wirkung|maßnahmen?|begriff)",
+    re.IGNORECASE,
+)
+_GLOSSARY = re.compile(  # a heading
+    r"[\W\d]*(?:glossary|(?:terms and )?(?:terms|definitions|abbreviations)|terminology|nomenclature|glossar|begriffe|"
+    r"(?:begriffe und )?(?:definitionen|abkürzungen))\W*",
+    re.IGNORECASE,
+)
+_SINGULAR_VERB = (
+    r"[a-z]+s (?:to|at|on|into|from|up|down|out|off|over|below|above|again|when|if|until|an?|the|its|by|too)"
+)
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|can|could|may|might|must|shall|should|will|would|has|have|had|does|do|did|needs?|not|"
+    rf"never|always|{_SINGULAR_VERB}|ist|sind|wird|werden|kann|können|muss|müssen|darf|soll\w*|hat|haben|nicht)\b"
+)
+_PRONOUN = r"that|which|who|whose|where|in which|at which|by which"
+_NOUN_OF = rf"(?:{_PRONOUN}|of|for|between|in|on|at|by|from|to|with|without|around|below|above|under|over|used|per)\b"
+_SAYS_WHAT = re.compile(
+    rf"(?:an?|the|any)\s(?:[^\s.;:!?]+\s){{1,8}}?{_NOUN_OF}|"
+    r"(?:eine?|der|die|das)\s(?:[a-zäöüß-]+\s)*(?-i:[A-ZÄÖÜ])[\w-]+(?:,\s|\s(?:de[rs]|eine[rs]|von|zwischen|zu[mr]?|für|in|im|"
+    r"a[nm]|auf|um|mit|beim?|aus|gegen|über|unter|ohne|nach|vor)\s)",
+    re.IGNORECASE,
+)
+_NO_ARTICLE = re.compile(  # `Ratio of lift to drag`, which needs other entries around it
+    rf"(?!(?:check|ensure|make|note|see|be)\b)(?:(?!(?:an?|the)\b)[\w/-]+\s){{1,4}}?{_NOUN_OF}", re.IGNORECASE
+)
+_CLAUSE_END = re.compile(rf",?\s(?:{_PRONOUN}|when|if|until)\b|,\s(?:de[rmn]|die|das|wenn|falls)\b|[.;:!?](?=\s|$)")
+_FEWEST_ENTRIES = 3  # of a list that is a glossary
+
+
 def find_defined_terms(passage: Passage, masked: str, opening: bool, german: bool | None = None) -> Iterator[Candidate]:
     """Terms that a passage defines; `opening` means that its document begins here, as an article on its subject."""
     spans = sentence_spans(masked)
@@ -173,7 +217,7 @@ def find_defined_terms(passage: Passage, masked: str, opening: bool, german: boo
     kind_of = _german_kind if german else _kind
     is_definition = passage.kind == "definition"
     source = Source(passage, masked, spans, german, opening or is_definition or begins_prose(passage))
-    for candidate in _marked_terms(source):
+    for candidate in (*_glossary_entries(source), *_marked_terms(source)):
         yield candidate._replace(kind=_german_kind(candidate.name, candidate.kind)) if german else candidate
     for number, (start, end) in enumerate(spans):
         sentence = _FORMULAS.sub("$", masked[start:end])  # short, so that no pattern walks through a long formula
@@ -257,7 +301,7 @@ def _marked_terms(source: Source) -> list[Candidate]:
         rule = "emphasis" if is_definition else "index" if term in entries and framed != "emphasis" else framed
         if passage.kind == "exercise" and rule == "emphasis":
             rule = "stress"
-        is_object = article or not re.search(r"[\w$,]$", before)
+        is_object = article or not re.search(r"(?<!\b[Bb]y)(?<=[\w$,])$", before)
         if not rule or (not is_object and _starts_with_verb(name) and not re.search(r"\bcalled(?: the)?$", before)):
             continue
         named = len(emphases) == 1 or re.search(r"\b(?:is|are) (?:an?|the|ein\w*|der|die|das)$", before)
@@ -283,6 +327,34 @@ def _marked_terms(source: Source) -> list[Candidate]:
             kind = _kind(name, property_or_object(name))
             candidates.append(Candidate(name, kind, "index", text, tuple(filter(None, aliases)), weight))
     return candidates
+
+
+def _glossary_entries(source: Source) -> Iterator[Candidate]:
+    """The entries of a glossary in a passage: marked terms that begin a line, and under a heading such as `Terms` all.
+
+    Warnings, steps and fields have the same form, so what follows must be a phrase that says what something is.
+    """
+    passage, _, spans, _, _ = source
+    is_glossary = bool(passage.section) and bool(_GLOSSARY.fullmatch(passage.section.rpartition(" / ")[2]))
+    terms = {str(term) for term in passage.metadata.get("terms", ())}
+    lines = _ENTRY.finditer(passage.text) if terms or is_glossary else ()
+    marked = {line: line["term"] in terms or f"{line['term']}{line['other']}" in terms for line in lines}
+    entries = [line for line in marked if marked[line] or (is_glossary and (line["item"] or line["cell"]))]
+    phrases = [line for line in entries if not _VERB.search(_CLAUSE_END.split(line["text"], maxsplit=1)[0])]
+    sure = [line for line in phrases if _SAYS_WHAT.match(line["text"])]
+    others = [line for line in phrases if _NO_ARTICLE.match(line["text"])]
+    is_list = len(sure) >= _FEWEST_ENTRIES and 2 * len(sure + others) >= len(entries)
+    for line in entries if is_glossary else sure + others if is_list else sure:
+        name = _term_name(mask(line["term"]))
+        if not name or _LABEL.fullmatch(line["term"]):
+            continue
+        other = (line["other"] or "").strip(" ()")
+        aliases = {clean_term(alias) for pair in find_acronyms(f"{name} ({other})") for alias in pair} - {name, ""}
+        end = next((stop for _, stop in spans if stop > line.start("text")), line.end())
+        sign = line["sign"] if line["sign"].strip() in "–—-" else ":"
+        text = f"{line['term']}{line['other'] or ''}{sign} {passage.text[line.start('text') : min(end, line.end())]}"
+        kind, weight = _kind(name, "object"), _MARKED + _IN_DEFINITION
+        yield Candidate(name, kind, "glossary", " ".join(text.split()), tuple(aliases), weight)
 
 
 def _index_definition(name: str, source: Source, definitions: Mapping[str, tuple[str, int]]) -> tuple[str, int]:
@@ -322,7 +394,8 @@ def _sentence_at(spans: list[tuple[int, int]], place: int) -> int:
 
 def _around(masked: str, span: tuple[int, int], start: int, end: int) -> tuple[str, str]:
     """What a sentence says before and after a term in it."""
-    before = " ".join(masked[max(span[0], start - 160) : start].split())
+    begin = item.end() if (item := _ITEM.match(masked, span[0], start)) else span[0]
+    before = " ".join(masked[max(begin, start - 160) : start].split())
     return before, masked[end : min(span[1], end + 160)]
 
 
@@ -367,7 +440,11 @@ def _prose_rule(name: str, before: str, after: str) -> str:
         return "stress"
     if re.search(r"(?:•|\(\d+\))$", before):  # an item of a list
         return "emphasis" if re.match(r"[\s$]*(?::|(?:if|iff|when|is|are)\b)", after) else ""
-    if not before and name[0].isupper() and re.match(r"\s+(?:is|are)\b", after):  # Residuals are the parts
+    if re.search(r"\b[Bb]y$", before) and re.match(r"\s+(?:we|one) (?:mean|understand)\b", after):
+        return "emphasis"
+    if (
+        not before and name[0].isupper() and re.match(r"\s+(?:is|are|means|ist|sind)\b", after)
+    ):  # Residuals are the parts
         return "emphasis" if _PREDICATE_AFTER.match(after) else ""
     if not _ARTICLE_BEFORE.search(before):
         return "emphasis" if re.search(r"\b(?:is|are|be)$", before) and CONDITION.search(after) else ""

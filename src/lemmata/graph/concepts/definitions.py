@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lemmata.core.types import Passage
 from lemmata.core.words import PHRASE_BREAKS, STOP_WORDS
 from lemmata.graph.concepts.symbols import symbols_of
-from lemmata.graph.concepts.terms import FORMULA, property_or_object, result_kind, sentence_spans
+from lemmata.graph.concepts.terms import FORMULA, ITEM, property_or_object, result_kind, sentence_spans
 
 LONGEST_DEFINITION = 1200  # characters; an encoder reads little more
 CONDITION = re.compile(r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|iff|provided|wenn|falls)\b")
@@ -40,7 +40,8 @@ _ABOUT_ANY = re.compile(
     r"\W*(?:Definition\W+)?(?:(?:In|For|On|Over|Given|If|When|By|Let|Suppose|We (?:call|say that|say|define)|Call) )?"
     r"(?:(?:[Aa]n?|[Aa]ny|[Ee]very|[Ee]ach|[Tt]wo|all)\b|(?!The|This|It|Its|They|Then|These|Here|There)"
     r"[A-Z][\w'’-]+(?: [\w'’-]+){0,3} (?:is|are|was|consists?|refers?|means)\b|"
-    r"[Tt]he [\w '’-]{1,60}(?: \$+)? (?:of|on|in|for|over|between) (?:an?|any|two|each|every)\b)"
+    r"[Tt]he [\w '’-]{1,60}(?: \$+)? (?:of|on|in|for|over|between) (?:an?|any|two|each|every)\b|"
+    r"[\w '’-]{1,60} we (?:mean|understand)\b)"
 )
 _ABOUT_SYMBOL = re.compile(r"\W*(?:(?:We|One) (?:call|says?(?: that)?) |(?:If|When|Given) )?\$")
 _REST = 500  # characters of a paragraph that are shown after a definition
@@ -61,7 +62,8 @@ _ANNOUNCES = re.compile(
 _STEP = re.compile(r"\W*(?:First|We (?:first|start|begin)|To )\b")
 _GOES_ON = re.compile(r"\s*(?:where|with|such that|for (?:all|any|each|every|some)|and)\b")
 _EXPLAINED = re.compile(r"[\s,]*(?:\([^()]*\))?[\s,]*(?:which|that) (?:is|are) (?:an?|the)\b")
-_ITEM = re.compile(r"\s*(?:•|–\s|\((?:\d|[a-z]|[ivx]+)\))\s*")
+_ITEM = re.compile(rf"\s*(?:•|–\s|\((?:\d|[a-z]|[ivx]+)\)|{ITEM})\s*")
+_IN_MARKDOWN = re.compile(rf"\s*{ITEM}")
 _HEADING = re.compile(rf"(?:(?:{_ITEM.pattern}|\s*Definitions?(?:\s*\d+)?[.:]?\s+(?=[A-Z$])))+")
 
 # ---------------------------------------------------------------- what defines nothing
@@ -327,6 +329,8 @@ def _first_needed(name: str, source: Source, first: int, end: int) -> int:
     text, masked = source.passage.text, source.masked
     place = bisect.bisect_right(source.spans, first, key=lambda span: span[1])
     above = [span for span in source.spans[max(0, place - _FAR) : place] if _fits(text[span[0] : end])]
+    items = [number for number, (start, _) in enumerate(above) if _IN_MARKDOWN.match(masked, start)]
+    above = [] if _IN_MARKDOWN.match(masked, first) else above[items[-1] + 1 if items else 0 :]
     symbols = symbols_of(text[first:end], name)
     is_near = not _OWN_SETTING.match(masked, first)
     begin = first
@@ -359,7 +363,8 @@ def _paragraph_end(source: Source, first: int, number: int) -> int:
     text, masked, spans = source.passage.text, source.masked, source.spans
     begin = end = last = spans[number][1]
     for start, stop in spans[number + 1 :]:
-        if "\n\n" in text[last - 2 : start + 2] and _WHOLE.search(text[last - 9 : last]):
+        is_apart = "\n\n" in text[last - 2 : start + 2] and _WHOLE.search(text[last - 9 : last])
+        if is_apart or _IN_MARKDOWN.match(masked, start):
             break
         sentence = _short(masked[start:stop])
         if stop - first > LONGEST_DEFINITION or stop - begin > _REST or _ASIDE.match(sentence):

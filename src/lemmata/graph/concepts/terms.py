@@ -62,14 +62,16 @@ _GREEK = {
 _LETTER_NAMES = {letter: name for name, letter in _GREEK.items() if not name.startswith("var")} | {"∞": "infinity"}
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*['’]?|\d+")
 TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*['’]?|\d+|[-–‐](?=\w)|[^\s\w]|_")
+ITEM = r"(?:[-*+]|\d{1,2}[.)])[ \t]"  # of a list in Markdown
 _SENTENCE_END = re.compile(
-    r"(?<![.!?])[.!?](?:[”\"']*(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ$•\d])|[”\"')\]]+(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ•\d]))|\n\n+"
+    r"(?<![.!?])[.!?](?:[”\"']*(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ$•\d])|[”\"')\]]+(?=\s+[(\[“\"]?[A-ZÄÖÜÀ-Þ•\d]))"
+    rf"|\n\n+|\n(?=[ \t]*{ITEM})"
 )
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[]|\b[A-Z]\.)(?:[A-Z]|e\.g|i\.e|cf|resp|etc|viz|vs|al|Thm|Prop|Lem|Cor|Def|Eq|Fig|Sec|p|pp|z|B|d|h)\.$"
 )
 
-_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")  # before an item or a displayed formula
+_LINE_END = re.compile(rf"(?<!\n)\n(?!\n|[ \t]*{ITEM})")  # before an item of LaTeX or a displayed formula
 _LONGEST_BRACKET = 800  # characters of a sentence with sentences in brackets
 
 
@@ -77,7 +79,8 @@ _LONGEST_BRACKET = 800  # characters of a sentence with sentences in brackets
 
 
 def mask(text: str) -> str:
-    """The text with every formula replaced by as many dollars, but `$q$-series` as `  q-series`; a line end is a blank.
+    """The text with every formula replaced by as many dollars, but `$q$-series` as `  q-series`; a line end is a blank,
+    except before an item of Markdown.
 
     Offsets stay those of the text. A single letter stays only where it is joined to a word, and the full stop at the
     end of a displayed formula ends its sentence.
