@@ -336,6 +336,21 @@ def test_a_note_in_tex_does_not_remove_the_pdfs_around_it(project: Project, tmp_
     assert skips(project)["papers/sylow.pdf"] == cause
 
 
+def test_a_note_on_a_file_goes_when_another_source_has_read_it(project: Project, tmp_path: Path) -> None:
+    bad, good = {"f/b.csv": "id,text\n1,\n2,\n"}, {"f/b.csv": "id,text\n1,pump leaks\n"}
+    folder, file = tmp_path / "f", tmp_path / "f/b.csv"
+    write(tmp_path, {**bad, "f/a.csv": "id,text\n", "f/c.csv": "x,y\n"})
+    for first, second in ((folder, file), (file, folder)):
+        write(tmp_path, bad)
+        project.ingest([first])
+        assert any(name.endswith("b.csv") for name in skips(project))
+        write(tmp_path, good)
+        project.ingest([second])
+        assert not any(name.endswith("b.csv") for name in skips(project))
+        assert any(name.endswith("a.csv") for name in skips(project))  # the table has no rows
+        project.remove([folder, file] if first == folder else [folder])
+
+
 # ---------------------------------------------------------------- columns
 
 

@@ -216,6 +216,13 @@ class CorpusWriter:
         """All sources, in the order of their names."""
         return self.connection.column("SELECT DISTINCT root FROM units ORDER BY root")
 
+    def notes(self, root: str) -> list[Skip]:
+        """The notes of a source on what it did not read."""
+        rows = self.connection.execute(
+            "SELECT s.file, line, cause FROM skips s JOIN units ON number = unit WHERE root = ? AND id = ''", (root,)
+        )
+        return [Skip(*row) for row in rows]
+
     def owner_of_document(self, identity: str) -> tuple[str, str] | None:
         """Root and unit that own the id of a document, or for which it was chosen; None where it is free."""
         query = (

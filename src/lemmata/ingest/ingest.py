@@ -69,7 +69,7 @@ def ingest(
     """
     from lemmata.ingest.fetch import fetch
     from lemmata.ingest.readers import IngestOptions, with_preamble
-    from lemmata.ingest.update import SourceUpdate, find_sources, finish, with_columns
+    from lemmata.ingest.update import SourceUpdate, drop_mended, find_sources, finish, with_columns
 
     begin = time.perf_counter()
     report = IngestReport()
@@ -102,6 +102,9 @@ def ingest(
             )
             update.run(columns.get(root, {}))
         changed = any(report.files.values()) or writer.resumed
+        if changed:
+            with writer.transaction():
+                drop_mended(writer)
         if changed or read_manifest(workspace.manifest(workspace.corpus_folder)) is None:
             finish(writer, asdict(options))
     return _complete(workspace, report, begin)

@@ -49,6 +49,7 @@ STREAMED = ("logs", "passages", "citations")  # tables of any length are written
 START = 4096  # bytes that decide what a file is
 EMPTY = "the file is empty"
 _BINARY = "it is binary data, not text"
+UNREAD = ("could not be read: ", EMPTY, _BINARY)  # a note on a file that cannot be read begins with one of these
 _CONTROL = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1a\x1b"))
 _READING = 11  # raised when the readers change, so that everything is read again
 _LARGEST_FILE = 64 * 2**20

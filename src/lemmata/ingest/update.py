@@ -26,6 +26,7 @@ from lemmata.ingest.logs import derive_hierarchy
 from lemmata.ingest.outside import name_references_outside
 from lemmata.ingest.readers import (
     STREAMED,
+    UNREAD,
     IngestOptions,
     Unit,
     Unreadable,
@@ -339,6 +340,22 @@ def _size(path: Path) -> int:
 
 
 # ---------------------------------------------------------------- the whole corpus
+
+
+def drop_mended(writer: CorpusWriter) -> None:
+    """Drop the notes on files that could not be read with one source, and were read with another since."""
+    home = writer.workspace.root
+    for root in writer.roots():
+        path = (home / root).resolve()
+        folder = os.path.relpath(path if path.is_dir() else path.parent, home.resolve())
+        notes = writer.notes(root)
+        unread = {note.file for note in notes if note.cause.startswith(UNREAD)}
+        mended = {name for name in unread if writer.reader_of_file(os.path.normpath(Path(folder, name)), root)}
+        kept_notes = [note for note in notes if note.file not in mended]
+        if mended and (kept_notes or path.is_dir()):
+            writer.replace(root, "", "", [Reading(skips=kept_notes)])
+        elif mended:  # the source was this file
+            writer.remove(writer.units(root)[""].number)
 
 
 def finish(writer: CorpusWriter, options: Mapping[str, Any]) -> None:
