@@ -396,6 +396,20 @@ def test_a_source_keeps_the_columns_that_were_named_for_it(project: Project, tmp
     assert project.ingest([folder]).failed == 2, "a source that was removed is new"
 
 
+def test_a_file_of_a_folder_is_read_again_as_the_folder_is(project: Project, tmp_path: Path) -> None:
+    folder = write(tmp_path / "wo", {"a.csv": ORDERS, "b.csv": ORDERS.replace("1;", "2;"), "c.csv": "x,y\n1,2\n"})
+    run(project, folder, "-o", "columns.text=Wording")
+    project.config_file.write_text('[ingest.columns]\ndate = "Start"\n')
+    project = Project(project.root)
+    report = project.ingest([folder / "a.csv"])
+    assert (report.changed, report.unchanged, report.read_before) == (1, 0, {})
+    assert {row[0]: row[2] for row in logs(project)} == {"1": "2024-05-01", "2": None}
+    assert "c.csv" in skips(project)  # as the folder noted
+    assert project.ingest([folder / "a.csv"]).unchanged == 1
+    report = project.ingest([folder])
+    assert (report.changed, report.unchanged, report.failed) == (1, 1, 1)
+
+
 def test_several_columns_of_text_are_joined_and_stay_filterable(project: Project, tmp_path: Path) -> None:
     orders = "nr,problem,action\n1,Seal leaks.,Replaced it.\n2,,Oiled.\n3,Hums.,\n4,,\n"
     (tmp_path / "orders.csv").write_text(orders)

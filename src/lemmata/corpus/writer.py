@@ -232,9 +232,10 @@ class CorpusWriter:
         owner: tuple[str, str] | None = self.connection.execute(query, (identity,)).fetchone()
         return owner
 
-    def reader_of_file(self, file: str, root: str) -> str | None:
-        """Another root that has read this file."""
-        other: str | None = self.connection.value("SELECT root FROM units WHERE file = ? AND root != ?", (file, root))
+    def reader_of_file(self, file: str, root: str) -> tuple[str, str] | None:
+        """Another root that has read this file, and the unit there."""
+        query = "SELECT root, id FROM units WHERE file = ? AND root != ?"
+        other: tuple[str, str] | None = self.connection.execute(query, (file, root)).fetchone()
         return other
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:

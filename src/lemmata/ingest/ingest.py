@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,14 @@ def ingest(
     With `quick`, large files to read are left out, and what may have to take another id because of them; the same call
     without it reads them, and the corpus is as if all had been read at once.
     Where `settings` name no columns, those that were named for a source before count, unless [ingest] names others.
+    A file that was read with a folder is brought up to date with it, as it is read there.
 
     A source that cannot be read is in the report, and the others are read. Raises InputError for paths that do not
     exist, before anything is read, and where no source has anything to read.
     """
     from lemmata.ingest.fetch import fetch
     from lemmata.ingest.readers import IngestOptions, with_preamble
+    from lemmata.ingest.sources import find_units
     from lemmata.ingest.update import SourceUpdate, drop_mended, find_sources, finish, with_columns
 
     begin = time.perf_counter()
@@ -97,9 +100,14 @@ def ingest(
             if report.left:  # whose ids come first
                 report.left += len(source.units)
                 continue
-            update = SourceUpdate(
-                writer, root, source, options_of[root], report, workers=workers, again=again, quick=quick
-            )
+            make_update = partial(SourceUpdate, writer, report=report, workers=workers, again=again, quick=quick)
+            update = make_update(root=root, source=source, options=options_of[root])
+            if places[root].is_file() and not (settings or {}).get("columns") and (owner := update.owner):
+                of_owner = with_columns(reading_options, columns.get(owner[0], {}))
+                whole = find_units(workspace.root / owner[0], of_owner)
+                if any(unit.path == owner[1] for unit in whole.units):
+                    root = owner[0]
+                    update = make_update(root=root, source=whole, options=of_owner, only=owner[1])
             update.run(columns.get(root, {}))
         changed = any(report.files.values()) or writer.resumed
         if changed:

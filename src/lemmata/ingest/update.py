@@ -123,9 +123,10 @@ class SourceUpdate:
         workers: int | None,
         again: bool,
         quick: bool,
+        only: str = "",  # path of the one unit that is brought up to date; "": all
     ) -> None:
         self._writer, self._root, self._source, self._options, self._report = writer, root, source, options, report
-        self._workers, self._again, self._quick = workers, again, quick
+        self._workers, self._again, self._quick, self._only = workers, again, quick, only
         self._workspace = writer.workspace
         self._progress = writer.workspace.progress
         self._folder = os.path.relpath(source.base.resolve(), self._workspace.root.resolve())
@@ -139,10 +140,12 @@ class SourceUpdate:
     def run(self, columns: Mapping[str, Any]) -> None:
         """Bring the source up to date; `columns` are those that were named for it before, by option."""
         with self._writer.transaction():  # first: their ids are free again
-            for name in sorted(self._stored.keys() - self._found.keys() - {""}):
+            for name in () if self._only else sorted(self._stored.keys() - self._found.keys() - {""}):
                 self._writer.remove(self._stored[name].number)
                 self._report.files["removed"].append(self._shown(name))
         notes = [*self._source.skips]
+        if self._only:
+            notes = [note for note in self._writer.notes(self._root) if note.file != self._only]
         units = sorted(self._changed_units(notes), key=lambda unit: unit.path)
         if self._quick:
             units = self._without_large(units)
@@ -164,9 +167,15 @@ class SourceUpdate:
         with self._writer.transaction():  # notes on what was not read belong to the source itself
             # columns that no table has, as after a slip of the pen, are not kept
             tables = (unit.path for unit in self._source.units if unit.reader == "logs")
-            if any(self._shown(path) not in self._report.failures for path in tables):
+            if not self._only and any(self._shown(path) not in self._report.failures for path in tables):
                 self._keep_columns(columns)
             self._writer.replace(self._root, "", "", [Reading(skips=notes)])
+
+    @property
+    def owner(self) -> tuple[str, str] | None:
+        """Root and unit by which another source has read the only file of this one."""
+        units = self._source.units
+        return self._writer.reader_of_file(self._file(units[0]), self._root) if len(units) == 1 else None
 
     def _shown(self, path: str) -> str:
         return shown_path(self._workspace, self._root, path)
@@ -187,12 +196,13 @@ class SourceUpdate:
     def _changed_units(self, notes: list[Skip]) -> Iterator[Unit]:
         """The units to read, with their ids; those that another source has read are added to the notes."""
         hashes: dict[str, str] = {}
-        papers_first = sorted(self._source.units, key=lambda unit: unit.reader != "paper")  # they choose ids first
+        units = [unit for unit in self._source.units if self._only in ("", unit.path)]
+        papers_first = sorted(units, key=lambda unit: unit.reader != "paper")  # they choose ids first
         for found_unit in papers_first:
             old = self._stored.get(found_unit.path)
             other = self._writer.reader_of_file(self._file(found_unit), self._root) if old is None else None
             if other is not None:
-                reader = shown_path(self._workspace, other)
+                reader = shown_path(self._workspace, other[0])
                 cause = f"it was already read, with {reader}: 'lemmata ingest {reader}' updates it"
                 notes.append(Skip(found_unit.path, 0, cause))
                 self._report.read_before[self._shown(found_unit.path)] = cause
