@@ -341,6 +341,32 @@ def test_references_to_other_documents_have_their_numbers(tmp_path: Path) -> Non
     )
 
 
+def test_references_to_sections_without_text_and_to_titles_are_named(tmp_path: Path) -> None:
+    head = r"\documentclass{article}\newtheorem{lemma}{Lemma}\newtheorem*{fact}{Fact}\begin{document}"
+    sections = (
+        r"\section{Empty}\label{empty}\subsection{Full}\label{full}Words.\section*{Later}\label{later}More words."
+    )
+    facts = r"\begin{fact}[Slutsky]\label{slutsky}Sums converge.\end{fact}\section*{Void}\label{void}\section{Last}"
+    references = r"See Section~\ref{empty}, then \ref{later}, \ref{full}; Fact \ref{slutsky}; also Section \ref{void}."
+    inside = rf"\begin{{lemma}}\label{{a}}{references}\end{{lemma}}"
+    outside = rf"\begin{{lemma}}\label{{b}}{references[:-1]}; $x_{{\ref{{later}}}}$.\end{{lemma}}"
+    write(tmp_path / "book", {"one.tex": head + sections + facts + inside + r"\end{document}"})
+    write(tmp_path / "book", {"two.tex": head + outside + r"\end{document}"})
+    project = Project.init(tmp_path / "w")
+    project.ingest([tmp_path / "book"])
+
+    def text_of(identity: str) -> str:
+        with contextlib.closing(Corpus(project)) as corpus:
+            return corpus.passages([corpus.row(identity)])[0].text
+
+    shown = "See Section 1, then section “Later”, 1.1; Fact (Slutsky); also Section “Void”"
+    assert text_of("one#a") == shown + "."
+    assert text_of("two#b") == shown + r"; $x_{\text{later}}$."
+    (tmp_path / "book/one.tex").unlink()
+    project.ingest([tmp_path / "book"])
+    assert text_of("two#b").startswith("See Section empty, then later, full; Fact slutsky; also Section void;")
+
+
 def test_a_number_that_nothing_has_is_said_to_be_missing(notes: Path) -> None:
     with contextlib.closing(Corpus(Project(notes))) as corpus:
         assert "Theorem 9.99" in missing_number(corpus, "Theorem 9.99?")

@@ -167,7 +167,7 @@ def test_labels_of_the_authors_own_items_lead_to_what_holds_them() -> None:
     targets = {label.name: label.target for label in reading.labels}
     assert targets["i"] == targets["j"] == "doc#t"
     assert targets["c"] == chunk.id
-    assert theorem.metadata["labelled"] == {"i": "item 1", "j": "item 2"}
+    assert theorem.metadata["labelled"] == {"u": "section “Two”", "i": "item 1", "j": "item 2"}
     assert chunk.metadata["labelled"] == {"c": "item C1"}
 
 

@@ -6,12 +6,14 @@ import posixpath
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from lemmata.core.types import CONTENTS, EQUATIONS, LABELLED, PRINTED, Document, Label, Passage, printed_name
 from lemmata.ingest.paper_state import PaperState
 from lemmata.latex.expand import Opening
 from lemmata.latex.kinds import kind_of
 from lemmata.latex.numbers import read_aux, read_numbers
+from lemmata.latex.reference_names import quoted_title
 from lemmata.latex.statements import attach_solutions
 from lemmata.latex.targets import HEADINGS
 
@@ -69,15 +71,22 @@ def numbered_names(paper: PaperState, passages: Iterable[Passage], labels: Itera
     return [Label(paper.document, name, target) for name, target in names.items()]
 
 
-def with_labels(passages: Iterable[Passage], paper: PaperState, labels: Iterable[Label]) -> list[Passage]:
-    """The passages with the numbers of what is labelled in them and in their proofs, by label."""
+_Record = TypeVar("_Record", Passage, Document)
+
+
+def with_labels(records: Iterable[_Record], paper: PaperState, labels: Iterable[Label]) -> list[_Record]:
+    """The records with the numbers, or else the titles, of what is labelled in them and in their proofs, by label.
+
+    A document has those of sections without text.
+    """
     numbers: dict[str, dict[str, dict[str, str]]] = {}
     for label in labels:
         target = paper.targets.get(label.name)
-        if target and target.number and label.target != f"{paper.document}#{label.name}":
+        name = target and (target.number or quoted_title(target))
+        if target and name and label.target != f"{paper.document}#{label.name}":
             key, prefix = (EQUATIONS, "") if target.kind == "equation" else (LABELLED, f"{target.kind} ")
-            numbers.setdefault(label.target, {}).setdefault(key, {})[label.name] = prefix + target.number
+            numbers.setdefault(label.target, {}).setdefault(key, {})[label.name] = prefix + name
     return [
-        replace(passage, metadata={**passage.metadata, **numbers[passage.id]}) if passage.id in numbers else passage
-        for passage in passages
+        replace(record, metadata={**record.metadata, **numbers[record.id]}) if record.id in numbers else record
+        for record in records
     ]

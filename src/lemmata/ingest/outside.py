@@ -9,11 +9,12 @@ from lemmata.core.database import read_cell
 from lemmata.core.types import EQUATIONS, INSERTED, LABELLED, NUMBER
 from lemmata.corpus.schema import to_json
 from lemmata.corpus.writer import CorpusWriter
-from lemmata.latex.reference_names import kind_is_written
+from lemmata.latex.cleaned import Target
+from lemmata.latex.reference_names import kind_is_written, quoted_title
 
 
 def name_references_outside(writer: CorpusWriter, passages: Collection[str] | None = None) -> None:
-    """Write the number of its target in the place of each label of another document, where it is known.
+    """Write the number of its target, or else its title, in the place of each label of another document, if known.
 
     Looks at some passages, or at all. What was a number and has lost its target is a label again: a corpus that grew
     equals one that is read anew.
@@ -22,20 +23,22 @@ def name_references_outside(writer: CorpusWriter, passages: Collection[str] | No
     outside: dict[str, dict[str, tuple[str, str]]] = {}  # by passage and label: kind and number
     facts: dict[str, Mapping[str, Any]] = {}  # metadata of the targets
     query = (
-        "SELECT l.source, l.label, t.id, t.document, t.kind, CASE WHEN t.id IS NULL THEN '' ELSE t.metadata END"
-        " FROM links l LEFT JOIN passages t ON t.id = l.target WHERE l.relation IN ('refers_to', 'proof_uses')"
-        " AND (t.id IS NULL OR t.document != l.document)"
+        "SELECT l.source, l.label, l.target, t.document, t.kind, t.title, COALESCE(t.metadata, d.metadata, '')"
+        " FROM links l LEFT JOIN passages t ON t.id = l.target LEFT JOIN documents d ON d.id = l.target"
+        " WHERE l.relation IN ('refers_to', 'proof_uses')"
+        " AND l.document NOT IN (COALESCE(t.document, ''), COALESCE(d.id, ''))"
     )
     if passages is None:
         links = select(query)
     else:
         links = select(query + " AND l.source IN (SELECT value FROM json_each(?))", (to_json(sorted(passages)),))
-    for source, label, target, document, kind, metadata in links:
+    for source, label, target, document, kind, title, metadata in links:
         named = ("", "")
-        if target is not None:
+        if metadata:
             if target not in facts:
                 facts[target] = read_cell(metadata)
-            named = _numbered(label, target.removeprefix(document)[1:], kind, facts[target])
+            own = Target(kind, title, facts[target].get(NUMBER, "")) if kind else Target("")
+            named = _named(label, target.removeprefix(document or target)[1:], own, facts[target])
         outside.setdefault(source, {})[label] = named
     changes: list[tuple[str, str, str, str]] = []
     for source, names in outside.items():
@@ -55,16 +58,16 @@ def name_references_outside(writer: CorpusWriter, passages: Collection[str] | No
         writer.connection.executemany(noted, ((source,) for *_, source in changes))
 
 
-def _numbered(label: str, own: str, kind: str, metadata: Mapping[str, Any]) -> tuple[str, str]:
-    """Kind and number of what a label means in its target, which may know it without the prefix of its document.
+def _named(label: str, own_label: str, own: Target, metadata: Mapping[str, Any]) -> tuple[str, str]:
+    """Kind and number, or else title, of what a label means in its target, which may know it without a prefix.
 
-    `own` is the label of the target itself.
+    `own` is the target itself.
     """
     numbers = {name: ("equation", number) for name, number in metadata.get(EQUATIONS, {}).items()}
     for name, named in metadata.get(LABELLED, {}).items():
         numbers[name] = (named.partition(" ")[0], named.partition(" ")[2])
-    if metadata.get(NUMBER):
-        numbers[own] = (kind, metadata[NUMBER])
+    if name := own.number or quoted_title(own):
+        numbers[own_label] = (own.kind, name)
     known = max((name for name in numbers if label.endswith(name)), key=len, default=None)
     return ("", "") if known is None else numbers[known]
 
@@ -83,7 +86,7 @@ def _renamed(text: str, spans: list[list[Any]], names: Mapping[str, tuple[str, s
                 before, old = text[at:begin], text[begin:end]
                 is_bare = place or kind == "equation" or before.endswith(("(", "{")) or kind_is_written(before, [kind])
                 shown = number if is_bare else f"{kind} {number}"
-                if not number:  # a label in a formula is escaped
+                if not number or (before.endswith("{") and number[0] in "(“"):  # a label in a formula is escaped
                     shown = old if old.replace("\\", "") == label else label
                 pieces += (before, shown)
                 grown += len(shown) - (end - begin)

@@ -352,7 +352,7 @@ def read_paper(
     if not passages:
         skips.append(Skip(main.path, 0, "it contains no text"))
     labels = _labels(paper)
-    passages = with_labels(passages, paper, labels)
+    passages, (record,) = with_labels(passages, paper, labels), with_labels([record], paper, labels)
     labels = [*names, *labels, *numbered_names(paper, passages, labels)]
     if referring := _referring(paper, passages, labels):
         record = replace(record, metadata={**record.metadata, REFERRING: referring})

@@ -51,7 +51,7 @@ EMPTY = "the file is empty"
 _BINARY = "it is binary data, not text"
 UNREAD = ("could not be read: ", EMPTY, _BINARY)  # a note on a file that cannot be read begins with one of these
 _CONTROL = bytes({*range(32), 127} - set(b"\t\n\v\f\r\x1a\x1b"))
-_READING = 11  # raised when the readers change, so that everything is read again
+_READING = 12  # raised when the readers change, so that everything is read again
 _LARGEST_FILE = 64 * 2**20
 TOO_LARGE = f"larger than {_LARGEST_FILE >> 20} MiB"
 

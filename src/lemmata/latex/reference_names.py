@@ -98,13 +98,17 @@ def _name_target(command: str, target: Target, key: str, is_open: bool) -> str:
     number = _printable(target.number) if command != "nameref" else ""
     is_page = "page" in command
     name = f"of {target.kind} {number}" if number and is_page else number or plain_label(key)
-    title = target.title if len(target.title) <= _LONGEST_NAME and not is_page else ""
     if "eqref" in command or (target.kind == "equation" and (not number or "cref" in command.lower())):
         return mark_key(key, name) if is_open else f"({mark_key(key, name)})"
-    if number or not title:
-        return mark_key(key, name)
-    marked = mark_key(key, title)
-    return f"“{marked}”" if target.kind in ("part", "chapter", "section") else f"({marked})"
+    title = "" if number or is_page else quoted_title(target)
+    return f"{title[0]}{mark_key(key, title[1:-1])}{title[-1]}" if title else mark_key(key, name)
+
+
+def quoted_title(target: Target) -> str:
+    """The title of a heading in quotes, that of anything else in brackets; empty where there is none, or a long one."""
+    if not target.title or len(target.title) > _LONGEST_NAME:
+        return ""
+    return f"“{target.title}”" if target.kind in ("part", "chapter", "section") else f"({target.title})"
 
 
 def name_citation(notes: Sequence[str], keys: Sequence[str], before: str) -> str:
