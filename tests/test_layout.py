@@ -45,7 +45,9 @@ def test_a_drawing_with_blank_lines_is_cut_whole_and_leaves_its_caption(name: st
     assert "Consider the curve of degree three." in text
     assert "It has a cusp at the origin." in text
     assert ("A curve." in text) == ("caption" in around)
-    assert any("drawing" in skip.cause for skip in reading.skips)
+    assert [skip.cause for skip in reading.skips] == ["1 drawing was left out: its code is no text"]
+    causes = [skip.cause for skip in body(f"Two. {drawing}\n\n{drawing}").skips]
+    assert "2 drawings were left out: their code is no text" in causes
 
 
 def test_a_drawing_inside_a_drawing_and_an_inline_one_are_cut() -> None:

@@ -243,7 +243,8 @@ def derive_hierarchy(cells: Iterable[str], *, file: str) -> Reading:
     every = [*names, *sorted(parents.keys() - names.keys())]
     titles = {name: name if _WORD.search(name) and not _CODE.fullmatch(name) else "" for name in every}
     shape = "a tree by the prefixes of their codes" if any(parents.values()) else "a flat list"
-    note = f"no table of locations was read: the {len(names):,} locations that logs name are {shape}"
+    several = f"the {len(names):,} locations that logs name are {shape}"
+    note = f"no table of locations was read: {several if len(names) > 1 else 'logs name one location'}"
     return _locations(titles, parents, file, [Skip(file, 0, note)], derived=True)
 
 

@@ -342,8 +342,8 @@ def read_paper(
     for offset, problem in structure.problems:
         paper.skip(offset, problem)
     if drawings := structure.drawings:
-        number = "1 drawing was" if len(drawings) == 1 else f"{len(drawings):,} drawings were"
-        paper.skip(drawings[0][0], f"{number} left out: their code is no text")
+        several = f"{len(drawings):,} drawings were left out: their code is no text"
+        paper.skip(drawings[0][0], several if len(drawings) > 1 else "1 drawing was left out: its code is no text")
     unexpanded = {name: why for name, why in macros.problems.items() if flat.text.find(f"\\{name}", flat.body) >= 0}
     if unexpanded:
         record = replace(record, metadata={**record.metadata, "unexpanded": unexpanded})
