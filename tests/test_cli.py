@@ -125,6 +125,22 @@ def test_an_option_of_other_tools_is_answered_by_its_name_here(command: str, nam
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("search hook lengths", ' search "hook lengths"'),
+        ("search hook -k 3 lengths formula", ' search "hook lengths formula" -k 3'),
+        ("ask why is $p$ prime", " ask 'why is $p$ prime'"),
+        ("show Theorem 4.2 -w w", ' show "Theorem 4.2" -w w'),
+    ],
+)
+def test_a_question_without_quotes_is_answered_by_the_command_with_them(command: str, meant: str) -> None:
+    error = lemmata(*command.split(" "), code=2)
+    assert error.endswith(f"{meant}\n")
+    assert error.count("\n") == 1
+    assert "extra argument" in lemmata("init", "a", "b", code=2)
+
+
 def test_an_option_that_means_nothing_here_and_a_text_with_a_dash_are_answered_as_ever() -> None:
     for command in (["info", "--port", "80"], ["search", "theta", "--output", "out"], ["search", "-n is odd"]):
         assert "No such option" in lemmata(*command, code=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,7 +49,23 @@ def parse(parse_args: Callable[[Any, list[str]], list[str]], context: Any, words
         is_option = any(re.fullmatch(rf"{re.escape(typed)}(=.*|\d+)?", word) for word in given)  # not "-n is odd"
         if is_option and (advice := _advice(typed, context.command.params) or _setting(typed, context)):
             fail(f"'{context.command_path}' has no {typed}: {advice}", MISUSED)
+        if "unexpected extra argument" in str(error) and (quoted := _in_quotes(context, given)):
+            fail(f"a text of several words stands in quotes: {quoted}", MISUSED)
         raise
+
+
+def _in_quotes(context: Any, given: list[str]) -> str:
+    """The command with its words in quotes; empty where it takes no text."""
+    argument = next((each for each in context.command.params if each.metavar in ("TEXT", "QUESTION", "ID")), None)
+    if argument is None or argument.param_type_name != "argument":
+        return ""
+    values, others, _ = context.command.make_parser(context).parse_args(args=list(given))
+    words = [values[argument.name], *others]
+    for word in words:
+        given.remove(word)
+    text = " ".join(words)
+    quoted = shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
+    return " ".join([context.command_path, quoted, *map(shlex.quote, given)])
 
 
 def _advice(typed: str, parameters: Sequence[Any]) -> str:
