@@ -974,3 +974,27 @@ def test_items_of_markdown_are_sentences_of_their_own() -> None:
         "- a second one",
         "1. a third one",
     ]
+
+
+def test_a_name_has_the_kind_of_its_head_where_that_is_sure_or_a_statement_tells() -> None:
+    text = "The null hypothesis is called a sharp hypothesis. The Wald test and the score test use Euler's formula."
+    uses = [Passage(f"d@{number}", "d", "chunk", f"{text} See the ratio test in part {number}.") for number in range(4)]
+    stated = [
+        Passage("d#1", "d", "theorem", "A series converges if so.", title="Ratio test"),
+        Passage("d#2", "d", "conjecture", "All zeros lie there.", title="Riemann hypothesis"),
+        Passage("d#3", "d", "definition", "A test of rank one.", title="Sign test"),
+        ZORN,
+    ]
+    kinds = {concept.name.casefold(): concept.kind for concept in build_concepts([*stated, *uses], []).concepts}
+    assert (
+        kinds.items()
+        >= {
+            "sharp hypothesis": "object",
+            "wald test": "object",
+            "euler's formula": "formula",
+            "ratio test": "theorem",
+            "riemann hypothesis": "conjecture",
+            "sign test": "object",
+            "zorn's lemma": "theorem",
+        }.items()
+    ), kinds

@@ -50,6 +50,7 @@ from lemmata.graph.concepts.terms import (
     property_or_object,
     result_kind,
     sentence_spans,
+    sure_kind,
 )
 
 
@@ -112,6 +113,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _PROSE_KINDS = frozenset(("abstract", "chunk", "log", "text"))
 _PASSAGES_PER_STATEMENT = 20  # in prose there are more
 _SURNAME = re.compile(r"[A-ZÄÖÜÉÈŁŠČŻ][^\W\d_A-Z]+")
+_NO_RESULTS = frozenset("definition question problem notation assumption construction convention property".split())
 _COMMON_RESULTS = frozenset("method technique procedure test rule relation problem bound".split())
 # Words that make no concept of their own out of the noun after them, in frequent phrases.
 _NOT_MODIFIERS = (
@@ -233,7 +235,8 @@ class _Collector:
         entry.rules[candidate.rule] += 1
         weight = 3 if candidate.rule in {"planetmath", "glossary", "emphasis", "note"} else 1
         entry.names[candidate.name] += weight
-        entry.kinds[candidate.kind if german else result_kind(candidate.name) or candidate.kind] += weight
+        kind = candidate.kind if german else sure_kind(candidate.name) or candidate.kind
+        entry.kinds[kind or "object"] += weight * bool(kind)
         entry.aliases.update(dict.fromkeys(candidate.aliases))
         if candidate.rule in _DEFINING and passage:
             entry.definers.setdefault(passage, candidate.rule)
@@ -305,7 +308,7 @@ class _Collector:
             return  # boilerplate counts once
         self.texts.add(evidence.digest)
         for name, people in evidence.named:
-            self.add(Candidate(name, "theorem", "named"), passage.id).people.update(people)
+            self.add(Candidate(name, "", "named"), passage.id).people.update(people)
         self.credited.update(evidence.credited)
         self._count_phrases(evidence.runs)
         if self.is_prose and passage.kind != "log":
@@ -329,8 +332,11 @@ class _Collector:
             return  # a German noun, not a person
         if not name or passage.kind in {"exercise", "example", "remark", "remarks", "situation"}:
             return
-        named_kind = german_kind(name, "") if german else result_kind(name)
-        kind = named_kind or ("object" if rule == "note phrase" else "theorem")
+        kind = "object" if rule == "note phrase" or passage.kind in _NO_RESULTS else "theorem"
+        if german:
+            kind = german_kind(name, kind)
+        else:
+            kind = sure_kind(name) or (result_kind(name) if kind == "theorem" else "") or kind
         sentence = ""
         if kind != "object":
             sentence = " ".join(passage.text.split()) if german else statement_of(name, passage.text)

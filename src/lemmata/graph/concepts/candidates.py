@@ -31,6 +31,7 @@ from lemmata.graph.concepts.terms import (
     property_or_object,
     result_kind,
     sentence_spans,
+    sure_kind,
 )
 from lemmata.latex.marked import marked_terms
 
@@ -480,9 +481,9 @@ def _german_kind(name: str, _: str) -> str:
 
 def _kind(name: str, kind: str) -> str:
     last = name.split()[-1]
-    if kind == "definition" and last.endswith("s") and normal(last) != last:
+    if kind == "definition" and ((last.endswith("s") and normal(last) != last) or result_kind(name)):
         kind = "object"  # a plural is a noun
-    return result_kind(name) or kind
+    return sure_kind(name) or kind
 
 
 def _aliases_after(sentence: str, match: re.Match[str], name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lemmata.core.types import Passage
 from lemmata.core.words import PHRASE_BREAKS, STOP_WORDS
 from lemmata.graph.concepts.symbols import symbols_of
-from lemmata.graph.concepts.terms import FORMULA, ITEM, property_or_object, result_kind, sentence_spans
+from lemmata.graph.concepts.terms import FORMULA, ITEM, property_or_object, sentence_spans, sure_kind
 
 LONGEST_DEFINITION = 1200  # characters; an encoder reads little more
 CONDITION = re.compile(r"\b(?:[Ii]f|[Ww]hen|[Ww]henever|iff|provided|wenn|falls)\b")
@@ -467,7 +467,7 @@ def _defines(name: str, before: str, after: str, context: str, text: str) -> boo
         return False
     if _ONLY_A_SET.match(f"{name}{after}") and not _STRUCTURE.search(after):
         return False
-    if result_kind(name) and not _STATED.search(f"{context} {before} {after}"):
+    if sure_kind(name) and not _STATED.search(f"{context} {before} {after}"):
         return False
     return not _is_part(name, after) and not _is_circular(name, before, after) and _says_something(name, text)
 

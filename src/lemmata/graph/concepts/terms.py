@@ -48,6 +48,11 @@ _KIND_OF_NOUN = {
     }.items()
     for noun in nouns.split()
 }
+# Heads of other names, too: a null hypothesis is no conjecture, a Wald test no theorem.
+_UNSURE_NOUNS = frozenset(
+    """hypothesis criterion criteria kriterium principle law laws rule rules paradox test problem relation relations
+    expansion bound argument reduction""".split()
+)
 TECHNIQUE_NOUNS = frozenset(noun for noun, kind in _KIND_OF_NOUN.items() if kind == "technique")
 RESULT_NOUNS = frozenset(_KIND_OF_NOUN) - TECHNIQUE_NOUNS
 FORMULA = re.compile(r"\$(?:[^$\\]|\\.)*+\$", re.DOTALL)
@@ -213,8 +218,17 @@ def _is_name(word: str) -> bool:
 
 def result_kind(name: str) -> str:
     """`theorem`, `formula`, `identity`, `conjecture` or `technique` by the head noun of a name, or ""."""
-    head = _WORD.findall(re.split(r"\b(?:of|for)\b", name.casefold(), maxsplit=1)[0])
-    return _KIND_OF_NOUN.get(head[-1], "") if head else ""
+    return _KIND_OF_NOUN.get(_head(name), "")
+
+
+def sure_kind(name: str) -> str:
+    """`result_kind`, but "" where the head noun has other meanings: there a statement of that name must tell."""
+    return "" if _head(name) in _UNSURE_NOUNS else result_kind(name)
+
+
+def _head(name: str) -> str:
+    words = _WORD.findall(re.split(r"\b(?:of|for)\b", name.casefold(), maxsplit=1)[0])
+    return words[-1] if words else ""
 
 
 _ADJECTIVE = re.compile(r"(?:al|ic|ive|able|ible|ous|ary|ar|ed|ful|less|ent|ant|ian|ean|ete|ite|ute)$")
