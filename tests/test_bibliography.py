@@ -157,6 +157,42 @@ def test_the_markup_of_revtex_is_used() -> None:
         ("R. P. Feynman, Phys. Rev. {\\bf 76}, 769 (1949).", "", "R. P. Feynman", 1949),
         ("S. Lang, Algebra, Springer 2002.", "Algebra", "S. Lang", 2002),
         ("Steen, Jr., {\\it Counterexamples}, Dover", "Counterexamples", "Steen, Jr.", None),
+        (  # Vancouver
+            r"Gelber RD, Smith AB. A comparison, with notes, of two drugs. J Clin Oncol 1999;12:1--9.",
+            *("A comparison, with notes, of two drugs", "Gelber RD, Smith AB", 1999),
+        ),
+        (
+            r"van der Berg C-J, D'Arcy RB Jr, et~al. \emph{Survival after surgery}. Lancet. 2001;357:1--9.",
+            *("Survival after surgery", "van der Berg C-J, D'Arcy RB Jr, et al", 2001),
+        ),
+        (
+            "Kaplan EL, Meier P. Hepatitis B in cities. Stat Med 1958.",
+            "Hepatitis B in cities",
+            "Kaplan EL, Meier P",
+            1958,
+        ),
+        (
+            r"Friedman, L. M. and Gelber RD. Clinical trials. Ann. Statist.. 1999;12:1--9.",
+            *("Clinical trials", "Friedman, L. M. and Gelber RD", 1999),
+        ),
+        (
+            r"Kalbfleisch, J. D. and Prentice, R. L. The analysis of failure time. Wiley, New York, 2002.",
+            *("The analysis of failure time", "Kalbfleisch, J. D. and Prentice, R. L.", 2002),
+        ),
+        ("Cox DR (1972) Regression models. J R Stat Soc 34:187.", "Regression models", "Cox DR", 1972),
+        (
+            "Baianu, I. and M. Marinescu: 1968, Theory of Systems, Bull. 30.",
+            "Theory of Systems",
+            "Baianu, I. and M. Marinescu",
+            1968,
+        ),
+        (r"Andrews, G. E., The theory of partitions, Wiley, 1976.", "The theory of partitions", "Andrews, G. E.", 1976),
+        (
+            "Daniel R. Licata and Michael Shulman. Type theory. Wiley, 2013.",
+            "Type theory",
+            "Daniel R. Licata and Michael Shulman",
+            2013,
+        ),
     ],
 )
 def test_title_authors_and_year_are_found_in_many_styles(body: str, title: str, authors: str, year: int | None) -> None:
@@ -212,6 +248,12 @@ def test_journals_names_publishers_and_remarks_are_no_titles(body: str) -> None:
 )
 def test_short_titles_and_titles_with_commas_are_kept(body: str, title: str) -> None:
     assert item(body).title == title
+
+
+def test_an_abbreviation_before_a_full_stop_has_one() -> None:
+    assert item(r"A. Bee. Sums. \emph{Ann. Statist.}. 2001.").text == "A. Bee. Sums. Ann. Statist. 2001."
+    (reference,) = read_bib("@article{a, title = {Sums ...}, journal = {Ann. Statist.}, year = 2001}")
+    assert reference.text == "Sums .... Ann. Statist. 2001"
 
 
 def test_the_year_of_a_natbib_label_is_preferred_to_numbers_in_the_text() -> None:
@@ -412,6 +454,8 @@ def test_written_entries_are_read_back(entries: list[tuple[str, str, int, str, s
         *r"""{ } @ " \bibitem \bibitem{a} @a{ @a{b,c=" \bib{a}{b}{ \bibitem[ \bibitem{a}{ \entry{a}{b}\field{title}{
         \emph{ \href{ \bibinfo{title}{ $ `` ( ,""".split(),
         "\n@a{b,c={",
+        "Aa BC, ",
+        "Aa Bb, C. D. and ",
     ],
 )
 def test_time_is_linear_in_hostile_text(text: str) -> None:

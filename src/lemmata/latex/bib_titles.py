@@ -39,6 +39,22 @@ _PARTICLE = re.compile(
 )
 
 
+_SURNAME = (
+    r"(?:(?:[Vv]an|[Vv]on|[Dd]er?|[Dd]en|[Dd]el|[Ll]a|[Ll]e|[Dd]i|[Dd]a|[Dd]os|[Dd]u|[Tt]e[rn]|zu)\s){0,3}"
+    r"[A-ZÀ-Þ][\w'’-]{0,30}[a-zà-ÿ][\w'’-]{0,30}(?:\s[A-ZÀ-Þ][a-zà-ÿ][\w'’-]{0,30})?"
+)
+_DOTTED = r",?\s?[A-Z]\.(?:[\s-]?[A-Z]\.){0,3}+"
+_BARE = r"\s(?!I{2,3}\b)[A-Z]{1,3}(?:-[A-Z])?(?:\s(?:[JS]r|I{2,3}|[23][nr]d))?(?![\w.-]\w)"
+_LISTED = rf"{_SURNAME}(?:{_DOTTED}|{_BARE})"
+# Surnames before initials, and a title after a full stop or year: `Gelber RD, Smith AB. Title`, `Cox, D. R. Title`.
+_LIST_OF_NAMES = re.compile(
+    rf"(?P<names>{_LISTED}(?:(?:[,;]|[,;]?\s(?:and|und|et|&))\s{_LISTED}){{0,100}}+(?:[,;]?\s(?:et al|and others))?)"
+    rf"(?:(?:\.|(?<=\.))\s+(?={OPEN}?[“\"‘$(\w])(?!and\b|{_SURNAME}{_DOTTED}|[A-Z]\.)|\.?,?\s+(?=\(?(?:1[5-9]|20)\d\d\b))"
+)
+_SURNAME_NEXT = re.compile(rf"{_SURNAME}\s?(?:[.,:;(]|(?:and|und|&)\s|{OPEN}|$)")  # `Donald E. Knuth.` is no list
+_TITLE_AFTER_LIST = re.compile(rf",\s(?:in\s|(?![a-zà-ÿ]))|(?:(?<=[^\W\d_]{{3}})|(?<=[)$]))[.?!](?=\s|$)|{OPEN}|$")
+
+
 def guess_title(marked: str) -> tuple[str, str]:
     """Title and authors of an entry after `_mark`."""
     blocks = [block.strip() for block in marked.lstrip(f" {BLOCK}").split(BLOCK)]
@@ -59,14 +75,18 @@ def _title_of_block(block: str) -> str:
 
 def _guess_in_line(entry: str) -> tuple[str, str]:
     """Title and authors where only commas, emphasis and the form of names separate them."""
-    start = _end_of_names(entry)
-    authors = _tidy_authors(entry[:start])
+    listed = _LIST_OF_NAMES.match(entry)
+    are_bare = bool(listed and re.search(r"\s[A-Z]{2}", listed["names"]))
+    if listed and not are_bare and _SURNAME_NEXT.match(entry, listed.end()):
+        listed = None
+    start = listed.end() if listed else _end_of_names(entry)
+    authors = listed["names"].rstrip("." if are_bare else "") if listed else _tidy_authors(entry[:start])
     rest = re.sub(r"^[\s,.:;]*+(?:\(?(?:1[5-9]|20)\d\d[a-z]?\)?[\s,.:]++)?", "", entry[start:])
     before, emphasised, after = rest.partition(OPEN)
     inside, _, after = after.partition(CLOSE)
     if emphasised and not before:
         return "" if _is_journal(inside, after) else _without_marks(inside), authors
-    end = _TITLE_END.search(rest)
+    end = (_TITLE_AFTER_LIST if listed else _TITLE_END).search(rest)
     title = rest[: end.start()] if end else rest
     if _NOT_A_TITLE.match(rest) or _ABBREVIATED_JOURNAL.match(rest):
         title = ""  # a journal right after the names: a style without titles

@@ -56,6 +56,7 @@ _PRINTED = (
     "journal journaltitle booktitle series volume number pages publisher school institution organization howpublished "
     "year date note"
 ).split()
+_TWO_STOPS = re.compile(r"(?<=\w)\.\.(?!\.)")  # after `Ann. Statist.`
 _IDENTIFYING = "journal journaltitle volume number pages howpublished note url ee annote".split()
 # Concatenated macros can double at every step: nothing is added to a value of this length.
 _LONGEST_VALUE = 10_000
@@ -151,7 +152,7 @@ def _from_fields(key: str, fields: Mapping[str, str]) -> Reference:
     identifier = doi(fields.get("doi", "")) or doi(identifying)
     year = YEAR.search(fields.get("year", "")) or YEAR.search(fields.get("date", ""))
     labelled = (f"arXiv:{arxiv}" if arxiv else "", f"doi:{identifier}" if identifier else "")
-    text = ". ".join([part for part in (authors, title, printed, *labelled) if part])
+    text = _TWO_STOPS.sub(".", ". ".join([part for part in (authors, title, printed, *labelled) if part]))
     return Reference(key, title, authors, int(year[1]) if year else None, arxiv, identifier, text)
 
 
@@ -241,7 +242,7 @@ def read_bibitems(text: str) -> list[Reference]:
         body = item[key.end() :]
         title, authors, year = _parts_of(body, label)
         previous_authors = previous_authors if _BYSAME.match(body) else authors
-        text_line = plain(body).lstrip(" ,")
+        text_line = _TWO_STOPS.sub(".", plain(body).lstrip(" ,"))
         name = " ".join(key[1].split())
         references.append(Reference(name, title, previous_authors, year, arxiv_id(body), doi(body), text_line))
     return references
