@@ -18,8 +18,8 @@ from lemmata.server.mathml import excerpt_html, formula_html, inline_html, name_
 from lemmata.server.records import short_text
 
 KNOWN = frozenset(
-    "p br a mark span code math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup msubsup munder mover"
-    " munderover mmultiscripts mprescripts none mtable mtr mtd mpadded mphantom menclose".split()
+    "p br a mark span code div table tr th td math mrow mi mo mn ms mtext mspace mfrac msqrt mroot mstyle msub msup"
+    " msubsup munder mover munderover mmultiscripts mprescripts none mtable mtr mtd mpadded mphantom menclose".split()
 )
 
 
@@ -61,7 +61,7 @@ def read(made: str) -> Reader:
         if name == "href":
             assert value.startswith("/view/")
         if name == "class":
-            assert value in ("display", "latex", "line", *(f"line in{level}" for level in range(1, 5)))
+            assert value in ("display", "grid", "latex", "line", *(f"line in{level}" for level in range(1, 5)))
     return reader
 
 
@@ -73,6 +73,7 @@ HOSTILE = st.lists(
              "\\style{a:b}{x}", "\\class{x}{y}", "\\begin{aligned}", "\\end{aligned}", "\\begin{array}{<}", "\\left",
              "\\right", "\\genfrac", "\\genfrac{[}{]}{0pt}{}{n}{k}", "\\def\\x{\\x\\x}", "\\unicode{x3C}",
              "\\mathcal{<}", "\\color{red}", "\\\\[2pt]", "\\operatorname{<i>}", "\\binom n k", "\n\n", "•", "\x00",
+             "\x02", "\n", " | ", "\n- ",
              "]]>", "<!--", "\\sum_{i", "\\xrightarrow{<}"]
         ),
         st.text(max_size=8),
@@ -94,7 +95,7 @@ def test_a_formula_keeps_its_latex(formula: str) -> None:
     for block in (False, True):
         reader = read(formula_html(formula, block))
         assert reader.latex == [
-            html.unescape(html.escape(re.sub("[\x00\x01]", "\ufffd", formula).strip())).replace("\r\n", "\n")
+            html.unescape(html.escape(re.sub("[\x00-\x02]", "\ufffd", formula).strip())).replace("\r\n", "\n")
         ]
 
 
@@ -167,6 +168,31 @@ def test_a_long_formula_stands_on_its_own_line_with_its_full_stop() -> None:
 def test_paragraphs_and_items_are_kept() -> None:
     lines = ('<span class="line">Two:</span>', '<span class="line">• a</span>', '<span class="line in1">(b) c</span>')
     assert to_html("One.\n\nTwo:\n• a\n  (b) c") == f"<p>One.</p><p>{''.join(lines)}</p>"
+
+
+TABLE = "Code | Text\nF1 | Fan <b>\nF22 | Power, $a | b$\n | none"
+
+
+def test_a_table_is_one_and_the_items_of_a_list_have_bullets() -> None:
+    head, *rows = ["<th>Code</th><th>Text</th>", "<td>F1</td><td>Fan &lt;b&gt;</td>", "<td>F22</td><td>Power, <math"]
+    made = to_html(f"Alarms:\n\n{TABLE}\n\nSee $x | y$\n$z | w$. Or a | b\n\n- off\n  * wait\n- 5 degrees")
+    assert made.startswith(f'<p>Alarms:</p><div class="grid"><table><tr>{head}</tr><tr>{rows[0]}</tr><tr>{rows[1]}')
+    assert "<tr><td></td><td>none</td></tr></table></div><p>" in made
+    assert made.count("<table>") == 1
+    assert "Or a | b" in made
+    assert re.findall(r'"line[ in1]*">([^<]*)</span>', made)[-3:] == ["• off", "• wait", "- 5 degrees"]
+    assert inline_html(f"- off\n- on\n\n{TABLE}").startswith("• off • on. Code, Text; F1, Fan &lt;b&gt;; F22, Power")
+
+
+def test_an_excerpt_of_a_table_has_the_rows_around_the_best_one() -> None:
+    rows = "\n".join(f"F{number} | What the alarm {number} says | What to do about it" for number in range(100, 200))
+    made = excerpt_html(f"All alarms.\n\nAlarm | Text | Action\n{rows}\n\nThe end.", "F150", tokenize, 200)
+    assert "<td><mark>F150</mark></td><td>What the alarm 150 says</td>" in made
+    assert 2 < made.count("<tr>") < 7
+    assert "<th>" not in made
+    assert made.startswith("<p>…</p><div")
+    assert made.endswith("</div><p>…</p>")
+    assert "<tr><th>" in excerpt_html(f"Alarm | Text | Action\n{rows}", "F100", tokenize, 200)
 
 
 def test_a_title_above_a_paragraph_is_one_and_does_not_run_into_it() -> None:

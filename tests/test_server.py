@@ -144,6 +144,19 @@ def test_an_entry_without_authors_is_sorted_by_its_title() -> None:
     assert "key = " not in bibtex(Document(id="notes", title="On trees", kind="text", authors=("Ada Wet",)))
 
 
+def test_a_part_of_a_manual_is_called_by_its_heading_and_is_not_cited(tmp_path: Path) -> None:
+    manual = "# Pump\n\n## Fault codes\n\n| Code | Text |\n|---|---|\n| F1 | Fan <b> stands |\n| F22 | Power fails |\n"
+    files = {"manual.md": manual, "signed.md": f"---\nauthor: Ada Wet\n---\n{manual}"}
+    service = Service(make_workspace(tmp_path, files, index="lexical").root)
+    hit = service.search("fan", html=True, retriever="lexical")["hits"][0]
+    assert (hit["title"], hit["name"]) == ("Fault codes", "Fault codes")
+    assert "<tr><td>F1</td><td><mark>Fan</mark> &lt;b&gt; stands</td></tr>" in hit["html"]
+    shown = service.passage("manual@1")
+    assert (shown["name"], shown["latex"], shown["bibtex"]) == ("Fault codes", "", "")
+    assert service.passage("signed@1")["bibtex"].startswith("@misc{signed,")
+    service.close()
+
+
 def test_a_passage_has_its_surroundings(client: httpx.Client) -> None:
     shown = valid(client.get("/passages/" + quote("a#middle", safe="")), "/passages/{id}")
     assert (shown["previous"]["id"], shown["next"]["id"], shown["place"]) == ("a#sponge", "a#zebra", 1)

@@ -109,12 +109,12 @@ def test_code_keeps_its_lines_in_markdown_and_rest() -> None:
 def test_lists_and_tables_keep_their_lines() -> None:
     text = (
         "Some words:\n\n- the **first** item\n  goes on\n- the second\n\n1. one\n2. two\n\n"
-        "| Name | Size |\n|------|-----:|\n| pump | 3 |\n| [fan](fan.md) | 4 |\n\nThe end."
+        "| Name | Size |\n|------|-----:|\n| pump \\| s | 3 |\n| [fan](fan.md) | 4 |\n\nThe end."
     )
     (passage,) = read_text(text.encode(), "t", "t.md").passages
     assert passage.text == (
         "Some words:\n\n- the first item goes on\n- the second\n1. one\n2. two\n\n"
-        "Name | Size\npump | 3\nfan | 4\n\nThe end."
+        "Name | Size\npump|s | 3\nfan | 4\n\nThe end."
     )
     assert [link.label for link in passage.links] == ["fan"]
 

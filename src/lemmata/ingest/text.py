@@ -94,8 +94,8 @@ def _clean(block: Block, content: str, markdown: bool) -> str:
         return "\n".join(line.rstrip() for line in fenced).strip("\n")
     clean = _strip_markup(content) if markdown else content
     if block.kind == "table":
-        rows = (re.sub(r"[ \t]*\|[ \t]*", " | ", line.strip().strip("|").strip()) for line in clean.splitlines())
-        return "\n".join(row for row in rows if re.search(r"\w", row))
+        rows = (re.sub(r"[ \t]*(?<!\\)\|[ \t]*", " | ", line.strip().strip("|").strip()) for line in clean.splitlines())
+        return "\n".join(re.sub(r"[ \t]*\\\|[ \t]*", "|", row) for row in rows if re.search(r"\w", row))
     if block.kind == "list":
         wrapped = re.sub(r"\n[ \t]*(?![-*+][ \t]|\d{1,9}[.)][ \t]|\n)(?=\S)", " ", clean)
         return "\n".join(line.rstrip() for line in wrapped.splitlines() if line.strip())

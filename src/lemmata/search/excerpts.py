@@ -11,6 +11,10 @@ from lemmata.search.tokens import tokenize
 
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _LONGEST_QUERY = 2000  # characters
+CELL = " | "  # what reading leaves between the cells of a table
+CELLS = re.compile(r"(?P<formula>\$[^$]*+\$)| \| ")  # and formulas, in which it is none
+PARAGRAPH = re.compile(r"(?m)^[^\S\n]*+\S[^\n]*+(?:\n[^\S\n]*+\S[^\n]*+)*+")
+ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)]) ")
 
 
 def excerpt(
@@ -35,7 +39,7 @@ def window(text: str, query: str, length: int, *, tokenize: Callable[[str], list
     and whether there is text before and after them.
     """
     query_words = set(tokenize(query[:_LONGEST_QUERY]))
-    spans = sentences(text)
+    spans = _parts(text)
     if not spans:
         return "", False, False
     shared = [len(query_words.intersection(tokenize(text[begin:end]))) for begin, end in spans]
@@ -49,6 +53,28 @@ def window(text: str, query: str, length: int, *, tokenize: Callable[[str], list
             best, first, last = value, number, after - 1
         value -= shared[number]
     return text[spans[first][0] : spans[last][1]], first > 0, last + 1 < len(spans)
+
+
+def is_listed(paragraph: str) -> bool:
+    """Whether a paragraph is a list, by its first line, or a table, each line of which has cells outside formulas."""
+    if "\n" not in paragraph or ITEM.match(paragraph):
+        return "\n" in paragraph
+    words = CELLS.sub(lambda cell: "" if cell["formula"] else CELL, f"{paragraph} ")
+    return all(CELL in line for line in words.split("\n"))
+
+
+def _parts(text: str) -> list[tuple[int, int]]:
+    """The spans of the sentences of a text, and of the lines of its lists and tables."""
+    paragraphs = [(match.start(), match[0], is_listed(match[0])) for match in PARAGRAPH.finditer(text)]
+    if not any(listed for _, _, listed in paragraphs):
+        return sentences(text)
+    return [
+        (start + begin, start + end)
+        for start, paragraph, listed in paragraphs
+        for begin, end in (
+            [line.span() for line in re.finditer(r"[^\n]+", paragraph)] if listed else sentences(paragraph)
+        )
+    ]
 
 
 def mark_words(text: str, query: str, tokenize: Callable[[str], list[str]]) -> list[tuple[int, int]]:

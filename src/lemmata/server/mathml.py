@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import bisect
 import html
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 from xml.etree.ElementTree import Element
@@ -19,11 +20,11 @@ from lemmata.core.types import Link
 from lemmata.latex.readable import TEXT_SWITCH, readable, styled_letters
 from lemmata.latex.sentences import cut, formulas
 from lemmata.latex.source import match_brace
-from lemmata.search.excerpts import mark_words, window
+from lemmata.search.excerpts import CELL, PARAGRAPH, is_listed, mark_words, window
 from lemmata.server.cache import cached
 from lemmata.server.deadline import check_time
 from lemmata.server.diagrams import DIAGRAM, as_diagram
-from lemmata.server.records import on_one_line, short_text
+from lemmata.server.records import BULLET, on_one_line, short_text
 
 Span = tuple[int, int]  # first offset, offset after the last
 _LONGEST_NAME = 70  # characters of the first words that stand for a title
@@ -134,7 +135,9 @@ _DISPLAYED = 16  # signs of a tall formula that stood on its own line in the sou
 _INLINE_FLAT = 90  # and of one without large operators and fractions
 _BREAK = "\x00"  # between paragraphs; no text has one, because it is replaced
 _LINE = "\x01"  # between lines, likewise
-_OWN_CHARACTERS = re.compile(r"[\x00\x01]")
+_CELL = "\x02"  # between the cells of a row, likewise
+_OWN_CHARACTERS = re.compile(r"[\x00-\x02]")
+_PARTING = re.compile(rf"\n|{re.escape(CELL)}")  # where a link would end
 _DEEPEST_ITEM = 4
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 _PUNCTUATION = re.compile(r"[.,;:!?)\]]+")
@@ -158,13 +161,27 @@ def to_html(text: str, *, links: Sequence[tuple[int, int, str]] = ()) -> str:
     `links` are spans, each with the id that it leads to; a span that begins or ends inside a formula, or overlaps an
     earlier one, is ignored.
     """
-    paragraphs = [part for part in map(str.strip, "".join(_pieces(text, (), links)).split(_BREAK)) if part]
-    after = [*paragraphs[1:], ""]
-    return "".join(map(_paragraph, paragraphs, after))
+    return _paragraphs(_pieces(text, (), links))
 
 
-def _paragraph(paragraph: str, after: str) -> str:
-    """A paragraph, or the title above one: without a full stop, and not the first part of a sentence."""
+def _paragraphs(pieces: Iterable[str], *, headed: bool = True) -> str:
+    """Paragraphs and tables; `headed` is whether a table at the beginning has its head."""
+    paragraphs = [part for part in map(str.strip, "".join(pieces).split(_BREAK)) if part]
+    heads = [headed, *(True for _ in paragraphs)]
+    return "".join(map(_paragraph, paragraphs, [*paragraphs[1:], ""], heads))
+
+
+def _paragraph(paragraph: str, after: str, headed: bool) -> str:
+    """A table, a paragraph, or the title above one: without a full stop, and not the first part of a sentence."""
+    rows = paragraph.split(_LINE)
+    if len(rows) > 1 and all(_CELL in row for row in rows):
+        names = ["th" if headed and not number else "td" for number in range(len(rows))]
+        cells = (
+            "".join(f"<{name}>{cell.strip()}</{name}>" for cell in row.split(_CELL))
+            for name, row in zip(names, rows, strict=True)
+        )
+        return f'<div class="grid"><table>{"".join(f"<tr>{row}</tr>" for row in cells)}</table></div>'
+    paragraph = paragraph.replace(_CELL, CELL)
     if after[:1].isupper() and _TITLE.fullmatch(paragraph):
         return f'<p class="title">{paragraph}</p>'
     return f"<p>{_lines(paragraph)}</p>"
@@ -172,7 +189,7 @@ def _paragraph(paragraph: str, after: str) -> str:
 
 def inline_html(text: str) -> str:
     """Safe HTML of a title or an excerpt, without paragraphs and with every formula in the line."""
-    return "".join(_pieces(on_one_line(text), (), (), blocks=False))
+    return "".join(_pieces(on_one_line(text), (), (), blocks=False)).replace(_CELL, CELL)
 
 
 def title_html(title: str) -> str:
@@ -187,23 +204,41 @@ def name_of(title: str, text: str) -> dict[str, str]:
 
 
 def excerpt_html(text: str, query: str, tokenize: Callable[[str], list[str]], length: int = 320) -> str:
-    """The part of a text that answers a query, with the query's words marked, as safe HTML of one paragraph."""
+    """The part of a text that answers a query, with the query's words marked, as safe HTML.
+
+    It is one paragraph, unless it holds lists or tables.
+    """
     query = " ".join(word for word in query.split() if word.strip("?,").casefold() not in _ASKING) or query
-    shown, before, after = window(text[:_LONGEST_SEARCHED], query, length, tokenize=tokenize)
-    shown = on_one_line(shown)
+    text, is_long = text[:_LONGEST_SEARCHED], len(text) > _LONGEST_SEARCHED
+    part, before, after = window(text, query, length, tokenize=tokenize)
+    headed = not before or text[: text.find(part)].endswith("\n\n")
+    shown = _in_lines(part)
     if len(shown) > 2 * length:  # a single long sentence
         shown, after = cut(shown, 2 * length).removesuffix("…").rstrip(), True
-    after = after or len(text) > _LONGEST_SEARCHED
-    body = "".join(_pieces(shown, mark_words(shown, query, tokenize), ()))
-    return f"<p>{'… ' if before else ''}{body}{' …' if after else ''}</p>" if body else ""
+    if not shown:
+        return ""
+    is_inside, is_open = is_listed(shown.split("\n\n")[0]), is_listed(shown.rpartition("\n\n")[2])
+    if before and not is_inside:
+        shown = f"… {shown}"
+    if after or is_long:
+        shown += "\n\n…" if is_open else " …"
+    made = _paragraphs(_pieces(shown, mark_words(shown, query, tokenize), ()), headed=headed)
+    return f"<p>…</p>{made}" if before and is_inside else made
+
+
+def _in_lines(text: str) -> str:
+    """The text on one line, but for lists and tables, which keep theirs."""
+    groups = itertools.groupby((match[0] for match in PARAGRAPH.finditer(text)), is_listed)
+    runs = ((listed, "\n\n".join(paragraphs)) for listed, paragraphs in groups)
+    return "\n\n".join(run if listed else on_one_line(run) for listed, run in runs)
 
 
 def _lines(paragraph: str) -> str:
     """Items of a list and displayed formulas on lines of their own, items of inner lists indented."""
     if _LINE not in paragraph:
-        return paragraph
+        return BULLET.sub(r"\1• ", paragraph)
     lines = []
-    for line in filter(str.strip, paragraph.split(_LINE)):
+    for line in (BULLET.sub(r"\1• ", line) for line in paragraph.split(_LINE) if line.strip()):
         level = min((len(line) - len(line.lstrip(" "))) // 2, _DEEPEST_ITEM)
         lines.append(f'<span class="line{f" in{level}" if level else ""}">{line.strip()}</span>')
     return "".join(lines)
@@ -247,7 +282,7 @@ def _words(text: str, start: int, stop: int, marks: Sequence[Span], links: Seque
             begin += 1
         while end > begin and text[end - 1].isspace():
             end -= 1
-        if at <= begin < end <= stop and "\n" not in text[begin:end]:
+        if at <= begin < end <= stop and not _PARTING.search(text, begin, end):
             inner = _marked(text, begin, end, marks)
             pieces += _marked(text, at, begin, marks), f'<a href="{address(target)}">{inner}</a>'
             at = end
@@ -270,7 +305,7 @@ def _within(spans: Sequence[Any], start: int, stop: int) -> Sequence[Any]:
 
 
 def _escape(text: str) -> str:
-    escaped = html.escape(_OWN_CHARACTERS.sub("\ufffd", text.replace("\\$", "$")))
+    escaped = html.escape(_OWN_CHARACTERS.sub("\ufffd", text.replace("\\$", "$")).replace(CELL, _CELL))
     return _BLANK_LINES.sub(_BREAK, escaped).replace("\n", _LINE)
 
 

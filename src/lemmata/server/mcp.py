@@ -246,7 +246,8 @@ def _passage(record: dict[str, Any], offset: int) -> CallToolResult:
     text = _Text()
     place = ":".join(str(part) for part in (record["file"], record["line"]) if part)
     text.say(f"\n{_name(record['id'])}, {_name(numbered(record))} in {_name(place)}{_when_and_where(record)}")
-    text.quote("\n".join(filter(None, (record["title"], record["section"], page))))
+    title = "" if record["section"].endswith(record["title"]) else record["title"]
+    text.quote("\n".join(filter(None, (title, record["section"], page))))
     if next_offset is not None:
         text.say(f"more: the same call with offset={next_offset}")
     kept = "id kind number printed title section file line last_line date location document".split()

@@ -300,6 +300,12 @@ class Opened:
         works = self.works_of(passage.document) if any(link.relation == "cites" for link in passage.links) else {}
         return name_works(text, spans, {key: name for key, (name, _) in works.items()}, links)
 
+    def title_of(self, passage: Passage) -> str:
+        """The title of a passage; of a part of a text, such as a manual, the heading that it stands below."""
+        if passage.title or passage.kind != "chunk" or self.document(passage.document).kind != "text":
+            return passage.title
+        return passage.section.rpartition(" / ")[2]
+
     def where_of(self, passage: Passage) -> str:
         """The title of the document that a passage stands in, or of the location of a log, formulas as characters."""
         if passage.kind != "log":

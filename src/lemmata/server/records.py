@@ -10,12 +10,14 @@ from lemmata.core.records import Described, as_json
 from lemmata.core.types import Hit, Skip, Step
 from lemmata.latex.sentences import formulas
 from lemmata.search.bridge import BridgePassage, BridgePath
+from lemmata.search.excerpts import CELLS, ITEM, PARAGRAPH, is_listed
 from lemmata.search.filter import LONGEST_NAME
 
 DEEPEST = 1000  # hits that can be reached by paging
 MOST_HITS = 100
 _SHORT = 200  # signs of an excerpt without a query
 _SIGN = re.compile(r"\\[a-zA-Z]+|[^\s{}$^_&\\]")
+BULLET = re.compile(r"(?m)^([ \t]*)[-*+] (?!\d)")  # of an item in Markdown
 _BELOW_TITLE = re.compile(r"(?<=[^\W_])[ \t]*\n[ \t]*\n\s*(?=[A-ZÄÖÜ])")
 
 # ---------------------------------------------------------------- requests
@@ -59,7 +61,7 @@ class Shown(TypedDict):
     kind: str
     number: str  # As its document prints it; empty where it has none.
     printed: Printed
-    title: str
+    title: str  # Of a part of a manual, the heading that it stands below.
     title_html: TitleHtml
     name: Name
     name_html: NameHtml
@@ -210,7 +212,7 @@ class PassageAnswer(Answer):
     kind: str
     number: str  # As its document prints it; empty where it has none.
     printed: Printed
-    title: str
+    title: str  # Of a part of a manual, the heading that it stands below.
     title_html: TitleHtml
     name: Name
     name_html: NameHtml
@@ -609,8 +611,19 @@ def numbered(record: Mapping[str, Any]) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """A text without line breaks; a title that stands above a paragraph ends in a full stop."""
+    """A text without line breaks; a title that stands above a paragraph ends in a full stop.
+
+    Items of lists have a bullet, rows of tables a semicolon between them.
+    """
+    if "\n" in text:
+        text = PARAGRAPH.sub(lambda match: _flat(match[0]) if is_listed(match[0]) else match[0], text)
     return " ".join(_BELOW_TITLE.sub(". ", text).split())
+
+
+def _flat(listed: str) -> str:
+    if ITEM.match(listed):
+        return BULLET.sub(r"\1• ", listed)
+    return CELLS.sub(lambda cell: cell["formula"] or ", ", listed).replace("\n", "; ")
 
 
 def short_text(text: str, length: int = _SHORT) -> str:

@@ -556,7 +556,9 @@ def _event_with_html(event: Event, question: str, opened: Opened) -> dict[str, A
             text = passage["text"].removeprefix(f"{passage['title']}. ")  # the title is shown above it
             text, _ = opened.readable_text(stored, text)
             title = opened.document(passage["document"]).title
+            own_title = opened.title_of(stored)
             shown = {
+                "title": own_title,
                 "document_title": title,
                 "document_title_html": title_html(title),
                 "section_html": title_html(passage["section"]),
@@ -564,7 +566,7 @@ def _event_with_html(event: Event, question: str, opened: Opened) -> dict[str, A
                 "date": stored.date,
                 "where": opened.where_of(stored),
             }
-            name = name_of(passage["title"], opened.readable_text(stored, stored.text)[0])
+            name = name_of(own_title, opened.readable_text(stored, stored.text)[0])
             passages.append({**passage, **name, **shown})
         return {**event.data, "passages": passages}
     if event.name == "error" and event.data["code"] == "no_model":
@@ -579,11 +581,13 @@ def _hit_records(
 ) -> list[dict[str, Any]]:
     """Hits with the titles of their documents; with `excerpt`, which makes HTML of a text, also as HTML."""
     records = hit_records(hits, opened.date_of, first_rank=first_rank)
-    texts = {hit.id: opened.readable_text(hit.passage, hit.passage.with_solution)[0] for hit in hits if hit.passage}
+    passages = {hit.id: hit.passage for hit in hits if hit.passage}
+    texts = {name: opened.readable_text(passage, passage.with_solution)[0] for name, passage in passages.items()}
     for record in records:
         title = record["document_title"] = opened.document(record["document"]).title
         if excerpt is not None:
             record["html"] = excerpt(texts[record["id"]])
+            record["title"] = opened.title_of(passages[record["id"]])
             record["title_html"] = title_html(record["title"])
             record |= name_of(record["title"] or (title if record["kind"] == "abstract" else ""), texts[record["id"]])
             record["document_title_html"] = title_html(title)

@@ -57,7 +57,8 @@ def _shown(kind: str, title: str, text: str, number: str = "", printed: str = ""
 def passage_record(opened: Opened, passage: Passage) -> dict[str, Any]:
     """What is shown of a passage where others are listed."""
     text, _ = opened.readable_text(passage, passage.text)
-    return _shown(passage.kind, passage.title, text, passage.number, passage.printed, opened.where_of(passage))
+    title = opened.title_of(passage)
+    return _shown(passage.kind, title, text, passage.number, passage.printed, opened.where_of(passage))
 
 
 def _document_record(document: Document) -> dict[str, Any]:
@@ -144,15 +145,17 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
     referring = {source: relation for source, relation in corpus.referring(identity) if source != identity}
     earlier, later = _logs_beside(opened, shown)
     summaries = opened.summaries.of_row(row) if opened.summaries else []
+    title = opened.title_of(shown)
+    is_cited = document.kind not in _FORMS or bool(document.authors)  # no manual and no table of logs
     return {
         "id": shown.id,
         "kind": shown.kind,
         "number": shown.number,
         "printed": shown.printed,
-        "title": shown.title,
-        "title_html": title_html(shown.title),
+        "title": title,
+        "title_html": title_html(title),
         **name_of(
-            shown.title or (document.title if shown.kind == "abstract" else ""),
+            title or (document.title if shown.kind == "abstract" else ""),
             opened.readable_text(shown, shown.text)[0],
         ),
         "text": shown.text,
@@ -180,8 +183,8 @@ def passage(opened: Opened, identity: Id) -> dict[str, Any]:
         "previous": previous,
         "next": following,
         "place": place,
-        "bibtex": bibtex(document),
-        "latex": latex_reference(shown),
+        "bibtex": bibtex(document) if is_cited else "",
+        "latex": latex_reference(shown) if is_cited else "",
         "latex_text": latex_text(shown),
         "metadata": {key: value for key, value in shown.metadata.items() if key not in BOOKKEEPING},
     }

@@ -91,7 +91,7 @@ export async function show(main, { id, parameters, go }) {
 function addRows(list, passages, start) {
   bySection(list, passages, (passage, place, section) => {
     const group = section.querySelector("ul") || section.appendChild(h("ul", { class: "neighbours" }));
-    const item = passage.kind === "log" ? logRow(passage) : row(passage, "", passage.line ? source(passage) : moment(passage.date), passage.where);
+    const item = passage.kind === "log" ? logRow(passage) : row(passage.kind === "chunk" ? { ...passage, title: "" } : passage, "", passage.line ? source(passage) : moment(passage.date), passage.where);
     item.dataset.place = start + place;
     group.append(item);
   });

@@ -74,9 +74,9 @@ function copies(passage) {
   return h(
     "div", { class: "copies", role: "group", "aria-label": t("Copy") },
     h("span", { class: "small" }, t("Copy")),
-    passage.kind === "log" ? copyButton(t("Text"), text) : copyButton(t("LaTeX text"), passage.latex_text),
-    passage.kind !== "log" && passage.latex && copyButton("\\cite", passage.latex),
-    passage.kind !== "log" && passage.bibtex && copyButton("BibTeX", passage.bibtex),
+    passage.latex ? copyButton(t("LaTeX text"), passage.latex_text) : copyButton(t("Text"), text),
+    passage.latex && copyButton("\\cite", passage.latex),
+    passage.bibtex && copyButton("BibTeX", passage.bibtex),
     copyButton(t("Link"), () => new URL(address(passage.id), location.href).href),
     h("button", { type: "button", class: "plain", onclick: () => print() }, t("Print")),
     h("a", { class: "plain button", href: `/view/bridge?from=${encodeURIComponent(passage.id)}` }, t("Bridge from here")),
