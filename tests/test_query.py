@@ -302,6 +302,29 @@ def test_words_beside_a_code_rank_what_is_about_it(plant: Path) -> None:
         assert searcher.named("203") == []
 
 
+def test_a_rare_code_of_a_manual_or_a_column_comes_first(tmp_path: Path) -> None:
+    alarms = "".join(f"| F{number} | Motor {number} is hot |\n" for number in range(10, 20))
+    oil = "Oil pressure is low. " * 9
+    files: dict[str, str | bytes] = {
+        "manual.md": f"# Pump\n\n## Alarms\n\n| Code | Text |\n|---|---|\n{alarms}\n## Oil\n\n{oil}",
+        "logs.jsonl": to_lines(
+            [{"id": "1", "text": "Oil pressure is low, F-24, filter dirty."}, {"id": "2", "text": "F24 again."}]
+            + [{"id": f"x{number}", "text": f"Oil pressure checked {number}."} for number in range(30)]
+            + [{"id": "e", "text": "Panel is dark.", "fault": "E5"}]
+        ),
+    }
+    root = make_workspace(tmp_path, files).root
+    with Project(root).retriever() as searcher:
+        for query, first in {
+            "F24": {"1", "2"}, "f24 oil pressure low": {"1"}, "F13": {"manual@1"}, "e5": {"e"}, "E5 panel": {"e"},
+            "what does the alarm F13 mean on this panel": {"manual@1"},
+        }.items():  # fmt: skip
+            hits = searcher.search(query, 5)
+            assert {hit.id for hit in hits[: len(first)]} == first, query
+            assert all(hit.confidence in (None, 1.0) for hit in hits[: len(first)])
+        assert searcher.named("oil pressure") == searcher.named("F99 oil") == searcher.named("5 bar oil") == []
+
+
 @pytest.mark.parametrize(
     ("typed", "since", "until", "text"),
     [

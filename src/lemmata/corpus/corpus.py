@@ -191,6 +191,16 @@ class Corpus(Sequence[Passage]):
         (dates,) = self._connection.execute("SELECT MIN(date), MAX(date) FROM passages WHERE kind = 'log'")
         return dates if dates[0] else None
 
+    @functools.cached_property
+    def has_codes(self) -> bool:
+        """Whether there are logs or texts, such as manuals, in which words with digits are codes, not symbols."""
+        return bool(self._connection.value("SELECT 1 FROM documents WHERE kind IN ('table', 'text') LIMIT 1"))
+
+    def with_value(self, value: str, most: int) -> list[int]:
+        """The first rows with a value, which has no signs of LIKE, in a column, whatever its case."""
+        query = f"SELECT row FROM {ROWS} WHERE metadata LIKE '%\"' || ? || '\"%' LIMIT ?"
+        return self._connection.column(query, (value, most))
+
     def kinds_numbered(self, number: str) -> list[str]:
         """The kinds of what has a printed number."""
         first, last = printed_name("", "").rstrip(), printed_name("", number)[-len(number) - 1 :]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.types import Floats, Integers, Mask, Ranking, printed_name
-from lemmata.core.words import fold, is_author
+from lemmata.core.words import GERMAN_STOP_WORDS, STOP_WORDS, fold, is_author
 from lemmata.corpus.corpus import Corpus
 from lemmata.latex.kinds import STATEMENTS, kind_of, short_names
 from lemmata.plant.hierarchy import contains
@@ -36,6 +36,8 @@ _SHORTEST_CODE = 4  # letters and digits, where no tree of locations tells that 
 _LONG_NUMBER = re.compile(
     rf"(?<![^\W_])(?<!\d[.,])\d{{{_SHORTEST_CODE + 1},}}(?<!000)(?![.,]?\d|\w)"
 )  # of an order, no amount
+_ALARM = re.compile(r"(?<![\w$\\^.-])(?=[^\W\d_]+[-./]?\d)[^\W_]+(?:[-./][^\W_]+)*(?![\w^{$])")  # F24, AL-12.3
+_RARE = 0.05  # share of the passages that may hold such a code
 _MOST_PLACES = 8  # that a code may mean: P3 is the third pump of many units
 _LIKELY = 0.7  # that `Pumpe 203` is the pump P203
 _MOST_WORDS = 6  # of a query in which a code counts more than the words
@@ -106,7 +108,8 @@ def coded_rows(
 
     A code is that of a location, however it is written (`p-203`, `Pumpe 203`), with a few words at most. Where no
     location has it, it is a word with letters and digits, or a long number, that is all of the query, or a long number
-    with a few words (`order 4796224`); `holding` gives the rows that hold it.
+    with a few words (`order 4796224`); `holding` gives the rows that hold it. Where there are logs or texts, such as
+    manuals, a word with letters and digits that few passages hold (`alarm F24`) is one, too.
     """
     mentions = [
         [
@@ -120,6 +123,9 @@ def coded_rows(
     exact = {row: text for row, code in enumerate(names.tree.codes) if code.casefold() == text.casefold()}
     written = exact or dict(pair for mention in mentions for pair in mention)
     if not written:
+        rows, words = _rare_rows(corpus, text, holding) if corpus.has_codes else ([], "")
+        if rows:
+            return rows, words
         code = _squeezed(text)
         is_code = len(code) >= _SHORTEST_CODE + code.isdigit() and any(map(str.isdigit, code))
         rows = holding(code, _MOST_LOGS) if is_code else []
@@ -138,6 +144,23 @@ def coded_rows(
     for each in written.values():
         text = text.replace(each, " ")
     return rows, "" if _CONNECTING.issuperset(_WORD.findall(fold(text))) else text
+
+
+def _rare_rows(corpus: Corpus, text: str, holding: Callable[[str, int], list[int]]) -> tuple[list[int], str]:
+    """The rows with the codes of a query (`F24`) in text or a column: those with all of them, else with any; and what
+    ranks them: the words beside them, or the codes alone.
+    """
+    typed, found = text, []
+    most = min(_MOST_LOGS, max(MOST_NAMED, round(_RARE * len(corpus))))
+    if len(set(_WORD.findall(fold(text))) - STOP_WORDS - GERMAN_STOP_WORDS) > _MOST_WORDS:
+        return [], ""
+    for code in _ALARM.findall(text):
+        rows = holding(_squeezed(code), most + 1) or corpus.with_value(code, most + 1)
+        if 0 < len(rows) <= most:
+            found.append(set(rows))
+            text = text.replace(code, " ")
+    rows = sorted(set.intersection(*found) or set.union(*found)) if found else []
+    return rows, typed if _CONNECTING.issuperset(_WORD.findall(fold(text))) else text
 
 
 def _squeezed(text: str) -> str:
