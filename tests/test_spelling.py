@@ -33,6 +33,7 @@ NOTES = [
     {"_id": "abbreviation", "text": "The ABCDE is ours."},
     {"_id": "order", "text": "REPLACE AIR CON COMPRESSOR"},
     {"_id": "pumpe", "text": "Die Umwälzpumpe ist undicht."},
+    {"_id": "warm", "text": "Der Motor ist warm, Betrieb jederzeit."},
 ]
 
 
@@ -66,6 +67,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ("puqp", ""),  # random letters: one of them makes a word out of many fours
         ("the puqp leaks", "the pump leaks"),
         ("pummp", "pump"),
+        ("Warum undicht", ""),  # a function word of German, although `warm` is near
+        ("warmm", "warm"),
         ("abcdf", ""),  # near ABCDE, an abbreviation
         ("comprssor", "compressor"),
         ("xqvz wrtlk partitons", ""),  # half of it would still be unknown

@@ -48,6 +48,8 @@ STOP_WORDS = _listed("stop_words")
 # Not indexed for lexical search in German, as they are written with umlauts or without them. `nicht`, `kein`, `aus` and
 # `ab` stay: a pump that is off is not one that runs.
 GERMAN_STOP_WORDS = _listed("german_stop_words")
+# Words of every German text that are indexed: nobody misspelt them where no passage has them.
+GERMAN_FUNCTION_WORDS = _listed("german_function_words")
 # Never inside a noun phrase of mathematical prose, in English or German: pronouns, verbs of proofs, adverbs, numerals.
 PHRASE_BREAKS = STOP_WORDS | (GERMAN_LINKING_WORDS - _words("beim fur uber")) | _listed("phrase_breaks")
 # Before a noun they add nothing that one could look up.

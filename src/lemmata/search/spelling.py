@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.types import Integers
-from lemmata.core.words import fold
+from lemmata.core.words import GERMAN_FUNCTION_WORDS, fold, fold_german
 from lemmata.encode.load import NANO, PACKAGED
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ def corrected(query: str, lexical: LexicalIndex, text_of: Callable[[int], str], 
 
 
 def _may_be_wrong(word: str, query: str) -> bool:
-    """Not an abbreviation (RLIN, dLNs), nor an English word that the corpus happens not to have."""
+    """Not an abbreviation (RLIN, dLNs), nor an English word or a German function word that the corpus does not have."""
     is_written_out = word[1:].islower() or query.isupper()
-    return is_written_out and word.casefold() not in _english_words()
+    return is_written_out and word.casefold() not in _english_words() and fold_german(word) not in _german_words()
 
 
 def _may_be_meant(typed: str, word: str, beside: int) -> bool:
@@ -163,6 +163,11 @@ def _english_words() -> frozenset[str]:
     """The words that the tokens of lemmata-nano have, which are without capital letters."""
     tokenizer = json.loads((PACKAGED[NANO] / "tokenizer.json").read_text("utf-8"))
     return frozenset(tokenizer["model"]["vocab"])
+
+
+@cache
+def _german_words() -> frozenset[str]:
+    return frozenset(map(fold_german, GERMAN_FUNCTION_WORDS))
 
 
 def _stems(typed: str) -> list[str]:
