@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -184,10 +185,11 @@ def test_letters_that_are_no_word_of_the_corpus_are_never_sure(project: Project)
 def test_the_command_line_says_that_nothing_matches(project: Project) -> None:
     nothing = lemmata("search", "how do I bake a cake", "-w", project.root)
     assert "nothing here matches well" in nothing
-    assert "score" not in nothing
     hits = json.loads(lemmata("search", "how do I bake a cake", "-w", project.root, "--json"))
     assert len(hits) == 10
     assert all(0 <= hit["confidence"] < 0.5 for hit in hits)
+    assert [hit["id"] in nothing for hit in hits] == [True] * 3 + [False] * 7
+    assert all(any(word in nothing for word in re.findall(r"\w{8,}", hit["text"])) for hit in hits[:3])
     assert "nothing" not in lemmata("search", "standard tableaux", "-w", project.root)
 
 

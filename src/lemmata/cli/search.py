@@ -292,6 +292,9 @@ def _print_bridge(connection: Bridge) -> None:
         line(f"  {passage.score:.3f}  {passage.id}  on path {', '.join(map(str, passage.paths))}")
 
 
+_NEAREST = 3  # hits that are shown where nothing matches well
+
+
 def _print_hits(searcher: Retriever, hits: list[Hit], query: str) -> None:
     from lemmata.search.confidence import NOTHING, matches_badly
     from lemmata.server.records import hit_records
@@ -302,10 +305,10 @@ def _print_hits(searcher: Retriever, hits: list[Hit], query: str) -> None:
     def show(_: list[Hit]) -> None:
         if not hits:
             line("nothing found")
-        elif matches_badly(hits):
-            line(f"{NOTHING}; the nearest: {', '.join(hit.id for hit in hits[:3])}", style="yellow")
-        else:
-            _print_table(searcher, hits, query, dates)
+            return
+        if is_bad := matches_badly(hits):
+            line(f"{NOTHING}; the nearest:", style="yellow")
+        _print_table(searcher, hits[:_NEAREST] if is_bad else hits, query, dates)
 
     print_report(hits, show, record=hit_records(hits, dates.__getitem__))
 
