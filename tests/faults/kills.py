@@ -143,7 +143,7 @@ CORPUS_STAGES = ("ingest more", "index more", "ingest --remove", "run")
 DAMAGED = "doctor --repair"  # the stage whose workspace is damaged before
 # differs from run to run, as does what ends in _per_second; and what one call did itself, which is less after a kill
 TOLD = {"seconds", "checksum", "files", "sha256", "read_at"}
-TOLD |= {"tokenised", "encoded", "measured_edges", "default_before", "kept_encoders"}
+TOLD |= {"tokenised", "encoded", "measured_edges", "default_before", "kept_encoders", "done_before", "when"}
 TIMED = {"card.json", "history.json", "README.md", "report.html", "curves.png", "answers.sqlite"}  # show seconds
 
 
