@@ -141,6 +141,21 @@ def test_a_question_without_quotes_is_answered_by_the_command_with_them(command:
     assert "extra argument" in lemmata("init", "a", "b", code=2)
 
 
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("-w DIR search theta", "search … -w …"),
+        ("--json search theta", "search … --json …"),
+        ("graph -w DIR build", "graph build … -w …"),
+    ],
+)
+def test_an_option_before_the_command_is_told_where_it_stands(command: str, meant: str) -> None:
+    error = lemmata(*command.split(" "), code=2)
+    assert "stands behind the command" in error
+    assert error.endswith(f"{meant}\n")
+    assert "No such option" in lemmata("--limit", "3", "search", "theta", code=2)
+
+
 def test_an_option_that_means_nothing_here_and_a_text_with_a_dash_are_answered_as_ever() -> None:
     for command in (["info", "--port", "80"], ["search", "theta", "--output", "out"], ["search", "-n is odd"]):
         assert "No such option" in lemmata(*command, code=2)

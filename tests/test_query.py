@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.make import lemmata, make_workspace, to_lines
 
 from lemmata.core.errors import LemmataError
 from lemmata.core.words import is_author
+from lemmata.corpus.schema import HAS_CODE
 from lemmata.project import Project
 from lemmata.search.filter import Filter
 from lemmata.search.hints import dated
@@ -323,6 +325,11 @@ def test_a_rare_code_of_a_manual_or_a_column_comes_first(tmp_path: Path) -> None
             assert {hit.id for hit in hits[: len(first)]} == first, query
             assert all(hit.confidence in (None, 1.0) for hit in hits[: len(first)])
         assert searcher.named("oil pressure") == searcher.named("F99 oil") == searcher.named("5 bar oil") == []
+    with sqlite3.connect(root / "corpus" / "corpus.sqlite") as connection:  # rows without a code cost nothing
+        query = f"EXPLAIN QUERY PLAN SELECT number FROM passages WHERE {HAS_CODE}"
+        assert "USING INDEX passages_with_codes" in str(connection.execute(query).fetchall())
+        assert connection.execute(f"SELECT id FROM passages WHERE {HAS_CODE}").fetchall() == [("e",)]
+    connection.close()
 
 
 @pytest.mark.parametrize(

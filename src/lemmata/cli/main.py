@@ -155,11 +155,15 @@ class _Command(typer.core.TyperCommand):
         return meant.parse(super().parse_args, ctx, args)
 
 
-class _ByUse(typer.core.TyperGroup):
-    """The help lists commands by what they are for, each with its whole first sentence."""
+class _Group(typer.core.TyperGroup):
+    """Commands that know where their options stand."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return meant.parse(super().parse_args, ctx, args)
+
+
+class _ByUse(_Group):
+    """The help lists commands by what they are for, each with its whole first sentence."""
 
     def format_commands(self, _context: Any, formatter: Any) -> None:
         for heading, commands in COMMANDS.items():
@@ -186,7 +190,7 @@ def make_app(*names: str) -> typer.Typer:
     for command in itertools.chain(*COMMANDS.values()):
         if isinstance(command, str):
             help_text, commands = GROUPS[command]
-            group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+            group = typer.Typer(cls=_Group, help=help_text, no_args_is_help=True, rich_markup_mode=None)
             for member in commands if not names or command in names else commands[:1]:
                 group.command(_name(member), cls=_Command)(_callable(member, command, names))
             app.add_typer(group, name=command)

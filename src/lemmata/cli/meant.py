@@ -47,7 +47,8 @@ def parse(parse_args: Callable[[Any, list[str]], list[str]], context: Any, words
     except Exception as error:  # NoSuchOption of click, or of the copy of click in typer
         typed = getattr(error, "option_name", "")
         is_option = any(re.fullmatch(rf"{re.escape(typed)}(=.*|\d+)?", word) for word in given)  # not "-n is odd"
-        if is_option and (advice := _advice(typed, context.command.params) or _setting(typed, context)):
+        advice = _behind(typed, context, given) or _advice(typed, context.command.params) or _setting(typed, context)
+        if is_option and advice:
             fail(f"'{context.command_path}' has no {typed}: {advice}", MISUSED)
         if "unexpected extra argument" in str(error) and (quoted := _in_quotes(context, given)):
             fail(f"a text of several words stands in quotes: {quoted}", MISUSED)
@@ -66,6 +67,15 @@ def _in_quotes(context: Any, given: list[str]) -> str:
     text = " ".join(words)
     quoted = shlex.quote(text) if re.search(r'["$`\\!]', text) else f'"{text}"'
     return " ".join([context.command_path, quoted, *map(shlex.quote, given)])
+
+
+def _behind(typed: str, context: Any, given: list[str]) -> str:
+    """Where an option of a command stands that was typed before its name; empty where it is none."""
+    commands = getattr(context.command, "commands", {})
+    name = next((word for word in given if word in commands), "")
+    if name and any(typed in parameter.opts for parameter in commands[name].params):
+        return f"it stands behind the command: {context.command_path} {name} … {typed} …"
+    return ""
 
 
 def _advice(typed: str, parameters: Sequence[Any]) -> str:

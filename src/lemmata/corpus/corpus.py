@@ -37,6 +37,7 @@ from lemmata.core.words import fold, is_author
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest
 from lemmata.corpus.contents import chapter_places, headings
 from lemmata.corpus.schema import (
+    HAS_CODE,
     LOCAL_REFERENCE,
     PASSAGE_COLUMNS,
     TITLE_INDEX,
@@ -197,8 +198,9 @@ class Corpus(Sequence[Passage]):
         return bool(self._connection.value("SELECT 1 FROM documents WHERE kind IN ('table', 'text') LIMIT 1"))
 
     def with_value(self, value: str, most: int) -> list[int]:
-        """The first rows with a value, which has no signs of LIKE, in a column, whatever its case."""
-        query = f"SELECT row FROM {ROWS} WHERE metadata LIKE '%\"' || ? || '\"%' LIMIT ?"
+        """The first rows with a code, of letters and digits, in a column, whatever its case."""
+        logs = f"SELECT number FROM passages WHERE {HAS_CODE} AND metadata LIKE '%\"' || ? || '\"%' LIMIT ?"
+        query = f"SELECT row FROM rows WHERE passage IN ({logs}) ORDER BY row"
         return self._connection.column(query, (value, most))
 
     def kinds_numbered(self, number: str) -> list[str]:

@@ -71,8 +71,14 @@ LED_OUT = (
     " OR instr(substr(target, length(document) + 2), '#'))"
 )
 LOCAL_REFERENCE = "(relation IN ('refers_to', 'proof_uses') AND substr(label, 1, 5) != 'name:')"
+# rows of tables with a code in a column, beside that of their location
+_COLUMNS = "json_remove(metadata, '$.location')"
+HAS_CODE = (
+    f"(kind IN ('log', 'passage') AND ({_COLUMNS} GLOB '*[a-zA-Z][0-9]*' OR {_COLUMNS} GLOB '*[a-zA-Z][-./][0-9]*'))"
+)
 # made after the first ingest, when there is something to look up
 LOOKUP_INDEXES = f"""
+CREATE INDEX IF NOT EXISTS passages_with_codes ON passages(metadata) WHERE {HAS_CODE};
 CREATE INDEX IF NOT EXISTS links_out ON links(label, document) WHERE {LED_OUT};
 CREATE INDEX IF NOT EXISTS links_by_path ON links(label) WHERE {LOCAL_REFERENCE} AND instr(label, '/');
 CREATE INDEX IF NOT EXISTS links_open ON links(document) WHERE {LOCAL_REFERENCE} AND target IS NULL;
