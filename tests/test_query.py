@@ -17,7 +17,7 @@ from lemmata.core.words import is_author
 from lemmata.corpus.schema import HAS_CODE
 from lemmata.project import Project
 from lemmata.search.filter import Filter
-from lemmata.search.hints import dated
+from lemmata.search.hints import dated, hint
 from lemmata.search.period import named_period
 from lemmata.search.query import Query, folded, parse_query
 from lemmata.server.service import Service
@@ -324,6 +324,8 @@ def test_a_rare_code_of_a_manual_or_a_column_comes_first(tmp_path: Path) -> None
             hits = searcher.search(query, 5)
             assert {hit.id for hit in hits[: len(first)]} == first, query
             assert all(hit.confidence in (None, 1.0) for hit in hits[: len(first)])
+        assert hint(searcher, "Fehler E5") == ""
+        assert "no word" in hint(searcher, "Fehler E6")
         assert searcher.named("oil pressure") == searcher.named("F99 oil") == searcher.named("5 bar oil") == []
     with sqlite3.connect(root / "corpus" / "corpus.sqlite") as connection:  # rows without a code cost nothing
         query = f"EXPLAIN QUERY PLAN SELECT number FROM passages WHERE {HAS_CODE}"

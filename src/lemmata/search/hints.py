@@ -51,6 +51,8 @@ def hint(retriever: Retriever, text: str) -> str:
         return told if text else ""
     if any(retriever.is_known(each[:LONGEST_QUERY]) for each in (text, *retriever.also_searched(text))):
         return ""
+    if retriever.named(text):  # a code that stands in a column, not in a text
+        return ""
     return "no word of the query occurs in the corpus: these are the nearest by meaning, which may be far off"
 
 
