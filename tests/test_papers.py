@@ -188,8 +188,8 @@ def test_what_is_indexed_has_no_names_of_references() -> None:
     theorem = passages["doc#thm:main"].bare()
     assert (theorem.title, theorem.proof) == ("Main result", "By there exists one.")
     assert theorem.content == theorem.bare().content == passages["doc#thm:main"].content
-    assert theorem.metadata == {"environment": "theorem", "heading": 0, "equations": {"eq:one": "1"},
-                                "labelled": {"it:a": "item 1", "it:b": "item 2"}}  # fmt: skip
+    named = {"thm:again": "theorem (Main result)", "it:a": "item 1", "it:b": "item 2"}
+    assert theorem.metadata == {"environment": "theorem", "heading": 0, "equations": {"eq:one": "1"}, "labelled": named}
 
 
 def test_the_parts_of_a_long_text_keep_the_names_of_their_references() -> None:

@@ -37,6 +37,7 @@ _LONG_NUMBER = re.compile(
     rf"(?<![^\W_])(?<!\d[.,])\d{{{_SHORTEST_CODE + 1},}}(?<!000)(?![.,]?\d|\w)"
 )  # of an order, no amount
 _ALARM = re.compile(r"(?<![\w$\\^.-])(?=[^\W\d_]+[-./]?\d)[^\W_]+(?:[-./][^\W_]+)*(?![\w^{$])")  # F24, AL-12.3
+_MOST_CODES = 2  # of a query
 _RARE = 0.05  # share of the passages that may hold such a code
 _MOST_PLACES = 8  # that a code may mean: P3 is the third pump of many units
 _LIKELY = 0.7  # that `Pumpe 203` is the pump P203
@@ -152,9 +153,10 @@ def _rare_rows(corpus: Corpus, text: str, holding: Callable[[str, int], list[int
     """
     typed, found = text, []
     most = min(_MOST_LOGS, max(MOST_NAMED, round(_RARE * len(corpus))))
-    if len(set(_WORD.findall(fold(text))) - STOP_WORDS - GERMAN_STOP_WORDS) > _MOST_WORDS:
+    codes = _ALARM.findall(text)
+    if len(codes) > _MOST_CODES or len(set(_WORD.findall(fold(text))) - STOP_WORDS - GERMAN_STOP_WORDS) > _MOST_WORDS:
         return [], ""
-    for code in _ALARM.findall(text):
+    for code in codes:
         rows = holding(_squeezed(code), most + 1) or corpus.with_value(code, most + 1)
         if 0 < len(rows) <= most:
             found.append(set(rows))
