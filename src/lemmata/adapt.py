@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, require
-from lemmata.core.files import fingerprint, is_leftover, remove, write_atomically
+from lemmata.core.files import fingerprint, is_leftover, remove, retire, write_atomically
 from lemmata.core.workspace import (
     PRIVATE_SETS,
     Workspace,
@@ -51,6 +52,7 @@ from lemmata.train.train import finetune_model, static_model
 
 MEASURE = "MRR@10"
 MOST_RUNS = 10  # adaptations that are remembered
+_KINDS = ("static", "finetune")  # of encoders that are trained
 OWN = "self-made"  # queries that rules make from the validation part
 _ASKED = 2000  # unmarked queries that are learned from, the latest
 _OWN_QUERIES = 200
@@ -99,7 +101,7 @@ def adapt(workspace: Workspace, *, finetune: bool = False, limits: Limits | None
     today = measure(workspace, "today", before, tasks)
     candidates = [measure(workspace, "auto, fitted", before, tasks, marks.learned)]
     notes: list[str] = []
-    for kind in ("static", *["finetune"] * finetune):
+    for kind in _KINDS[: 1 + finetune]:
         try:
             name = train(workspace, kind, logged, marks.training, limits, notes)
             candidates.append(measure(workspace, f"{kind}, trained here", name, tasks, marks.fitting))
@@ -355,8 +357,11 @@ def _search_with(workspace: Workspace, encoder: str, fitted: Mapping[str, Any] |
 
 
 def _remove_others(workspace: Workspace, kept: set[str]) -> None:
-    """Delete the encoders of earlier adaptations that neither search nor undoing needs."""
-    for name in [each.encoder for each in vector_sets(workspace)]:
-        if name.startswith("adapted-") and name not in kept:
-            remove_encoder(workspace, name)
-            remove(workspace.model(name))
+    """Delete the encoders of earlier adaptations that neither search nor undoing needs, and what kills left of them."""
+    indexed = {each.encoder for each in vector_sets(workspace)}
+    trained = {path.name.removeprefix(".").removesuffix(".old") for path in workspace.models_folder.glob("*adapted-*")}
+    for name in sorted((indexed | trained) - kept):
+        if re.fullmatch(rf"adapted-({'|'.join(_KINDS)})-\d+", name):
+            if name in indexed:
+                remove_encoder(workspace, name)
+            retire(workspace.model(name))

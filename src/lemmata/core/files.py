@@ -152,6 +152,7 @@ def retire(folder: Path) -> None:
     shutil.rmtree(retired, ignore_errors=True)
     if folder.exists():
         folder.replace(retired)
+        (retired / "manifest.json").unlink(missing_ok=True)  # first: `lemmata gc` puts back what is whole
     shutil.rmtree(retired, ignore_errors=True)
 
 

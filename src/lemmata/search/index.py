@@ -287,6 +287,14 @@ def _measure_confidence(workspace: Workspace, corpus: Corpus, encoder: str, new:
     write_manifest(workspace.confidence, content)
 
 
+def _forget_scale(workspace: Workspace, encoder: str) -> None:
+    stored = read_manifest(workspace.confidence) or {}
+    if encoder in stored.get("scales", {}):
+        for each in ("scales", "measured", "seen"):
+            stored[each] = {name: value for name, value in stored[each].items() if name != encoder}
+        write_manifest(workspace.confidence, stored)
+
+
 def _drop_fusions(workspace: Workspace, encoder: str = "") -> dict[str, bool]:
     """Forget weights of `auto` that were fitted to other rankings: of one encoder, or of all."""
     fitted = [each for each in vector_sets(workspace) if encoder in ("", each.encoder) and each.fusion.exists()]
@@ -340,6 +348,7 @@ def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:
         if (read_manifest(workspace.indexing) or {}).get("encoder") == removed.encoder:
             workspace.indexing.unlink()
         drop_unused(workspace, removed.encoder)  # first: where Milvus does not answer, nothing is removed
+        _forget_scale(workspace, removed.encoder)
         remove_vectors(workspace, removed)
     kept = [each.encoder for each in sets if each != removed]
     return {"removed": removed.encoder, "bytes": freed, "was_default": removed.is_default, "kept_encoders": kept}
