@@ -129,7 +129,14 @@ def test_undoing_brings_back_encoder_and_weights(project: Project) -> None:
     before = {"verb": "tune", "fusion": {"weight": 0.3}}
     undo = {"encoder": "hashing", "fusion": before}
     write_manifest(project.adapted, {"key": "k", "encoder": "lemmata-nano", "undo": undo, "runs": []})
+    for name in (
+        "adapted-static-1",
+        ".adapted-static-2.old",
+        "adapted-notes",
+    ):  # the last is of a user
+        write_manifest(project.models_folder / name / "manifest.json", {})
     undo_adapt(project)
+    assert [path.name for path in project.models_folder.iterdir()] == ["adapted-notes"]
     assert default_encoder(project) == "hashing"
     with Retriever(project) as retriever:
         assert retriever.dense().fusion.weight == 0.3

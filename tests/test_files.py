@@ -179,6 +179,7 @@ def test_a_folder_whose_removal_is_killed_is_gone_and_a_second_removal_clears_th
     folder = tmp_path / "lengths"
     folder.mkdir()
     (folder / "lengths.npy").write_bytes(b"1")
+    (folder / "manifest.json").write_bytes(b"{}")
 
     def killed(path: Path, **_: object) -> None:
         if path.exists():
@@ -189,6 +190,7 @@ def test_a_folder_whose_removal_is_killed_is_gone_and_a_second_removal_clears_th
         with pytest.raises(KeyboardInterrupt):
             retire(folder)
     assert not folder.exists()
-    assert (tmp_path / ".lengths.old" / "lengths.npy").exists()
+    left = [path.name for path in (tmp_path / ".lengths.old").iterdir()]
+    assert left == ["lengths.npy"]  # without its manifest it is not put back
     retire(folder)
     assert list(tmp_path.iterdir()) == []

@@ -172,7 +172,10 @@ def test_building_the_same_graph_again_keeps_the_edge_lengths_of_every_set(proje
 
 
 def test_an_encoder_without_vectors_is_named_with_the_command_that_makes_them(project: Project) -> None:
+    scales = set((read_manifest(project.confidence) or {})["scales"])
+    assert NANO in scales
     project.remove_encoder(NANO)
+    assert set((read_manifest(project.confidence) or {})["scales"]) == scales - {NANO}
     with pytest.raises(WorkspaceError, match="lemmata index --encoder lemmata-nano"):
         first_hits(project, f"dense:{NANO}")
     with pytest.raises(InputError, match=r"'minilem'.*hashing, "):
