@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -175,6 +176,25 @@ def test_a_workspace_made_on_a_cluster_that_loses_a_node_has_the_same_hashes(clu
 def make_here(folder: str, sources: str) -> None:
     """Make the workspace in a process without a cluster."""
     json.dump(_make(Path(folder), Path(sources), lambda *_: None), sys.stdout)
+
+
+@pytest.mark.parametrize(("failures", "starts"), [(2, 3), (9, 3)])
+def test_ray_is_started_again_where_it_gives_up(monkeypatch: pytest.MonkeyPatch, failures: int, starts: int) -> None:
+    calls: list[str] = []
+
+    def init(address: str, **_: Any) -> None:
+        calls.append(address)
+        if len(calls) <= failures:
+            raise RuntimeError("timed out waiting for a file")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with contextlib.ExitStack() as stack:
+        if failures >= starts:
+            stack.enter_context(pytest.raises(ConfigError, match="Ray could not be started"))
+        stack.enter_context(computing_on("local"))
+        assert is_on_cluster()
+    assert calls == ["local"] * starts
 
 
 def test_an_address_of_no_cluster_is_an_error_in_one_sentence() -> None:

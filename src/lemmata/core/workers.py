@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache, partial
@@ -145,6 +145,7 @@ def _run_alone(
 # ---------------------------------------------------------------- a Ray cluster
 
 _RETRIES = 2  # of an item whose process or node died
+_STARTS = 3  # of Ray, whose parts give up waiting for each other on a busy machine
 _connected = False
 
 
@@ -176,12 +177,10 @@ def computing_on(where: str, progress: Progress | None = None) -> Iterator[None]
         os.environ.setdefault("RAY_task_oom_retries", str(_RETRIES))  # by default without end
         os.environ.setdefault("RAY_worker_niceness", "0")  # as this process; by default 15
         options |= {"num_cpus": available_cores(), "include_dashboard": False}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about changes in later versions of Ray
-            ray.init(**options)
-    except Exception as error:  # Ray raises nothing more specific
-        ray.shutdown()
+    for _ in range(_STARTS if where == "local" else 1):
+        if (error := _connect(ray, options)) is None:
+            break
+    if error is not None:
         what, cure = (
             ("Ray could not be started", "end other programs, or leave out --on")
             if where == "local"
@@ -194,6 +193,18 @@ def computing_on(where: str, progress: Progress | None = None) -> Iterator[None]
     finally:
         _connected = False
         ray.shutdown()
+
+
+def _connect(ray: Any, options: Mapping[str, Any]) -> Exception | None:
+    """Start or reach a cluster; the error where it cannot be."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about changes in later versions of Ray
+            ray.init(**options)
+    except Exception as error:  # Ray raises nothing more specific
+        ray.shutdown()
+        return error
+    return None
 
 
 def ray_map(
