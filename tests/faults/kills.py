@@ -367,6 +367,8 @@ ORDER = ("number", "unit", "passage", "read_at")  # columns
 def _untold(value: Any) -> Any:
     if isinstance(value, dict):
         told = {key: item for key, item in value.items() if key not in TOLD and not key.endswith("_per_second")}
+        if isinstance(told.get("undone"), int):  # when; of an adaptation
+            del told["undone"]
         return {key: _untold(item) for key, item in told.items()}
     if isinstance(value, list):
         return [_untold(item) for item in value]
