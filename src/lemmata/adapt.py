@@ -157,8 +157,8 @@ def undo_adapt(workspace: Workspace) -> dict[str, Any]:
     undone = _marked(judgments(workspace))  # the same marks are not adopted again
     if last := next((run for run in reversed(state.get("runs", [])) if run["adopted"]), None):
         last["undone"] = round(time.time())
-    write_manifest(workspace.adapted, {**state, "undo": None, "undone": undone, "encoder": before["encoder"]})
     _remove_others(workspace, {before["encoder"]})
+    write_manifest(workspace.adapted, {**state, "undo": None, "undone": undone, "encoder": before["encoder"]})
     return {"verb": "adapt", "undone": state["encoder"], "encoder": before["encoder"]}
 
 
