@@ -6,7 +6,7 @@ import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -125,7 +125,7 @@ def test_what_is_better_is_adopted_and_undone_and_nothing_private_stays(project:
     assert "MRR@10" in lemmata("adapt", "-w", project.root)
 
 
-def test_undoing_brings_back_encoder_and_weights(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undoing_brings_back_encoder_and_weights(project: Project) -> None:
     project.index(settings={"encoder": "lemmata-nano"})
     before = {"verb": "tune", "fusion": {"weight": 0.3}}
     undo = {"encoder": "hashing", "fusion": before}
@@ -136,9 +136,8 @@ def test_undoing_brings_back_encoder_and_weights(project: Project, monkeypatch: 
         "adapted-notes",
     ):  # the last is of a user
         write_manifest(project.models_folder / name / "manifest.json", {})
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # killed while it removes what was adopted
-        patch.setattr("lemmata.adapt.retire", Mock(side_effect=KeyboardInterrupt))
-        undo_adapt(project)
+    with patch("lemmata.adapt.retire", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        undo_adapt(project)  # killed while it removes what was adopted
     undo_adapt(project)
     assert [path.name for path in project.models_folder.iterdir()] == ["adapted-notes"]
     assert default_encoder(project) == "hashing"
