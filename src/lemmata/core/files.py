@@ -129,6 +129,8 @@ def _is_running(process: int) -> bool:
 def remove(path: Path) -> None:
     """Delete a file, a link or a folder, which need not exist."""
     if path.is_dir() and not path.is_symlink():
+        with contextlib.suppress(OSError):
+            (path / "manifest.json").unlink()  # first: what is half deleted must not look whole
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
@@ -149,11 +151,10 @@ def write_atomically(path: Path, data: bytes) -> None:
 def retire(folder: Path) -> None:
     """Delete a folder, if it is there, under another name: half-deleted it must not look like what it was."""
     retired = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(retired, ignore_errors=True)
+    remove(retired)
     if folder.exists():
         folder.replace(retired)
-        (retired / "manifest.json").unlink(missing_ok=True)  # first: `lemmata gc` puts back what is whole
-    shutil.rmtree(retired, ignore_errors=True)
+    remove(retired)
 
 
 def replace_folder(new: Path, old: Path) -> None:
