@@ -130,11 +130,8 @@ def test_undoing_brings_back_encoder_and_weights(project: Project) -> None:
     before = {"verb": "tune", "fusion": {"weight": 0.3}}
     undo = {"encoder": "hashing", "fusion": before}
     write_manifest(project.adapted, {"key": "k", "encoder": "lemmata-nano", "undo": undo, "runs": []})
-    for name in (
-        "adapted-static-1",
-        ".adapted-static-2.old",
-        "adapted-notes",
-    ):  # the last is of a user
+    left = ("adapted-static-1", ".adapted-static-2.old")  # by kills
+    for name in (*left, "adapted-notes"):
         write_manifest(project.models_folder / name / "manifest.json", {})
     with patch("lemmata.adapt.retire", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         undo_adapt(project)  # killed while it removes what was adopted

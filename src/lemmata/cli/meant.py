@@ -47,12 +47,15 @@ def parse(parse_args: Callable[[Any, list[str]], list[str]], context: Any, words
     except Exception as error:  # NoSuchOption of click, or of the copy of click in typer
         typed = getattr(error, "option_name", "")
         is_option = any(re.fullmatch(rf"{re.escape(typed)}(=.*|\d+)?", word) for word in given)  # not "-n is odd"
-        advice = _behind(typed, context, given) or _advice(typed, context.command.params) or _setting(typed, context)
-        if is_option and advice:
+        if is_option and (advice := _instead(typed, context, given)):
             fail(f"'{context.command_path}' has no {typed}: {advice}", MISUSED)
         if "unexpected extra argument" in str(error) and (quoted := _in_quotes(context, given)):
             fail(f"a text of several words stands in quotes: {quoted}", MISUSED)
         raise
+
+
+def _instead(typed: str, context: Any, given: list[str]) -> str:
+    return _behind(typed, context, given) or _advice(typed, context.command.params) or _setting(typed, context)
 
 
 def _in_quotes(context: Any, given: list[str]) -> str:

@@ -124,7 +124,7 @@ def coded_rows(
     exact = {row: text for row, code in enumerate(names.tree.codes) if code.casefold() == text.casefold()}
     written = exact or dict(pair for mention in mentions for pair in mention)
     if not written:
-        rows, words = _rare_rows(corpus, text, holding) if corpus.has_codes else ([], "")
+        rows, words = _rare_rows(corpus, text, holding)
         if rows:
             return rows, words
         code = _squeezed(text)
@@ -151,11 +151,12 @@ def _rare_rows(corpus: Corpus, text: str, holding: Callable[[str, int], list[int
     """The rows with the codes of a query (`F24`) in text or a column: those with all of them, else with any; and what
     ranks them: the words beside them, or the codes alone.
     """
+    codes = _ALARM.findall(text)
+    is_short = len(set(_WORD.findall(fold(text))) - STOP_WORDS - GERMAN_STOP_WORDS) <= _MOST_WORDS
+    if not 0 < len(codes) <= _MOST_CODES or not is_short or not corpus.has_codes:
+        return [], ""
     typed, found = text, []
     most = min(_MOST_LOGS, max(MOST_NAMED, round(_RARE * len(corpus))))
-    codes = _ALARM.findall(text)
-    if len(codes) > _MOST_CODES or len(set(_WORD.findall(fold(text))) - STOP_WORDS - GERMAN_STOP_WORDS) > _MOST_WORDS:
-        return [], ""
     for code in codes:
         rows = holding(_squeezed(code), most + 1) or corpus.with_value(code, most + 1)
         if 0 < len(rows) <= most:
