@@ -879,40 +879,6 @@ def measures(*, queries: int = 10_000, depth: int = 100, passages: int = 100_000
     return {"queries": queries, "depth": depth, **race(sides, repeat)}
 
 
-# ---------------------------------------------------------------- a store
-
-
-def publish(folder: Path, *, url: str = "", rows: int = 650_000) -> Report:
-    """Push vectors (1 GB) to a store and pull them; peer: cp. Then with 100 rows more, at the end and in the middle.
-
-    Without a URL the store is a folder; AWS_ENDPOINT_URL names the server of an s3:// URL.
-    """
-    workspace, copy = folder / "w", folder / "copy"
-    Project.init(workspace)
-    matrix = workspace / "index" / "dense" / "hashing" / "vectors" / "matrix.npy"
-    matrix.parent.mkdir(parents=True)
-    generator = np.random.default_rng(0)
-    original, more = (generator.standard_normal((count, 384), np.float32) for count in (rows, 100))
-    np.save(matrix, original)
-    url = url or f"file://{folder.absolute()}/store"
-    report: Report = {"bytes": matrix.stat().st_size}
-    report["cp"], _ = timed(lambda: subprocess.run(["cp", str(matrix), str(folder / "cp")], check=True))
-    report["push"], _ = timed(lambda: Project(workspace).push(url))
-    report["pull"], _ = timed(lambda: Project.pull(url, copy))
-    report["push unchanged"], _ = timed(lambda: Project(workspace).push(url))
-    for where, row in (("at the end", rows), ("in the middle", rows // 2)):
-        np.save(matrix, np.insert(original, row, more, axis=0))
-        pushing, sent = timed(lambda: Project(workspace).push(url))
-        pulling, received = timed(lambda: Project.pull(url, copy))
-        report[f"100 rows {where}"] = {
-            "push": pushing,
-            "sent": sent.sent,
-            "pull": pulling,
-            "received": received.received,
-        }
-    return report
-
-
 # ---------------------------------------------------------------- the command
 
 
@@ -931,7 +897,6 @@ CASES: dict[str, Callable[..., Report]] = {
     "negatives": negatives,
     "train": train,
     "measures": measures,
-    "publish": publish,
 }
 
 

@@ -48,7 +48,7 @@ settings.load_profile("fixed")
 # what the modules test that train, or start browsers, clusters and processes to be killed, the longest first
 SLOW = (
     "serve_folder page docs ray ranks kills run_thesis page_language page_service run_papers update page_views "
-    "publish stage_mine finetune stage_train run_static run_plant updates fuzz_workspace metric stage_metric embed "
+    "stage_mine finetune stage_train run_static run_plant updates fuzz_workspace metric stage_metric embed "
     "pretrain static mcp milvus fuzz_server cross losses long_window reranker maintain edits page_search page_axe "
     "restore run recipe_distil server_load significance supply_chain disk mteb"
 ).split()

@@ -14,9 +14,8 @@ from tests.make import NAMES, copied, lemmata, wait_until, write, write_papers
 
 from lemmata.adapt import Candidate, _marked, adapt, choose, divide, undo_adapt
 from lemmata.core.errors import LemmataError, WorkspaceError
-from lemmata.core.workspace import PRIVATE_SETS, Workspace, default_encoder, read_manifest, vectors_of, write_manifest
+from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vectors_of, write_manifest
 from lemmata.evaluate.judgments import JudgmentLog, judgments
-from lemmata.maintain.generations import is_published
 from lemmata.project import Project
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
@@ -164,12 +163,6 @@ def test_an_adoption_that_was_killed_is_ended_by_the_next_call(project: Project)
     first, second = (read_manifest(project.adapted) or {})["runs"]
     assert first["undone"] > 0
     assert "undone" not in second
-
-
-def test_what_people_asked_is_not_pushed_even_after_a_killed_adaptation() -> None:
-    assert is_published("training/pairs/pairs.parquet")
-    for name in PRIVATE_SETS:
-        assert not is_published(f"training/{name}/manifest.json")
 
 
 # ---------------------------------------------------------------- every night

@@ -1,4 +1,4 @@
-"""One table of artefacts: what is out of date, repaired, listed, collected and pushed follows from it."""
+"""One table of artefacts: what is out of date, repaired, listed and collected follows from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from lemmata.core.workspace import (
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import open_graph
 from lemmata.maintain.info import doctor
-from lemmata.maintain.publish import pull
 from lemmata.maintain.repair import _VERBS, _index
 from lemmata.project import Project
 
@@ -183,15 +182,13 @@ def test_every_row_of_the_table_says_how_it_is_made_again() -> None:
     assert by_index == {kind for kind, row in rows.items() if row.command == "lemmata index"}
 
 
-def test_every_artefact_lies_where_it_is_pushed_from_and_collected(tmp_path: Path) -> None:
+def test_every_artefact_lies_where_only_lemmata_writes(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     folders = [artefacts.artefact(workspace, kind).folder for kind in artefacts.OF_WORKSPACE]
     assert {folder.relative_to(tmp_path).parts[0] for folder in folders} <= set(FOLDERS)
 
 
-def test_a_row_of_the_table_is_all_that_a_new_artefact_needs(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_of_the_table_is_all_that_a_new_artefact_needs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(artefacts.OF_ENCODER, "halves", Row("set of halves", "lemmata halve", {"vectors": "vectors"}))
     vectors = vector_set(project)
     assert vectors is not None
@@ -203,17 +200,10 @@ def test_a_row_of_the_table_is_all_that_a_new_artefact_needs(
     assert project.info()["vectors"][0]["bytes"] > described["bytes"]
     assert project.info()["problems"] == project.verify().problems == []
     assert any(check.name == "set of halves" and check.fine for check in doctor(project.root))
-    project.push(str(tmp_path / "store"))
-    pull(Workspace(tmp_path / "copy"), str(tmp_path / "store"))
-    copied = vector_set(Workspace(tmp_path / "copy"))
-    assert copied is not None
-    assert is_current(of_encoder(copied, "halves"), recipe)
     (item.folder.with_name(".halves.old")).mkdir()
     assert [Path(garbage.path).name for garbage in project.collect_garbage()] == [".halves.old"]
     damage(item.folder / "halves.npy")
     assert [problem.command for problem in project.verify().problems] == ["lemmata halve"]
-    with pytest.raises(WorkspaceError, match=r"halves\.npy"):
-        project.push(str(tmp_path / "store"))
     assert [(repair.name, repair.done) for repair in project.repair()] == [("set of halves", False)]
     assert not item.folder.exists()
     with making(item, {**recipe, "vectors": "of another encoder"}) as folder:
@@ -221,4 +211,3 @@ def test_a_row_of_the_table_is_all_that_a_new_artefact_needs(
     assert not is_current(item, recipe)
     [problem] = project.info()["problems"]
     assert "lemmata halve" in problem
-    assert project.push(str(tmp_path / "store")).out_of_date == [problem]

@@ -122,8 +122,8 @@ def test_a_lock_is_exclusive_until_it_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_lock_names_its_verb_and_keeps_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["lemmata", "push", "s3://user:secret@bucket"])
-    with lock_file(tmp_path / "lock"), pytest.raises(WorkspaceBusy, match="lemmata push") as caught:
+    monkeypatch.setattr("sys.argv", ["lemmata", "ingest", "s3://user:secret@bucket"])
+    with lock_file(tmp_path / "lock"), pytest.raises(WorkspaceBusy, match="lemmata ingest") as caught:
         lock_file(tmp_path / "lock")
     assert "secret" not in str(caught.value) + (tmp_path / "lock").read_text()
 

@@ -19,7 +19,6 @@ from lemmata.core.workspace import Workspace
 from lemmata.evaluate import judgments as module
 from lemmata.evaluate.judgments import JudgmentLog, LoggedQuery, export_judgments, judgments, marked_task
 from lemmata.ingest.beir import read_judged, read_qrels
-from lemmata.maintain.publish import push
 from lemmata.project import Project
 from lemmata.server.security import Access
 
@@ -206,15 +205,6 @@ def test_the_command_lists_exports_and_clears(project: Project, tmp_path: Path) 
     assert "1 query" in lemmata("judgments", "--export", tmp_path / "out", *where)
     lemmata("judgments", "--clear", *where)
     assert judgments(project) == []
-
-
-def test_the_log_is_not_pushed(project: Project, tmp_path: Path) -> None:
-    with JudgmentLog(project) as log:
-        log.mark("xylophone", "sponge", "answer")
-    push(project, f"file://{tmp_path / 'pushed'}")
-    names = [path.name for path in (tmp_path / "pushed").rglob("*")]
-    assert names
-    assert not any("judgments" in name for name in names)
 
 
 # ---------------------------------------------------------------- REST

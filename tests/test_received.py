@@ -11,7 +11,6 @@ import pytest
 from tests.make import lemmata, write
 
 from lemmata.core.artefacts import file_facts
-from lemmata.core.database import settle
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.http import AnswerCache
 from lemmata.core.workspace import HIDDEN, Workspace, read_manifest, write_manifest
@@ -76,7 +75,6 @@ def name_in_journal(database: Path, victim: Path) -> None:
 @pytest.mark.parametrize(
     "open_it",
     [
-        lambda path: settle(path, "cure"),
         AnswerCache,
         lambda path: Workspace(path.parent) and JudgmentLog(Workspace(path.parent)).queries(),
     ],

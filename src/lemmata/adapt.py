@@ -22,7 +22,6 @@ import numpy as np
 from lemmata.core.errors import ConfigError, InputError, LemmataError, MissingExtra, WorkspaceError, require
 from lemmata.core.files import fingerprint, is_leftover, remove, retire, write_atomically
 from lemmata.core.workspace import (
-    PRIVATE_SETS,
     Workspace,
     default_encoder,
     read_manifest,
@@ -52,6 +51,7 @@ from lemmata.train.train import finetune_model, static_model
 
 MEASURE = "MRR@10"
 MOST_RUNS = 10  # adaptations that are remembered
+_PRIVATE_SETS = ("adapt-marks", "adapt-asked")  # what people asked: there while it is trained on
 _KINDS = ("static", "finetune")  # of encoders that are trained
 OWN = "self-made"  # queries that rules make from the validation part
 _ASKED = 2000  # unmarked queries that are learned from, the latest
@@ -263,7 +263,7 @@ def train(
         verb = static_model if kind == "static" else finetune_model
         verb(workspace, name, settings={"sets": shown})
     finally:
-        for each in PRIVATE_SETS:
+        for each in _PRIVATE_SETS:
             remove(workspace.training(each))
     return name
 
@@ -317,7 +317,7 @@ def _import(workspace: Workspace, path: Path, name: str) -> Any:
 @contextlib.contextmanager
 def _scratch(workspace: Workspace) -> Iterator[Path]:
     """A folder that is removed afterwards, and by the next call where this one is killed."""
-    cache = workspace.encodings.parent  # which is not pushed
+    cache = workspace.encodings.parent
     folder = cache / f".adapt.{os.getpid()}"
     for leftover in filter(is_leftover, cache.glob(".adapt.*")):
         remove(leftover)

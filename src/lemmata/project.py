@@ -26,7 +26,6 @@ from lemmata.ingest.ingest import ingest, remove
 from lemmata.inspect.inspect import inspect
 from lemmata.maintain.content import listing, show
 from lemmata.maintain.info import document_statistics, info
-from lemmata.maintain.publish import PullReport, pull, push
 from lemmata.maintain.repair import repair
 from lemmata.maintain.verify import collect_garbage, verify
 from lemmata.mine.domain import select_domain
@@ -65,12 +64,6 @@ class Project(Workspace):
     verify = verify
     repair = repair
     collect_garbage = collect_garbage
-    push = push
-
-    @staticmethod
-    def pull(url: str, root: str | Path, progress: Progress = silent) -> PullReport:
-        """Bring a folder to the state that was last pushed to a URL."""
-        return pull(Workspace(root, progress), url)
 
     # ------------------------------------------------------------ ingest, index, search
 

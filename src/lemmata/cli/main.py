@@ -106,8 +106,6 @@ COMMANDS: dict[str, Sequence[Callable[..., None] | str]] = {
         workspace.doctor,
         workspace.verify,
         workspace.gc,
-        workspace.push,
-        workspace.pull,
         "export",
         evaluate.export_encoder,
     ),
@@ -143,7 +141,7 @@ SHARED = {
     "as_json": Annotated[bool, Option("--json", help="Print one JSON document.")],
 }
 _WITHOUT: dict[str, Commands] = {
-    "workspace": (demo.demo, workspace.init, workspace.fetch, workspace.pull),
+    "workspace": (demo.demo, workspace.init, workspace.fetch),
     "as_json": (demo.demo, mine.export, serve.serve, ask.mcp),
 }
 

@@ -1,4 +1,4 @@
-"""Commands on a workspace: init, fetch, ingest, info, config, doctor, verify, gc, push, pull."""
+"""Commands on a workspace: init, fetch, ingest, info, config, doctor, verify, gc."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from lemmata.ingest.arxiv import Fetched
     from lemmata.ingest.ingest import IngestReport
     from lemmata.maintain.info import Check
-    from lemmata.maintain.publish import PushReport
     from lemmata.maintain.verify import Garbage, Verification
 
 
@@ -428,39 +427,3 @@ def _print_garbage(garbage: Sequence[Garbage], done: str) -> None:
         line(f"{item.path}  {megabytes(item.bytes)}, {item.why}")
     size = megabytes(sum(item.bytes for item in garbage))
     line(f"{size} in {counted(len(garbage), 'place')} {done} removed" if garbage else "nothing to remove")
-
-
-Place = Annotated[str, Argument(help="For example s3://bucket/name, or a folder.", metavar="URL")]
-
-
-def push(
-    url: Place, replace: Annotated[bool, Option("--replace", help="Replace what was pushed from elsewhere.")] = False
-) -> None:
-    """Copy the workspace to an object store: only what changed."""
-    from lemmata.maintain.publish import push
-
-    with working() as workspace:
-        report = push(workspace, url, replace=replace)
-    for sentence in report.out_of_date:
-        say(f"pushed as it is: {sentence}")
-    print_report(report, _print_pushed)
-
-
-def _print_pushed(report: PushReport) -> None:
-    sent = f"{megabytes(report.sent)} sent" if report.changed or report.sent else "nothing has changed"
-    removed = f", {counted(report.removed, 'old object')} removed" if report.removed else ""
-    size = f"{counted(report.files, 'file')}, {megabytes(report.bytes)}"
-    line(f"{report.url}, generation {report.generation}: {size}; {sent}{removed}")
-
-
-def pull(url: Place, folder: Annotated[Path, Argument(help="The workspace to write.", metavar="DIR")]) -> None:
-    """Copy a workspace from an object store: only what changed."""
-    from lemmata.core.workspace import Workspace
-    from lemmata.maintain.publish import pull
-
-    with progress_display() as progress:
-        report = pull(Workspace(folder, progress), url)
-    received = f"{megabytes(report.received)} received, {counted(report.changed, 'file')} changed"
-    size = f"{counted(report.files, 'file')}, {megabytes(report.bytes)}"
-    shown = f"{folder}, generation {report.generation}: {size}; {received}"
-    print_report(report, lambda _: line(shown))

@@ -434,16 +434,6 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
             yield FileProblem(path, "foreign", f"{path} was not written by lemmata, or is left over")
 
 
-def checksums(workspace: Workspace) -> dict[Path, str]:
-    """The SHA-256 of each file that a manifest names; WorkspaceError for a damaged manifest."""
-    return {
-        item.folder / name: facts["sha256"]
-        for item in (artefact(workspace, "corpus"), *artefacts(workspace))
-        if (manifest := open_manifest(item.manifest, item.repair))
-        for name, facts in _written(item, manifest)
-    }
-
-
 def _has_own_manifest(folder: Path, path: Path) -> bool:
     """Whether a file belongs to an artefact inside another one, or is hidden: a temporary file."""
     between = path.parents[: len(path.relative_to(folder).parts) - 1]

@@ -192,15 +192,6 @@ def check_journal(path: Path) -> None:
         raise WorkspaceError(f"{journal} is refused (it names another file, as none of lemmata's does): delete it")
 
 
-def settle(path: Path, cure: str) -> None:
-    """Bring into a file what a killed process left in the log beside it; call it while nobody writes."""
-    check_journal(path)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None, factory=Connection)) as connection:
-        connection.path, connection.cure = path, cure
-        connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # rolls an unfinished change back
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-
-
 def check_integrity(connection: Connection) -> None:
     """Read the whole file; WorkspaceError if it is damaged."""
     result = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]

@@ -11,7 +11,7 @@ import errno
 import os
 import urllib.parse
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,23 +87,6 @@ class ObjectStore:
             details = self._system.find(self._root, detail=True)
         return {self._name(path): Entry(int(facts["size"]), _modified(facts)) for path, facts in details.items()}
 
-    def read(self, name: str, size: int) -> bytes:
-        """An object of `size` bytes; of a longer one the beginning."""
-        with self._explain(name):
-            data: bytes = self._system.cat_file(self._path(name), start=0, end=size)
-        return data
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write an object; on a disk, unlike in an object store, a killed process leaves a part of it."""
-        with self._explain():
-            self._system.pipe_file(self._path(name), data)
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Delete objects, of which some may be gone."""
-        if paths := [self._path(name) for name in names]:
-            with self._explain(), contextlib.suppress(FileNotFoundError):
-                self._system.rm(paths)
-
     def download(self, name: str, path: Path) -> None:
         """Copy an object to a file, piece by piece."""
         with self._explain(name):
@@ -141,7 +124,7 @@ def _cause(error: Exception) -> str:
     if isinstance(error, PermissionError):
         return f"access was refused ({text}): check the credentials and what they allow"
     if isinstance(error, FileNotFoundError):
-        return f"not found ({text}): check the name; a bucket must exist, and a missing object comes with the next push"
+        return f"not found ({text}): check the name; a bucket must exist"
     return f"it cannot be reached, or broke off ({text}); the same command resumes"
 
 

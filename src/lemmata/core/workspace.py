@@ -28,11 +28,8 @@ Manifest = dict[str, Any]
 Settings = Mapping[str, Any]
 Options = TypeVar("Options")
 FORMAT = 1  # of manifests
-# where only lemmata writes, and what `lemmata push` copies
-FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")
+FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")  # where only lemmata writes
 HIDDEN = ".lemmata"  # the workspace of a folder that is served, in the folder itself; readers and Git leave it alone
-PRIVATE_SETS = ("adapt-marks", "adapt-asked")  # what people asked: there while it is trained on, and never pushed
-
 
 _NEW_CONFIG = """\
 # Settings of this lemmata workspace, one table per verb. `lemmata config` lists every key with its default.
@@ -64,8 +61,6 @@ class Workspace:
 
     config_file = _Below("lemmata.toml")
     lock = _Below(".lock")
-    published = _Below(".published.json")  # what was last pushed or pulled, and the state of the files then
-    pulling = _Below(".pull")  # where a pull puts files until it has all of them
     corpus_folder = _Below("corpus")
     database = _Below("corpus/corpus.sqlite")
     incoming = _Below("corpus/incoming.sqlite")
@@ -92,7 +87,7 @@ class Workspace:
     answers = _Below("cache/answers.sqlite")
     evidence = _Below("cache/evidence.sqlite")  # what each passage says about concepts by itself
     glossary = _Below("synonyms.txt")  # of the user's
-    judgment_log = _Below("judgments.sqlite")  # queries and marks of people; not in FOLDERS, so it is never pushed
+    judgment_log = _Below("judgments.sqlite")  # queries and marks of people
     fetched = _Below("cache/sources")  # copies of sources that were ingested from object stores
 
     def __init__(self, root: str | Path, progress: Progress = silent) -> None:
@@ -213,7 +208,7 @@ class Workspace:
 def _links_outside(workspace: Workspace) -> Iterator[Path]:
     """Links, where lemmata writes, to something outside: a workspace of somebody else must not overwrite it."""
     home = workspace.root.resolve()
-    places = [workspace.root / name for name in (".lock", ".published.json", ".pull", "cache", *FOLDERS)]
+    places = [workspace.root / name for name in (".lock", "cache", *FOLDERS)]
     below = (Path(top, name) for place in places for top, *both in os.walk(place) for names in both for name in names)
     for path in (*places, *below):
         if path.is_symlink() and not path.resolve().is_relative_to(home):

@@ -1,7 +1,6 @@
 """The log of what people searched for, were shown, opened and marked: one file of the workspace, on this machine only.
 
-A query stands in it once, however often it was asked. `lemmata push` leaves it out; `lemmata judgments` shows, exports
-and clears it.
+A query stands in it once, however often it was asked. `lemmata judgments` shows, exports and clears it.
 """
 
 from __future__ import annotations

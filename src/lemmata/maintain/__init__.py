@@ -1,1 +1,1 @@
-"""A workspace as a whole: what it holds, whether its files are intact, and copies in object stores."""
+"""A workspace as a whole: what it holds, and whether its files are intact."""
