@@ -17,7 +17,7 @@ from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
 from lemmata.ingest.readers import IngestOptions, Unit, read_unit, read_whole_unit
 from lemmata.ingest.sources import find_units
-from lemmata.latex.mains import TexFile, format_file_of
+from lemmata.latex.mains import TexFile, format_file_of, read_tex_files, wrappers
 from lemmata.project import Project
 
 MAIN = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
@@ -51,6 +51,55 @@ def test_chapters_in_a_folder_use_the_bib_beside_them_or_above(tmp_path: Path) -
     alone = find_units(tmp_path / "one.tex", IngestOptions())
     (reading,) = read_unit(alone.base, alone.units[0], IngestOptions())
     assert [entry.key for entry in reading.references["one"]] == ["a"]
+
+
+BOOK = {
+    "main.tex": "\\documentclass[\\size]{book}\\newtheorem{thm}{Theorem}\\begin{document}\\include{one}\\end{document}",
+    "one.tex": "\\chapter{One}\\begin{thm}\\who{} sees it.\\end{thm}",
+    "a4.tex": "\\input{size}\\newcommand{\\who}{Everybody}\n\\input{main}",
+    "letter.tex": "\\def\\size{letterpaper}\\newcommand{\\who}{Somebody}\\input{main}",
+    "a4-color.tex": "\\input{opt/color}",
+    "opt/color.tex": "\\input{size}\\newcommand{\\who}{Nobody}\\input{main}",
+    "size.tex": "\\def\\size{a4paper}",
+    "errata.tex": "\\documentclass{article}\\input{size}\\begin{document}Page one is wrong.\\end{document}",
+    "cover.tex": "\\input{size}\\documentclass{article}\\begin{document}The Book\\end{document}",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_wrappers_around_one_file_are_one_book_beside_other_documents(tmp_path: Path, packed: bool) -> None:
+    folder = write(tmp_path, {"book.tar": tar(BOOK)} if packed else BOOK)
+    source = find_units(folder, IngestOptions())
+    readings = [reading for unit in source.units for reading in read_unit(source.base, unit, IngestOptions())]
+    documents = {document.id.removeprefix("book/") for reading in readings for document in reading.documents}
+    assert documents == {"a4", "cover", "errata"}
+    statements = [passage.text for reading in readings for passage in reading.passages if passage.kind == "theorem"]
+    assert statements == ["Everybody sees it."]  # with the macros of the wrapper
+    skips = [*source.skips, *(skip for reading in readings for skip in reading.skips)]
+    assert [(skip.file.removeprefix("book.tar/"), skip.cause) for skip in skips] == [
+        ("letter.tex", "same book as a4.tex"),
+        ("a4-color.tex", "same book as a4.tex"),
+    ]
+
+
+def test_a_wrapper_is_the_main_file_of_a_package_with_one_paper(tmp_path: Path) -> None:
+    write(tmp_path, {"2001.00001.tar": tar(BOOK)})
+    source = find_units(tmp_path / "2001.00001.tar", IngestOptions())
+    (reading,) = read_unit(source.base, source.units[0], IngestOptions())
+    assert reading.documents[0].metadata["main_file"] == "a4.tex"
+
+
+def test_a_file_that_leads_to_several_documents_or_to_a_drawing_is_no_wrapper() -> None:
+    texts = {
+        "list.tex": "\\input{one}\\input{two}",
+        "one.tex": MAIN % "One.",
+        "two.tex": MAIN % "Two.",
+        "chapter.tex": "\\input{drawing}",
+        "drawing.tex": "\\documentclass{standalone}\\begin{document}x\\end{document}",
+        "c.tex": "\\input{c2}",
+        "c2.tex": "\\input{c}\\input{one}",  # the two include each other: neither is a root
+    }
+    assert wrappers(read_tex_files(texts)) == {}
 
 
 WRAPPER = r"\documentclass{article}\title{On Rings}\begin{document}\maketitle\includepdf[pages=-]{%s}\end{document}"

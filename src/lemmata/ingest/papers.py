@@ -62,6 +62,7 @@ from lemmata.latex.mains import (
     rank_mains,
     read_tex_files,
     stale_copy_of,
+    wrappers,
 )
 from lemmata.latex.marked import read_marks, wrap_term_macros
 from lemmata.latex.numbers import NUMBERED
@@ -618,6 +619,8 @@ def read_package_papers(
         if candidate.score >= 3 and re.search(r"\\begin\{document\}|\\documentstyle", texts[candidate.path])
     ]
     complete = complete_papers(tex_files)
+    books = wrappers(tex_files)
+    mains = [path for path in mains if path not in books]
     parts = {path for path in mains if complete and tex_files[path].is_part}
     mains = [path for path in mains if path not in parts]
     stale = {path: newer for path in complete if (newer := stale_copy_of(path, complete))}
@@ -627,20 +630,25 @@ def read_package_papers(
         collection = sorted({*mains, *complete} - stale.keys())
     else:
         collection = [path for path in complete if path not in stale] if is_collection else []
+    same = [Skip(path, 0, f"same book as {paths[0]}") for paths in books.values() for path in paths[1:]]
     if len(collection) > 1:
         for path in collection:
             name = posixpath.splitext(path)[0]
             yield paper(Main(path), f"{document}/{name}" if document else name)
-        if stale:
-            yield Reading(skips=[Skip(path, 0, f"looks like an old copy of {newer}") for path, newer in stale.items()])
+        skips = [Skip(path, 0, f"looks like an old copy of {newer}") for path, newer in stale.items()]
+        if skips or same:
+            yield Reading(skips=[*skips, *same])
         return
     path = ranked[0].path
+    if not declared and path in books:
+        path = books[path][0]
     runners_up = tuple(candidate.path for candidate in ranked[1:4])
     candidates = {each.path: tex_files[each.path] for each in ranked}
     main = Main(path, confidence(ranked), runners_up, format_file_of(path, candidates))
     reading = paper(main, document or posixpath.splitext(main.path)[0])
     others = (path for path in complete if path != main.path)
     skips = [Skip(path, 0, "it is not the main file of this package") for path in others]
+    skips += same
     skips += (Skip(path, 0, "no main file includes it") for path in sorted(parts - reading.files.keys()))
     yield replace(reading, skips=[*reading.skips, *skips])
 

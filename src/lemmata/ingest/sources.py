@@ -52,6 +52,7 @@ from lemmata.latex.mains import (
     included_among,
     read_tex_file,
     stale_copy_of,
+    wrappers,
 )
 from lemmata.latex.source import decode
 
@@ -513,14 +514,22 @@ def _graph_of(path: Path) -> GraphFiles | None:
 
 
 def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, skips: list[Skip]) -> Iterator[Unit]:
-    """One unit per main file. Another file that nothing includes is a paper only in a folder without a main file."""
+    """One unit per main file; of several wrappers around one file the first is the main file.
+
+    Another file that nothing includes is a paper only in a folder without a main file.
+    """
     included = _included(sources, sources)
     roots = [name for name in sources if name not in included]
     cycles = [*_first_of_cycles(sources, roots)]
     included -= {*cycles}
     roots += cycles
     files = {name: source.file for name, source in sources.items()}
-    starts = [name for name in roots if sources[name].is_main and not files[name].is_part]
+    books = [*wrappers(files).values()]
+    same = {name: names[0] for names in books for name in names[1:]}
+    skips += (Skip(name, 0, f"same book as {first}") for name, first in same.items())
+    roots = [name for name in roots if name not in same]
+    mains = {name for name in roots if sources[name].is_main}.union(names[0] for names in books)
+    starts = [name for name in roots if name in mains and not files[name].is_part]
     below = {posixpath.dirname(name) for name in starts}
     if any(
         _is_inside(name, below) for name in {*roots}.difference(starts)
@@ -528,7 +537,7 @@ def _papers(base: Path, sources: Mapping[str, _Source], side: _SideMetadata, ski
         included |= _read_by(starts, base)
         roots = [name for name in roots if name not in included]
     formats = {name: format_file_of(name, files) for name in roots}
-    mains = {name for name in roots if sources[name].is_main} - set(formats.values())
+    mains = mains.intersection(roots).difference(formats.values())
     main_folders = {posixpath.dirname(name) for name in mains}
     for name in roots:
         document = _stem(name)

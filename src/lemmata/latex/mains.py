@@ -134,11 +134,37 @@ def format_file_of(main: str, files: Mapping[str, TexFile]) -> str:
     return beside[0] if len(beside) == 1 else ""
 
 
+def wrappers(files: Mapping[str, TexFile]) -> dict[str, list[str]]:
+    r"""By each file with a document, the files that only set options for it and include it, best name first.
+
+    Such a wrapper (`a4.tex` is `\def\size{a4paper}\input{main}`) starts no document, is included by no other file and
+    leads to one document only. All wrappers of a document are the same book.
+    """
+    books: dict[str, list[str]] = {}
+    roots = {path for path, file in files.items() if file.included and not file.starts}
+    for path in sorted(roots - included_among(files, files), key=lambda path: (len(path), path)):
+        reached, waiting = {path}, [path]
+        while waiting:
+            name = waiting.pop()
+            new = included_among(files, {name: files[name]}) - reached if files[name].included else set()
+            reached |= new
+            waiting += new
+        starting = [name for name in reached if files[name].starts]
+        documents = [name for name in starting if files[name].document_class not in _CLASSES_OF_PARTS]
+        if len(documents) == 1:
+            books.setdefault(documents[0], []).append(path)
+    return books
+
+
 def complete_papers(files: Mapping[str, TexFile]) -> list[str]:
-    """The TeX files that name a class, start a document and are no part of another, sorted."""
+    """The TeX files that name a class, start a document and are no part of another, sorted.
+
+    In place of a file behind wrappers stands the best of these.
+    """
     others = {path for path, file in files.items() if file.document_class in (None, *_CLASSES_OF_PARTS)}
     complete = (path for path, file in files.items() if file.starts and path.lower().endswith(TEX_SUFFIXES))
-    return sorted({*complete} - others - included_among(files, files))
+    books = (paths[0] for paths in wrappers(files).values())
+    return sorted({*complete} - others - included_among(files, files) | {*books})
 
 
 _HINT_KEYS = ("filename", "usage")
@@ -170,7 +196,7 @@ def rank_mains(texts: Mapping[str, str], files: Mapping[str, TexFile]) -> list[C
     `texts` has every text file of the package by path: TeX files, bibliographies and `00README`.
     """
     hints = read_hints(texts)
-    included = included_among(files, files)
+    included = included_among(files, files) - wrappers(files).keys()
     formats = {format_file_of(path, files) for path in files}
     order = {file: number for number, (file, usage) in enumerate(hints.items()) if usage == "toplevel"}
     candidates = []

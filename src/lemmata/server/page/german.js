@@ -655,6 +655,7 @@ export const SAID = {
   "a table without text beside TeX: data of a plot is not read": "eine Tabelle ohne Text neben TeX: Daten einer Kurve werden nicht gelesen",
   "it is nothing for the reader {reader}": "nichts für den Leser {reader}",
   "looks like an old copy of {newer}": "wohl eine alte Fassung von {newer}",
+  "same book as {main}": "dasselbe Buch wie {main}",
   "no main file includes it": "keine Hauptdatei bindet es ein",
   "it is not the main file of this package": "nicht die Hauptdatei dieses Pakets",
   "no TeX file in this package": "keine TeX-Datei in diesem Paket",
