@@ -384,7 +384,8 @@ def test_a_command_on_a_full_disk_prints_one_sentence(project: Project) -> None:
         "from lemmata.cli.main import main; main()"
     )
     papers = str(project.root.parent / "papers")
-    command = [sys.executable, "-c", code, "ingest", papers, "--again", "-w", str(project.root)]
+    # -B: the limit would cut compiled modules off, too, and the next process could not load them
+    command = [sys.executable, "-B", "-c", code, "ingest", papers, "--again", "-w", str(project.root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("lemmata: ")
