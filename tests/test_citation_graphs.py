@@ -1,4 +1,4 @@
-"""Citation graphs as people have them: folders of nodes and edges, Cora, OGB and Pajek, and what they are good for."""
+"""Citation graphs as people have them: folders of nodes and edges, OGB, and what they are good for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from tests.make import lemmata, make_workspace, to_lines, write
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Skip
-from lemmata.ingest.citation_graphs import Edges, find_graphs, is_pajek, read_edges, read_pajek
-from lemmata.ingest.readers import IngestOptions
-from lemmata.ingest.sources import find_units
+from lemmata.ingest.citation_graphs import Edges, find_graphs, read_edges
 from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 
@@ -100,16 +98,6 @@ def test_columns_that_are_named_win_over_those_that_are_guessed(tmp_path: Path) 
         assert corpus[0].text == "One."
 
 
-def test_cora_has_numbers_for_words_and_its_lists_name_the_cited_paper_first(tmp_path: Path) -> None:
-    files = {"cora.content": "31\t0\t1\t0\t1\tTheory\n7\t1\t0\t0\t0\tRules\n", "cora.cites": "31\t7\n"}
-    project = make_workspace(tmp_path, write(tmp_path / "cora", files), index=None)
-    assert links_of(project) == {"31": [], "7": [("cites", "31")]}
-    with contextlib.closing(project.corpus) as corpus:
-        assert [corpus[corpus.row(name)].text for name in ("31", "7")] == ["w2 w4", "w1"]
-        assert corpus.document("31").categories == ("Theory",)
-    assert ["w12" in cause for cause in causes(project)] == [True]
-
-
 def test_the_raw_folder_of_an_ogb_data_set_is_read_with_its_titles(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "raw/edge.csv.gz": gzip.compress(b"0,1\n2,0\n7,1\n"),
@@ -123,27 +111,6 @@ def test_the_raw_folder_of_an_ogb_data_set_is_read_with_its_titles(tmp_path: Pat
     with contextlib.closing(project.corpus) as corpus:
         assert (corpus[2].title, corpus[2].text, corpus[2].date) == ("C", "On c.", "2003")
     assert len(causes(project)) == 3  # the unknown node, the paper without a number, the features
-
-
-PAJEK = r"""*Network papers
-*Vertices 3
-1 "On trees" 0.1 0.2
-2 "On \"nice\" graphs"
-3 Leaves
-*Arcs
-2 1 1
-*Edgeslist
-3 1 2
-"""
-
-
-def test_a_pajek_network_is_read_with_its_labels_as_titles(tmp_path: Path) -> None:
-    project = make_workspace(tmp_path, {"papers.net": PAJEK}, index=None)
-    assert links_of(project) == {"1": [], "2": [("cites", "1")], "3": [("cites", "1"), ("cites", "2")]}
-    with contextlib.closing(project.corpus) as corpus:
-        assert [passage.text for passage in corpus] == ["On trees", 'On "nice" graphs', "Leaves"]
-    folder = write(tmp_path / "other", {"circuit.net": "R1 1 2 10k\n", "a.md": "text"})
-    assert [unit.path for unit in find_units(folder, IngestOptions()).units] == ["a.md"]
 
 
 def test_papers_are_read_with_the_edges_beside_them_and_edges_alone_are_refused(tmp_path: Path) -> None:
@@ -169,8 +136,6 @@ def test_only_nodes_with_edges_beside_them_are_a_graph() -> None:
         "b/edges.csv",
         "c/nodes.csv",
         "c/edges.csv",
-        "d/x.content",
-        "d/y.cites",
         "e/corpus.jsonl",
         "e/links.tsv",
     ]
@@ -195,15 +160,13 @@ def test_every_list_of_edges_reads_back(pairs: list[tuple[str, str]]) -> None:
     assert skips == []
 
 
-@given(st.lists(st.text()), st.booleans())
-def test_no_list_or_network_is_a_crash(lines: list[str], reverse: bool) -> None:
+@given(st.lists(st.text()))
+def test_no_list_is_a_crash(lines: list[str]) -> None:
     skips: list[Skip] = []
     edges = Edges("edges", skips)
-    read_edges(lines, edges, reverse=reverse)
+    read_edges(lines, edges)
     edges.sort()
-    list(read_pajek(lambda: ["*Vertices 1\n", *lines, "*Arcs\n", *lines], Edges("net", skips)))
-    assert len(skips) <= 45
-    is_pajek("".join(lines).encode("utf-8", "replace"))
+    assert len(skips) <= 21
 
 
 # ---------------------------------------------------------------- what it is good for
@@ -218,10 +181,11 @@ def folder_of_areas(folder: Path, *, edges: bool) -> Path:
         for area in AREAS
         for number in range(8)
     ]
-    lines = [f"{area}{number}\t{area}{other}\n" for area in AREAS for number in range(8) for other in range(number)]
+    pairs = [(f"{area}{number}", f"{area}{other}") for area in AREAS for number in range(8) for other in range(number)]
     write(folder, {"nodes.jsonl": to_lines(nodes)})
-    triples = "".join(lines)  # as `graph import` reads them: related_to
-    return write(folder, {"edges.tsv": "".join(lines)} if edges else {"../cites.tsv": triples})
+    if edges:
+        return write(folder, {"edges.tsv": "".join(f"{one}\t{other}\n" for one, other in pairs)})
+    return write(folder, {"../cites.jsonl": to_lines({"source": one, "target": other} for one, other in pairs)})
 
 
 @pytest.mark.parametrize("is_imported", [False, True])
@@ -229,7 +193,7 @@ def test_references_of_a_paper_are_found_and_measured_without_its_own_links(tmp_
     folder = folder_of_areas(tmp_path / "graph", edges=not is_imported)
     project = make_workspace(tmp_path, folder, graph=True)
     if is_imported:
-        assert project.import_graph([tmp_path / "cites.tsv"])["edges"]["related_to"] >= 4 * 28
+        assert project.import_graph(tmp_path / "cites.jsonl")["edges"]["related_to"] >= 4 * 28
     task = project.task("references", share=1.0)
     assert len(task.queries) == 4 * 7
     assert task.qrels["pumps2"] == {"pumps0": 1, "pumps1": 1}
@@ -250,9 +214,9 @@ def test_references_of_a_paper_are_found_and_measured_without_its_own_links(tmp_
         before = {name: retriever.similar("pumps5", 6, retriever=name) for name in ("auto", "diffusion", "geodesic")}
     # without the paper's own links nothing changes
     if is_imported:
-        lines = (tmp_path / "cites.tsv").read_text().splitlines(keepends=True)
-        write(tmp_path, {"cites.tsv": "".join(line for line in lines if not line.startswith("pumps5"))})
-        project.import_graph([tmp_path / "cites.tsv"])
+        lines = (tmp_path / "cites.jsonl").read_text().splitlines(keepends=True)
+        write(tmp_path, {"cites.jsonl": "".join(line for line in lines if '"source": "pumps5"' not in line)})
+        project.import_graph(tmp_path / "cites.jsonl")
     else:
         lines = (folder / "edges.tsv").read_text().splitlines(keepends=True)
         write(folder, {"edges.tsv": "".join(line for line in lines if not line.startswith("pumps5"))})

@@ -47,7 +47,7 @@ def test_a_grown_corpus_is_noticed_by_every_reader_of_the_graph(project: Project
         lambda: project.embed_graph(settings={"epochs": 1}),
         lambda: project.show("concept:width"),
         project.merges,
-        lambda: project.export_graph(project.root / "g.json"),
+        lambda: project.export_graph(project.root / "g.jsonl"),
         lambda: project.task("concepts"),
         project.split,
     ]
@@ -175,8 +175,8 @@ def test_a_graph_with_edges_of_passages_that_are_gone_is_exported_without_them(
     (papers / "depth.tex").unlink()
     project.ingest([papers])
     project.build_graph()
-    project.export_graph(tmp_path / "graph.json")
-    text = (tmp_path / "graph.json").read_text("utf-8")
+    project.export_graph(tmp_path / "graph.jsonl")
+    text = (tmp_path / "graph.jsonl").read_text("utf-8")
     assert "rank#def-rank" in text
     assert "depth#def-depth" not in text
 

@@ -9,20 +9,19 @@ import networkx
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.make import to_lines
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Concept, Edge
-from lemmata.graph.formats.any_format import FORMATS, read_graph, write_graph
+from lemmata.graph.formats.any_format import READERS, WRITERS, read_graph, write_graph
 from lemmata.graph.formats.shared import GraphRecords
 
 # the file or folder that each test of all formats writes
 TARGETS = {
     "graphml": "graph.graphml",
     "graphml.gz": "graph.graphml.gz",
-    "triples": "graph.tsv",
-    "triples.gz": "graph.tsv.gz",
-    "neo4j": "tables",
-    "json": "graph.json",
+    "jsonl": "graph.jsonl",
+    "jsonl.gz": "graph.jsonl.gz",
     "ogb": "ogb",
 }
 all_formats = pytest.mark.parametrize("name", TARGETS)
@@ -79,7 +78,8 @@ def ordered(records: GraphRecords) -> GraphRecords:
 
 
 def test_every_format_is_tested() -> None:
-    assert {name.removesuffix(".gz") for name in TARGETS} == set(FORMATS)
+    assert {name.removesuffix(".gz") for name in TARGETS} == set(WRITERS)
+    assert set(DAMAGED) == set(READERS)
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_what_is_written_is_read_back(name: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / TARGETS[name]
             write_graph(path, records, name.removesuffix(".gz"))
-            copy, skips = read_graph([path], name.removesuffix(".gz"))
+            copy, skips = read_graph(path)
             assert skips == []
             assert (ordered(copy) == ordered(records)) if name == "ogb" else (copy == records)
 
@@ -104,12 +104,11 @@ def test_what_is_written_is_read_back(name: str) -> None:
 def test_a_format_is_recognised_by_its_content_or_by_the_name_of_the_target(name: str, tmp_path: Path) -> None:
     path = tmp_path / TARGETS[name]
     write_graph(path, HARD, name.removesuffix(".gz"))
-    assert read_graph([path]) == read_graph([path], name.removesuffix(".gz"))
     if path.is_file():
         write_graph(tmp_path / "by_ending" / path.name, HARD)
         assert (tmp_path / "by_ending" / path.name).read_bytes() == path.read_bytes()
         path.rename(tmp_path / "anything")
-        assert read_graph([tmp_path / "anything"])[0].edges == HARD.edges
+        assert read_graph(tmp_path / "anything")[0].edges == HARD.edges
 
 
 @all_formats
@@ -128,7 +127,7 @@ def test_a_cell_may_be_longer_than_tables_usually_allow(name: str, tmp_path: Pat
     papers = [f"2101.{number:05}" for number in range(20_000)]
     records = GraphRecords([Concept("c", "hub")], {"c": "concept"}, [], {"c": papers})
     write_graph(tmp_path / TARGETS[name], records, name.removesuffix(".gz"))
-    assert read_graph([tmp_path / TARGETS[name]])[0] == records
+    assert read_graph(tmp_path / TARGETS[name])[0] == records
 
 
 @pytest.mark.slow
@@ -146,17 +145,17 @@ def test_damage_gives_sound_records_or_an_input_error(name: str) -> None:
             start = where % (len(whole) + 1)
             victim.write_bytes(whole[:start] + inserted + whole[start + removed :])
             try:
-                records, _ = read_graph([path], name.removesuffix(".gz"), strict=False)
+                records, _ = read_graph(path, strict=False)
             except InputError:
                 return
             again = Path(folder) / "again" / TARGETS[name]
             write_graph(again, records, name.removesuffix(".gz"))  # refuses inconsistent records
-            assert read_graph([again], name.removesuffix(".gz"))[0] == records
+            assert read_graph(again)[0] == records
 
     check()
 
 
-@pytest.mark.parametrize("name", ["graphml.gz", "triples.gz"])
+@pytest.mark.parametrize("name", ["graphml.gz", "jsonl.gz"])
 def test_a_truncated_file_is_read_up_to_the_damage(name: str, tmp_path: Path) -> None:
     path = tmp_path / TARGETS[name]
     edges = [Edge(f"n{number}", f"{number * 7919 % 1009}", "n0") for number in range(3000)]
@@ -164,9 +163,9 @@ def test_a_truncated_file_is_read_up_to_the_damage(name: str, tmp_path: Path) ->
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) * 3 // 4])
     with pytest.raises(InputError, match=path.name) as caught:
-        read_graph([path], name.removesuffix(".gz"))
+        read_graph(path)
     assert caught.value.line > 1
-    records, skips = read_graph([path], name.removesuffix(".gz"), strict=False)
+    records, skips = read_graph(path, strict=False)
     assert 0 < len(records.edges) < 3000
     assert records.edges == edges[: len(records.edges)]
     assert "damaged" in skips[0].cause
@@ -202,32 +201,38 @@ DAMAGED: dict[str, tuple[dict[str, bytes], list[str], list[Edge], list[tuple[str
             ("", 12, "an edge between more than two nodes"),
         ],
     ),
-    "triples": (
-        {"": b"a\tuses\tb\na b c\na\tuses\tc\theavy\n\tuses\tb\na\tuses\t\xff\n" + b"a\t" * 6 + b"\n"},
-        ["a", "b"],
-        [Edge("a", "uses", "b")],
-        [
-            ("", 2, "the line has 1 tab-separated cells, not 3 to 6"),
-            ("", 3, "the edge from 'a' to 'c': the weight 'heavy' is not a number"),
-            ("", 4, "an edge without a source"),
-            ("", 5, "the line is not UTF-8"),
-            ("", 6, "the line has 7 tab-separated cells, not 3 to 6"),
-        ],
-    ),
-    "neo4j": (
+    "jsonl": (
         {
-            "nodes.csv": b':ID,:LABEL\na,X\na,X\nb\n,X\n"c"d,X\n',
-            "edges.csv": b":START_ID,:END_ID,:TYPE,weight\na,b,R,1\na,a,R,x\na,a,R,2\n",
+            "": b"""{"type": "relationship", "start": {"id": "a"}, "end": {"id": "ghost"}, "label": "uses"}
+{"id": "a"}
+{"type": "node", "id": "a"}
+
+{"name": "b"}
+{"source": "a", "target": "a", "weight": "x"}
+{"type": "relationship", "start": {"id": "a"}}
+{"source": "a", "target": ["a"]}
+{"id": "\\ud800"}
+{"id": "\xff"}
+{"id": "b", "properties": 1}
+[1]
+{"id": "b"
+{"source": "a", "target": "a", "relation": "uses"}
+"""
         },
         ["a"],
-        [Edge("a", "R", "a", weight=2.0)],
+        [Edge("a", "uses", "a")],
         [
-            ("nodes.csv", 3, "the node 'a' is defined twice"),
-            ("nodes.csv", 4, "the row has 1 cells, the header 2"),
-            ("nodes.csv", 5, "a node without an id"),
-            ("nodes.csv", 6, "not a row of a table"),
-            ("edges.csv", 2, "the edge from 'a' to 'b': there is no node 'b'"),
-            ("edges.csv", 3, "the edge from 'a' to 'a': the weight 'x' is not a number"),
+            ("", 1, "the edge from 'a' to 'ghost': there is no node 'ghost'"),
+            ("", 3, "the node 'a' is defined twice"),
+            ("", 5, "a node without an id"),
+            ("", 6, "the edge from 'a' to 'a': the weight 'x' is not a number"),
+            ("", 7, "an edge without a target"),
+            ("", 8, '["a"] is not a text'),
+            ("", 9, '"\\ud800" is not a text'),
+            ("", 10, '"\\udcff" is not a text'),
+            ("", 11, "the line is not the object of a node or an edge"),
+            ("", 12, "the line is not the object of a node or an edge"),
+            ("", 13, "not JSON"),
         ],
     ),
     "json": (
@@ -277,21 +282,22 @@ DAMAGED: dict[str, tuple[dict[str, bytes], list[str], list[Edge], list[tuple[str
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", READERS)
 def test_a_lenient_read_records_every_bad_entry_and_a_strict_read_names_the_first(name: str, tmp_path: Path) -> None:
     files, nodes, edges, expected = DAMAGED[name]
+    target = TARGETS.get(name, "graph.json")
     for file, content in files.items():
-        path = tmp_path / TARGETS[name] / file
+        path = tmp_path / target / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    records, skips = read_graph([tmp_path / TARGETS[name]], strict=False)
+    records, skips = read_graph(tmp_path / target, strict=False)
     assert list(records.kinds) == nodes
     assert records.edges == edges
-    causes = [(file or TARGETS[name], line, cause) for file, line, cause in expected]
+    causes = [(file or target, line, cause) for file, line, cause in expected]
     assert [(Path(skip.file).name, skip.line) for skip in skips] == [cause[:2] for cause in causes]
     assert all(skip.cause.startswith(cause) for skip, (_, _, cause) in zip(skips, causes, strict=True))
     with pytest.raises(InputError) as caught:
-        read_graph([tmp_path / TARGETS[name]])
+        read_graph(tmp_path / target)
     place = f"{skips[0].file}:{skips[0].line}" if skips[0].line else skips[0].file
     assert str(caught.value).startswith(f"{place}: {len(skips)} entries cannot be used: {skips[0].cause}; ")
     assert str(caught.value).endswith(f"{skips[2].cause}; and {len(skips) - 3} more")
@@ -304,36 +310,30 @@ def test_half_a_surrogate_pair_is_not_written(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("files", "paths", "cause"),
+    ("files", "path", "cause"),
     [
-        ({}, [], "graph"),
-        ({}, ["no.json"], r"no\.json"),
-        ({"a.pdf": "%PDF-1.7"}, ["a.pdf"], r"a\.pdf"),
-        ({"a": ""}, ["a"], "a: "),
-        ({"a.csv": "source,target\n"}, ["."], "raw"),
-        ({"a.json": "{}", "b.json": "{}"}, ["a.json", "b.json"], "2"),
-        ({"a.json": "{}"}, ["a.json", "."], "folder"),
-        ({"a.gz": "\x1f\x8b\x08\0"}, ["a.gz"], r"a\.gz"),
+        ({}, "no.json", r"no\.json"),
+        ({"a.pdf": "%PDF-1.7"}, "a.pdf", r"a\.pdf"),
+        ({"a": ""}, "a", "a: "),
+        ({"a.csv": "source,target\n"}, ".", "raw"),
+        ({"a.gz": "\x1f\x8b\x08\0"}, "a.gz", r"a\.gz"),
     ],
-    ids=range(8),
+    ids=range(5),
 )
-def test_what_is_not_a_graph_is_refused(files: dict[str, str], paths: list[str], cause: str, tmp_path: Path) -> None:
+def test_what_is_not_a_graph_is_refused(files: dict[str, str], path: str, cause: str, tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=cause):
-        read_graph([tmp_path / name for name in paths])
+        read_graph(tmp_path / path)
 
 
 def test_an_unknown_format_is_refused_with_the_list_of_formats(tmp_path: Path) -> None:
-    cause = "'rdf'.* auto, graphml, triples, neo4j, json or ogb"
-    with pytest.raises(InputError, match=cause):
-        read_graph([tmp_path], "rdf")
-    with pytest.raises(InputError, match=cause):
-        write_graph(tmp_path / "g.json", HARD, "rdf")
+    with pytest.raises(InputError, match=r"'rdf'.* auto, graphml, jsonl or ogb"):
+        write_graph(tmp_path / "g.jsonl", HARD, "rdf")
     with pytest.raises(InputError, match=r"\bg: "):
         write_graph(tmp_path / "g", HARD)
-    with pytest.raises(InputError, match="json"):
-        write_graph(tmp_path, HARD, "json")
+    with pytest.raises(InputError, match="jsonl"):
+        write_graph(tmp_path, HARD, "jsonl")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -372,7 +372,7 @@ def test_networkx_reads_what_we_write(triples: list[tuple[str, str, str]]) -> No
         data = {(source, target): data for source, target, data in oracle.edges(data=True)}
         assert data == {(edge.source, edge.target): {"relation": edge.relation, "weight": 0.5} for edge in edges}
         networkx.write_graphml(oracle, again)
-        assert ordered(read_graph([again])[0]) == ordered(records)
+        assert ordered(read_graph(again)[0]) == ordered(records)
 
 
 def test_a_graph_written_by_networkx_is_read(tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_a_graph_written_by_networkx_is_read(tmp_path: Path) -> None:
     graph.add_edge(1, "x", type="uses", weight=3, id="e1")
     graph.add_edge("x", 1)
     networkx.write_graphml(graph, tmp_path / "graph.graphml")
-    records, _ = read_graph([tmp_path / "graph.graphml"], "graphml")
+    records, _ = read_graph(tmp_path / "graph.graphml")
     assert records.concepts == [Concept("1", "Bailey pair", "definition")]
     assert records.kinds == {"1": "concept", "x": "unknown"}
     assert records.edges == [Edge("1", "uses", "x", weight=3.0), Edge("x", "related_to", "1")]
@@ -403,7 +403,7 @@ def test_a_graph_written_by_gephi_is_read(tmp_path: Path) -> None:
 <edge id="1" source="b" target="a"/>
 </graph>""",
     )
-    records, _ = read_graph([path], "graphml")
+    records, _ = read_graph(path)
     assert [concept.name for concept in records.concepts] == ["Theta function", "Modular form"]
     assert records.edges == [Edge("a", "is_instance_of", "b", weight=0.5), Edge("b", "related_to", "a", weight=2.0)]
 
@@ -423,7 +423,7 @@ def test_a_drawing_of_yed_is_read(tmp_path: Path) -> None:
 <edge id="e0" source="n0" target="n1::n0"><data key="d9"><y:PolyLineEdge><y:EdgeLabel>part_of</y:EdgeLabel>
 </y:PolyLineEdge></data></edge></graph>""",
     )
-    records, _ = read_graph([path], "graphml")
+    records, _ = read_graph(path)
     assert {concept.id: concept.name for concept in records.concepts} == {"n0": "Pump", "n1": "Hall"}
     assert records.kinds["n1::n0"] == "unknown"
     assert records.edges == [Edge("n0", "part_of", "n1::n0")]
@@ -433,7 +433,7 @@ def test_graphml_in_utf16_is_recognised_and_has_no_escapes_of_ours(tmp_path: Pat
     nodes = '<node id="ü"/><node id="_x0041_"/>'
     text = f'<?xml version="1.0" encoding="UTF-16"?><graphml><graph>{nodes}</graph></graphml>'
     (tmp_path / "g").write_text(text, encoding="utf-16")
-    assert list(read_graph([tmp_path / "g"])[0].kinds) == ["ü", "_x0041_"]
+    assert list(read_graph(tmp_path / "g")[0].kinds) == ["ü", "_x0041_"]
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_a_document_type_is_refused(declaration: str, tmp_path: Path) -> None:
     path = tmp_path / "hostile.graphml"
     path.write_text(f'<?xml version="1.0"?>\n{declaration}\n<graphml><graph><node id="&a;"/></graph></graphml>')
     with pytest.raises(InputError, match="DOCTYPE") as caught:
-        read_graph([path], "graphml", strict=False)
+        read_graph(path, strict=False)
     assert caught.value.line == 2
 
 
@@ -452,94 +452,55 @@ def test_malformed_xml_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "g.graphml"
     path.write_text('<graphml><graph>\n<node id="a"/>\n<node id="b">\n</graph></graphml>')
     with pytest.raises(InputError, match=r"g.graphml:4"):
-        read_graph([path], "graphml")
-    assert read_graph([path], "graphml", strict=False)[0].kinds == {"a": "unknown"}
+        read_graph(path)
+    assert read_graph(path, strict=False)[0].kinds == {"a": "unknown"}
     path.write_text("<svg/>")
     with pytest.raises(InputError, match="<svg>"):
-        read_graph([path], "graphml", strict=False)
+        read_graph(path, strict=False)
     path.write_bytes(b"")
     with pytest.raises(InputError, match=path.name):
-        read_graph([path], "graphml")
+        read_graph(path)
 
 
-# ---------------------------------------------------------------- triples
+# ---------------------------------------------------------------- JSON lines
 
 
-def test_triples_of_other_tools_have_no_escapes(tmp_path: Path) -> None:
-    path = tmp_path / "fb.tsv"
-    path.write_bytes(b"\xef\xbb\xbf/m/027rn\t/location/country\t/m/06cx9\r\n\n\\theta\tuses\t\\tau\t0.5\n")
-    records, _ = read_graph([path], "triples")
-    assert records.edges == [
-        Edge("/m/027rn", "/location/country", "/m/06cx9"),
-        Edge("\\theta", "uses", "\\tau", weight=0.5),
+def test_what_neo4j_exports_is_read(tmp_path: Path) -> None:
+    film, person = {"id": "0", "labels": ["Movie", "Film"]}, {"id": "1", "labels": ["Person"]}
+    entries = [
+        {"type": "node", **film, "properties": {"title": "The Matrix", "released": 1999}},
+        {"type": "node", **person, "properties": {"name": "Keanu Reeves", "source": "a list", "target": "none"}},
+        {"type": "node", "id": "2", "labels": ["Studio"]},
+        {"id": "7", "type": "relationship", "label": "ACTED_IN", "start": person, "end": film}
+        | {"properties": {"roles": ["Neo"], "source": "a list", "type": "film"}},
     ]
-    assert records.kinds == dict.fromkeys(["/m/027rn", "/m/06cx9", "\\theta", "\\tau"], "unknown")
-    path.write_text("Head\tRelation\tTail\na\tuses\tb\n")  # a header is not a triple
-    assert read_graph([path], "triples")[0].edges == [Edge("a", "uses", "b")]
+    (tmp_path / "all.json").write_text(to_lines(entries))
+    records, skips = read_graph(tmp_path / "all.json")
+    assert records.concepts == [Concept("0", "The Matrix", "Movie;Film"), Concept("1", "Keanu Reeves", "person")]
+    assert records.kinds == {"0": "concept", "1": "concept", "2": "Studio"}
+    assert records.edges == [Edge("1", "ACTED_IN", "0")]
+    assert skips == []
 
 
-def test_a_table_of_pairs_and_weights_has_no_ids_as_relations(tmp_path: Path) -> None:
-    path = tmp_path / "links.tsv"
-    path.write_text("a\tb\tweight\n1\t92\t1\n1\t262\t3\n")
-    records, skips = read_graph([path])
-    assert records.edges == [Edge("1", "related_to", "92"), Edge("1", "related_to", "262", weight=3.0)]
-    assert not skips
-    assert set(records.kinds) == {"1", "92", "262"}
+def test_lines_are_what_neo4j_imports(tmp_path: Path) -> None:
+    concept = Concept("concept:b", "Bailey pair", "definition", "A pair.", ("pair",))
+    kinds = {"p#1": "passage", "concept:b": "concept"}
+    write_graph(tmp_path / "g.jsonl", GraphRecords([concept], kinds, [Edge("p#1", "mentions", "concept:b")], {}))
+    node, other, edge = map(json.loads, (tmp_path / "g.jsonl").read_text().splitlines())
+    assert (node["type"], node["id"], node["labels"]) == ("node", "concept:b", ["concept"])
+    assert node["properties"]["aliases"] == ["pair"]
+    assert other == {"type": "node", "id": "p#1", "labels": ["passage"], "properties": {}}
+    assert (edge["type"], edge["label"]) == ("relationship", "mentions")
+    assert edge["start"] == {"id": "p#1", "labels": ["passage"]}
+    assert edge["end"] == {"id": "concept:b", "labels": ["concept"]}
 
 
-def test_a_triple_may_lead_to_a_node_called_weight(tmp_path: Path) -> None:
-    path = tmp_path / "graph.tsv"
-    path.write_text("mass\tcauses\tweight\nweight\tis_a\tforce\n")
-    assert read_graph([path])[0].edges == [Edge("mass", "causes", "weight"), Edge("weight", "is_a", "force")]
-
-
-def test_the_nodes_beside_triples_may_be_given_or_missing(tmp_path: Path) -> None:
-    write_graph(tmp_path / "graph.tsv", HARD, "triples")
-    assert read_graph(sorted(tmp_path.iterdir()))[0] == HARD
-    (tmp_path / "graph.nodes.tsv").unlink()
-    records, _ = read_graph([tmp_path / "graph.tsv"], "triples")
-    assert records.edges == HARD.edges
-    assert set(records.kinds.values()) == {"unknown"}
-
-
-def test_an_unknown_escape_is_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "graph.tsv"
-    path.write_text("source\trelation\ttarget\tweight\tevidence\tmaker\na\tr\t\\alpha\t1\t\t\na\tr\tb\\\t1\t\t\n")
-    _, skips = read_graph([path], "triples", strict=False)
-    assert [skip.line for skip in skips] == [2, 3]
-    assert "is not an escape" in skips[0].cause
-
-
-# ---------------------------------------------------------------- Neo4j
-
-
-def test_tables_of_other_tools_in_several_files_are_read(tmp_path: Path) -> None:
-    files = {
-        "a_roles.csv": ":START_ID(Person),role,source,:END_ID(Movie),:TYPE\n1,Neo,x,1,ACTED_IN\n2,Trin,x,1,ACTED_IN\n",
-        "movies.csv": "movieId:ID(Movie),title,year:int,:LABEL\n1,The Matrix,1999,Movie;Film\n",
-        "people-header.csv": ":ID(Person){label:Person}|name:string|:LABEL\n",
-        "people.csv": '1|"Keanu ""K"" Reeves"|Person\n2|Carrie|Person\n',
-    }
-    records, _ = read_graph([folder_of(tmp_path, files)])
-    assert [(concept.id, concept.name, concept.kind) for concept in records.concepts] == [
-        ("1", "The Matrix", "Movie;Film"),
-        ("Person:1", 'Keanu "K" Reeves', "person"),
-        ("2", "Carrie", "person"),
-    ]
-    assert records.edges == [Edge("Person:1", "ACTED_IN", "1"), Edge("2", "ACTED_IN", "1")]
-    assert read_graph([tmp_path / name for name in files])[0] == records
-
-
-def test_a_table_with_a_broken_header_is_refused_with_its_line(tmp_path: Path) -> None:
-    write_graph(tmp_path / "graph", HARD, "neo4j")
-    nodes = tmp_path / "graph" / "nodes.csv"
-    nodes.write_bytes(nodes.read_bytes().replace(b",", b"\r,", 1))
-    with pytest.raises(InputError, match=nodes.name) as caught:
-        read_graph([nodes, tmp_path / "graph" / "edges.csv"])
-    assert caught.value.line == 1
-    nodes.unlink()
-    with pytest.raises(InputError, match="nodes"):
-        read_graph([tmp_path / "graph"])
+def test_a_list_of_edges_without_nodes_makes_nodes_of_their_ends(tmp_path: Path) -> None:
+    edges = [{"source": "a", "target": "b"}, {"source": 7, "relation": "uses", "target": "a", "weight": 2}]
+    (tmp_path / "edges.jsonl").write_text(to_lines(edges))
+    records, _ = read_graph(tmp_path / "edges.jsonl")
+    assert records.edges == [Edge("a", "related_to", "b"), Edge("7", "uses", "a", weight=2.0)]
+    assert records.kinds == dict.fromkeys(["a", "b", "7"], "unknown")
 
 
 # ---------------------------------------------------------------- JSON
@@ -563,7 +524,7 @@ def test_the_shape_of_math_embed_is_read(tmp_path: Path) -> None:
             ["Bailey Pair", "implies", "$q$-series"],
         ],
     }
-    records, _ = read_graph([as_json(tmp_path / "g.json", data)], "json")
+    records, _ = read_graph(as_json(tmp_path / "g.json", data))
     assert records.concepts == [
         Concept("concept:bailey-pair", "Bailey pair", "definition"),
         Concept("concept:q-series", "$q$-series", "object", "sums"),
@@ -579,7 +540,7 @@ def test_the_shape_of_math_embed_is_read(tmp_path: Path) -> None:
 
 def test_concepts_may_be_keyed_by_name(tmp_path: Path) -> None:
     data = {"concepts": {"Theta": {"type": "object"}, "Eta": "A function."}, "links": [{"from": "Theta", "to": "Eta"}]}
-    records, _ = read_graph([as_json(tmp_path / "g.json", data)], "json")
+    records, _ = read_graph(as_json(tmp_path / "g.json", data))
     assert records.concepts == [
         Concept("concept:theta", "Theta"),
         Concept("concept:eta", "Eta", description="A function."),
@@ -589,7 +550,7 @@ def test_concepts_may_be_keyed_by_name(tmp_path: Path) -> None:
 
 def test_the_node_link_shape_of_networkx_is_read(tmp_path: Path) -> None:
     data = networkx.node_link_data(networkx.DiGraph([("a", "b", {"relation": "uses"})]))
-    records, _ = read_graph([as_json(tmp_path / "g.json", data)], "json")
+    records, _ = read_graph(as_json(tmp_path / "g.json", data))
     assert records.concepts == [Concept("a", "a"), Concept("b", "b")]
     assert records.edges == [Edge("a", "uses", "b")]
 
@@ -608,7 +569,7 @@ def test_the_node_link_shape_of_networkx_is_read(tmp_path: Path) -> None:
 def test_json_that_is_not_a_graph_is_refused(content: bytes, cause: str, tmp_path: Path) -> None:
     (tmp_path / "g.json").write_bytes(content)
     with pytest.raises(InputError, match=cause):
-        read_graph([tmp_path / "g.json"], "json", strict=False)
+        read_graph(tmp_path / "g.json", strict=False)
 
 
 # ---------------------------------------------------------------- OGB
@@ -623,14 +584,14 @@ ARXIV = {
 
 
 def test_a_citation_graph_of_ogb_is_read(tmp_path: Path) -> None:
-    records, _ = read_graph([folder_of(tmp_path, ARXIV)], "ogb")
+    records, _ = read_graph(folder_of(tmp_path, ARXIV))
     assert records.kinds == dict.fromkeys(["9657784", "39886162", "116214155"], "paper")
     assert records.edges == [Edge("9657784", "cites", "39886162"), Edge("116214155", "cites", "9657784")]
 
 
 def test_a_graph_of_ogb_needs_no_mapping(tmp_path: Path) -> None:
     files = {"raw/edge.csv": "0,1\n", "raw/num-node-list.csv": "2\n", "raw/edge_weight.csv": "0.5\n"}
-    records, _ = read_graph([folder_of(tmp_path, files)], "ogb")
+    records, _ = read_graph(folder_of(tmp_path, files))
     assert records.edges == [Edge("unknown:0", "related_to", "unknown:1", weight=0.5)]
 
 
@@ -642,7 +603,7 @@ def test_relations_by_number_get_their_names(tmp_path: Path) -> None:
         "mapping/nodeidx2entityid.csv": "node idx,entity id\n0,Q31\n1,Q8\n",
         "mapping/reltype2relid.csv": "reltype,rel id\n0,P17\n1,P36\n",
     }
-    records, _ = read_graph([folder_of(tmp_path, files)], "ogb")
+    records, _ = read_graph(folder_of(tmp_path, files))
     assert records.edges == [Edge("Q31", "P36", "Q8"), Edge("Q8", "P17", "Q31")]
     assert records.kinds == {"Q31": "entity", "Q8": "entity"}
 
@@ -658,7 +619,7 @@ def test_a_heterogeneous_graph_of_ogb_is_read(tmp_path: Path) -> None:
         "mapping/author_entidx2name.csv.gz": "ent idx,ent name\n0,7\n",
         "mapping/paper_entidx2name.csv.gz": "ent idx,ent name\n0,7\n1,8\n",
     }
-    records, _ = read_graph([folder_of(tmp_path, files)], "ogb")
+    records, _ = read_graph(folder_of(tmp_path, files))
     assert records.kinds == {"7": "author", "paper:7": "paper", "8": "paper"}
     assert records.edges == [Edge("7", "writes", "8"), Edge("8", "cites", "paper:7")]
 
@@ -676,27 +637,27 @@ def test_kinds_and_relations_cannot_write_outside_the_folder(tmp_path: Path) -> 
     write_graph(tmp_path / "inside" / "ogb", GraphRecords([], kinds, edges, {}), "ogb")
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
     assert [path.name for path in (tmp_path / "inside").iterdir()] == ["ogb"]
-    assert read_graph([tmp_path / "inside" / "ogb"], "ogb")[0].kinds == kinds
+    assert read_graph(tmp_path / "inside" / "ogb")[0].kinds == kinds
 
 
 def test_several_graphs_and_odd_numbers_are_refused(tmp_path: Path) -> None:
     folder_of(tmp_path, ARXIV | {"raw/num-node-list.csv.gz": "3\n4\n"})
     with pytest.raises(InputError, match="num-node-list"):
-        read_graph([tmp_path], "ogb", strict=False)
+        read_graph(tmp_path, strict=False)
     folder_of(tmp_path, {"raw/num-node-list.csv.gz": "three\n"})
     with pytest.raises(InputError, match="'three'"):
-        read_graph([tmp_path], "ogb", strict=False)
+        read_graph(tmp_path, strict=False)
 
 
-@pytest.mark.parametrize("name", ["graph.tsv.gz", "graph.json.gz", "graph.graphml.gz"])
+@pytest.mark.parametrize("name", ["graph.jsonl.gz", "graph.json.gz", "graph.graphml.gz"])
 def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path: Path, name: str) -> None:
     contents = {
-        "graph.tsv.gz": (b"a\tcites\t" + b"b" * 9_999 + b"\n") * 4_000,
+        "graph.jsonl.gz": (b" " * 9_999 + b"\n") * 4_000,
         "graph.json.gz": b'{"edges": [], "concepts": ["' + b"a" * 40_000_000 + b'"]}',
         "graph.graphml.gz": b"<graphml><graph>" + (b"<!--" + b" " * 9_993 + b"-->") * 4_000,
     }
     path = tmp_path / name
     path.write_bytes(gzip.compress(contents[name], 1))
     with pytest.raises(InputError, match="100 to 1") as caught:
-        read_graph([path])
+        read_graph(path)
     assert caught.value.file == str(path)

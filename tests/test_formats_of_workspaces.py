@@ -54,4 +54,4 @@ def test_a_manifest_of_a_later_format_is_refused_with_the_cure(project: Project)
     path = project.manifest(project.graph_folder)
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "format": FORMAT + 1}))
     with pytest.raises(WorkspaceError, match=f"format {FORMAT + 1}"):
-        project.export_graph(project.root / "graph.json")
+        project.export_graph(project.root / "graph.jsonl")

@@ -64,19 +64,14 @@ def read_units(path: Path) -> None:
 
 GRAPH = {"nodes": [CONCEPT], "edges": [{"source": "concept:tree", "target": "concept:tree", "relation": "uses"}]}
 READERS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], object]]] = {
-    "GraphML": ("g.graphml", GRAPHML.encode, lambda path: read_graph([path], "graphml", strict=False)),
-    "JSON graph": ("g.json", lambda: json.dumps(GRAPH).encode(), lambda path: read_graph([path], "json")),
-    "triples": (
-        "g.tsv",
-        lambda: b"tree\tuses\tleaf\nleaf\tpart_of\ttree\t0.5\n",
-        lambda path: read_graph([path], "triples", strict=False),
+    "GraphML": ("g.graphml", GRAPHML.encode, lambda path: read_graph(path, strict=False)),
+    "JSON graph": ("g.json", lambda: json.dumps(GRAPH).encode(), read_graph),
+    "JSON lines": (
+        "g.jsonl",
+        lambda: lines(CONCEPT, {"type": "relationship", "start": CONCEPT, "end": CONCEPT, "label": "uses"}),
+        lambda path: read_graph(path, strict=False),
     ),
-    "Neo4j table": (
-        "nodes.csv",
-        lambda: b":ID,name,:LABEL\na,tree,object\nb,leaf,object\n",
-        lambda path: read_graph([path], "neo4j", strict=False),
-    ),
-    "graph of any format": ("g.txt", GRAPHML.encode, lambda path: read_graph([path])),
+    "graph of any format": ("g.txt", GRAPHML.encode, read_graph),
     "BEIR corpus": ("corpus.jsonl", lambda: lines(PASSAGE), lambda path: list(read_corpus(path.parent))),
     "BEIR queries": ("queries.jsonl", lambda: lines({"_id": "q1", "text": "trees"}), read_queries),
     "judgments": ("test.tsv", lambda: b"query-id\tcorpus-id\tscore\nq1\tp1\t1\n", read_qrels),

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from tests.llm_server import Server
-from tests.make import copied, make_workspace, run_command, wait_until, write
+from tests.make import copied, make_workspace, run_command, to_lines, wait_until, write
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
+from lemmata.graph.formats.any_format import read_graph
 from lemmata.graph.store import GraphRecordStore, concept_passages, imported_links, open_graph
 from lemmata.llm.endpoint import Limits
 from lemmata.maintain.verify import verify
@@ -240,16 +241,20 @@ def test_the_error_names_the_real_cause_where_the_limit_came_too(project: Projec
 # ---------------------------------------------------------------- import and export
 
 
+def write_edges(path: Path, *edges: tuple[str, str, str]) -> None:
+    path.write_text(to_lines(dict(zip(("source", "relation", "target"), edge, strict=True)) for edge in edges), "utf-8")
+
+
 @pytest.mark.slow
 def test_an_exported_graph_can_be_imported_unchanged(project: Project, tmp_path: Path) -> None:
     empty = shutil.copytree(project.root, tmp_path / "empty")
     project.build_graph()
     before = open_graph(project)
-    names = {"graphml": "graph.graphml", "triples": "graph.tsv", "json": "graph.json", "neo4j": "neo4j", "ogb": "ogb"}
+    names = {"graphml": "graph.graphml", "jsonl": "graph.jsonl", "ogb": "ogb"}
     for kind, name in names.items():
         project.export_graph(tmp_path / name, format=kind)
         other = Project(shutil.copytree(empty, tmp_path / f"in-{kind}"))
-        other.import_graph([tmp_path / name])
+        other.import_graph(tmp_path / name)
         after = open_graph(other)
         assert after.concepts == before.concepts, kind
         assert list(after.graph.nodes) == list(before.graph.nodes), kind
@@ -271,11 +276,10 @@ def test_an_exported_graph_has_the_weights_and_the_loops_of_the_graph(project: P
         "edges": [dict(zip(("source", "relation", "target"), edge, strict=True)) for edge in edges],
     }
     path.write_text(json.dumps(content), encoding="utf-8")
-    project.import_graph([path])
+    project.import_graph(path)
     graph = open_graph(project).graph
-    project.export_graph(tmp_path / "graph.json")
-    exported = json.loads((tmp_path / "graph.json").read_text(encoding="utf-8"))["edges"]
-    weights = {(edge["source"], edge["relation"], edge["target"]): edge["weight"] for edge in exported}
+    project.export_graph(tmp_path / "graph.jsonl")
+    weights = {edge[:3]: edge.weight for edge in read_graph(tmp_path / "graph.jsonl")[0].edges}
     assert weights["concept:tree", "uses", "concept:forest"] == 2
     assert weights["concept:tree", "uses", "concept:tree"] == 1
     triples = zip(graph.sources().tolist(), graph.relation.tolist(), graph.indices.tolist(), strict=True)
@@ -294,18 +298,18 @@ def test_a_graph_with_missing_nodes_is_an_error_or_read_in_part(project: Project
         encoding="utf-8",
     )
     with pytest.raises(InputError, match="nowhere"):
-        project.import_graph([path])
-    report = project.import_graph([path], strict=False)
+        project.import_graph(path)
+    report = project.import_graph(path, strict=False)
     assert report["imported"]["edges"] == 1
     assert report["imported"]["skips"] == 1
 
 
 def test_a_second_import_under_the_same_name_replaces_the_first(project: Project, tmp_path: Path) -> None:
-    path = tmp_path / "more.tsv"
-    path.write_text("paper00\tcites\tpaper01\n", encoding="utf-8")
-    assert project.import_graph([path])["edges"]["cites"] == 1
-    path.write_text("paper00\tcites\tpaper02\npaper01\tcites\tpaper02\n", encoding="utf-8")
-    assert project.import_graph([path])["edges"]["cites"] == 2
+    path = tmp_path / "more.jsonl"
+    write_edges(path, ("paper00", "cites", "paper01"))
+    assert project.import_graph(path)["edges"]["cites"] == 1
+    write_edges(path, ("paper00", "cites", "paper02"), ("paper01", "cites", "paper02"))
+    assert project.import_graph(path)["edges"]["cites"] == 2
 
 
 def test_missing_records_are_noticed_and_no_import_is_dropped(project: Project, tmp_path: Path) -> None:
@@ -313,19 +317,19 @@ def test_missing_records_are_noticed_and_no_import_is_dropped(project: Project, 
     project.graph_records.unlink()
     assert [problem.what for problem in verify(project).damage] == ["missing"]
     with pytest.raises(WorkspaceError, match="'lemmata graph build'"):
-        project.export_graph(tmp_path / "out.json")
+        project.export_graph(tmp_path / "out.jsonl")
     project.build_graph()  # rules alone make all of it again
     assert verify(project).is_whole
 
-    path = tmp_path / "more.tsv"
-    path.write_text("paper00\tcites\tpaper01\n", encoding="utf-8")
-    project.import_graph([path])
+    path = tmp_path / "more.jsonl"
+    write_edges(path, ("paper00", "cites", "paper01"))
+    project.import_graph(path)
     records = project.graph_records.read_bytes()
     project.graph_records.unlink()
     for verb in (
         project.build_graph,
         lambda: imported_links(project),
-        lambda: project.import_graph([path], name="other"),
+        lambda: project.import_graph(path, name="other"),
     ):
         with pytest.raises(WorkspaceError, match="import:more"):
             verb()
@@ -336,8 +340,8 @@ def test_missing_records_are_noticed_and_no_import_is_dropped(project: Project, 
 
 def test_an_import_counts_what_it_matched_and_names_what_it_did_not(project: Project, tmp_path: Path) -> None:
     project.build_graph()
-    path = tmp_path / "more.tsv"
-    path.write_text("concept:bailey-pair\tuses\tconcept:baily-chain\npaper00\tcites\tpaper01\n", encoding="utf-8")
+    path = tmp_path / "more.jsonl"
+    write_edges(path, ("concept:bailey-pair", "uses", "concept:baily-chain"), ("paper00", "cites", "paper01"))
     done = lemmata(project, "graph", "import", str(path))
     assert done.returncode == 0, done.stderr
     shown = " ".join(done.stdout.split())
@@ -347,23 +351,23 @@ def test_an_import_counts_what_it_matched_and_names_what_it_did_not(project: Pro
     assert (again["known_concepts"], again["unknown"]) == (1, 1)  # not the records of the import itself
     concepts = [{"name": "Bailey pair"}, {"name": "chain of rules"}]
     (tmp_path / "c.json").write_text(json.dumps({"concepts": concepts, "edges": []}), encoding="utf-8")
-    assert project.import_graph([tmp_path / "c.json"])["imported"]["known_concepts"] == 1
-    assert project.import_graph([tmp_path / "c.json"])["imported"]["known_concepts"] == 1
+    assert project.import_graph(tmp_path / "c.json")["imported"]["known_concepts"] == 1
+    assert project.import_graph(tmp_path / "c.json")["imported"]["known_concepts"] == 1
 
 
 def test_an_import_can_be_removed(project: Project, tmp_path: Path) -> None:
     project.build_graph()
     before = open_graph(project).inputs
-    path = tmp_path / "more.tsv"
-    path.write_text("concept:bailey-pair\tuses\tconcept:new\n", encoding="utf-8")
-    project.import_graph([path], name="mine")
+    path = tmp_path / "more.jsonl"
+    write_edges(path, ("concept:bailey-pair", "uses", "concept:new"))
+    project.import_graph(path, name="mine")
     assert open_graph(project).inputs != before
     wrong = lemmata(project, "graph", "import", "--remove", "mien")
     assert (wrong.returncode, wrong.stderr) == (1, "lemmata: there is no import 'mien'; did you mean 'mine'?\n")
     for arguments in ([], [str(path), "--remove", "mine"]):
         refused = lemmata(project, "graph", "import", *arguments)
         assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-        assert "name the files of one graph, or an import with --remove" in refused.stderr
+        assert "name the file of a graph, or an import with --remove" in refused.stderr
     done = lemmata(project, "graph", "import", "--remove", "mine", "--json")
     assert json.loads(done.stdout)["sources"] == ["text"]
     assert open_graph(project).inputs == before
@@ -374,7 +378,7 @@ def test_another_relation_or_another_kind_of_node_is_another_graph(project: Proj
         path = tmp_path / "more.json"
         edges = [{"source": "first", "relation": relation, "target": "second"}]
         path.write_text(json.dumps({"concepts": [], "edges": edges, "nodes": {"first": kind, "second": kind}}), "utf-8")
-        assert project.import_graph([path])["edges"][relation] == 1
+        assert project.import_graph(path)["edges"][relation] == 1
         return open_graph(project).inputs
 
     before = inputs("cites", "book")
@@ -390,7 +394,7 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
     path = tmp_path / "concepts.json"
     concepts = [{"name": "chain rule", "papers": ["paper00"]}, {"name": "rule of chains", "papers": ["paper01"]}]
     path.write_text(json.dumps({"concepts": concepts, "edges": []}), encoding="utf-8")
-    project.import_graph([path])
+    project.import_graph(path)
     before = open_graph(project)
     kept, gone = sorted(before.concepts)
     project.decide_merge(kept, gone, "accept")
@@ -419,7 +423,7 @@ def test_a_verdict_changes_the_graph_and_can_be_withdrawn(project: Project, tmp_
 def test_the_last_verdict_on_a_pair_counts(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "concepts.json"
     path.write_text(json.dumps({"concepts": [{"name": "chain rule"}, {"name": "chain rules"}], "edges": []}), "utf-8")
-    project.import_graph([path])
+    project.import_graph(path)
     assert len(open_graph(project).concepts) == 1
     project.decide_merge("concept:chain-rule", "concept:chain-rules", "reject")
     assert len(open_graph(project).concepts) == 2
@@ -434,7 +438,7 @@ def test_a_withdrawal_that_was_killed_before_the_graph_was_written_can_be_repeat
     path = tmp_path / "concepts.json"
     names = ("chain rule", "rule of chains") if verdict == "accept" else ("chain rule", "chain rules")
     path.write_text(json.dumps({"concepts": [{"name": name} for name in names], "edges": []}), encoding="utf-8")
-    project.import_graph([path])
+    project.import_graph(path)
     before = open_graph(project)
     kept, gone = (f"concept:{name.replace(' ', '-')}" for name in names)
     project.decide_merge(kept, gone, verdict)

@@ -163,9 +163,9 @@ def test_building_the_same_graph_again_keeps_the_edge_lengths_of_every_set(proje
     project.build_graph()
     for encoder in (NANO, "hashing"):
         open_lengths(project, encoder)
-    more = project.root.parent / "more.tsv"
-    more.write_text("first\tcites\tsecond\n", "utf-8")
-    project.import_graph([more])
+    more = project.root.parent / "more.jsonl"
+    more.write_text('{"source": "first", "relation": "cites", "target": "second"}\n', "utf-8")
+    project.import_graph(more)
     open_lengths(project, "hashing")
     with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {NANO}"):
         open_lengths(project, NANO)

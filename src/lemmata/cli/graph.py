@@ -30,7 +30,6 @@ from lemmata.core.errors import LemmataError
 if TYPE_CHECKING:
     from lemmata.graph.concepts.merge import Merge
 
-Format = Annotated[str, Option("--format", help="auto, graphml, triples, neo4j, json or ogb.", metavar="NAME")]
 Pair = tuple[str, str] | None
 
 
@@ -85,19 +84,18 @@ def _print_extracted(report: dict[str, Any]) -> None:
 
 
 def import_(
-    paths: Annotated[list[Path] | None, Argument(help="Files or a folder of one graph.", metavar="PATHS...")] = None,
-    format: Format = "auto",  # noqa: A002 - the word that users know
+    path: Annotated[Path | None, Argument(help="A file, or a folder of OGB.", metavar="PATH")] = None,
     name: Annotated[str, Option(help="Name of the import; importing it again replaces it.", metavar="NAME")] = "",
     lenient: Annotated[bool, Option("--lenient", help="Skip records that cannot be used.")] = False,
     remove: Annotated[str, Option(help="Remove the import with this name instead.", metavar="NAME")] = "",
 ) -> None:
-    """Import a graph: GraphML, triples, Neo4j CSV, JSON or OGB."""
+    """Import a graph: GraphML, JSON lines, JSON or OGB."""
     from lemmata.graph.build import import_graph, remove_import
 
-    if bool(paths) == bool(remove):
-        raise LemmataError("name the files of one graph, or an import with --remove")
-    if paths:
-        perform(import_graph, _print_imported, paths=paths, format=format, name=name, strict=not lenient)
+    if bool(path) == bool(remove):
+        raise LemmataError("name the file of a graph, or an import with --remove")
+    if path:
+        perform(import_graph, _print_imported, path=path, name=name, strict=not lenient)
     else:
         perform(remove_import, _print_graph, name=remove)
 
@@ -118,8 +116,10 @@ def _print_imported(report: dict[str, Any]) -> None:
 
 
 def export(
-    path: Annotated[Path, Argument(help="A file, or a folder for neo4j and ogb.", metavar="PATH")],
-    format: Format = "auto",  # noqa: A002
+    path: Annotated[Path, Argument(help="A file, or a folder for ogb.", metavar="PATH")],
+    format: Annotated[  # noqa: A002 - the word that users know
+        str, Option("--format", help="auto (by the ending), graphml, jsonl or ogb.", metavar="NAME")
+    ] = "auto",
 ) -> None:
     """Export the graph to a file or folder."""
     from lemmata.graph.build import export_graph

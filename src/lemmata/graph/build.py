@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -175,23 +175,16 @@ def _digest(graph: Graph) -> str:
 # ---------------------------------------------------------------- import and export
 
 
-def import_graph(
-    workspace: Workspace,
-    paths: Sequence[str | Path],
-    *,
-    format: str = "auto",  # noqa: A002 - the word that users know
-    name: str = "",
-    strict: bool = True,
-) -> dict[str, Any]:
-    """Import a graph from files, as a source of its own; a second import under the same name replaces the first.
+def import_graph(workspace: Workspace, path: str | Path, *, name: str = "", strict: bool = True) -> dict[str, Any]:
+    """Import a graph from a file or a folder; a second import under the same name replaces the first.
 
     Records that cannot be used are an error if `strict`; else they are skipped and counted.
     """
     from lemmata.graph.formats.any_format import read_graph
 
-    files = [Path(path) for path in paths]
-    name = name or files[0].stem
-    graph, skips = read_graph(files, format, strict=strict)
+    path = Path(path)
+    name = name or path.stem
+    graph, skips = read_graph(path, strict=strict)
     mentions = [
         Edge(document, "mentions", concept, maker=name)
         for concept, documents in graph.papers.items()
@@ -204,7 +197,7 @@ def import_graph(
             edges=itertools.chain(graph.edges, mentions),
             kinds=graph.kinds,
             skips=skips,
-            options={"paths": [str(path) for path in files], "format": format},
+            options={"path": str(path)},
         )
         in_corpus = {*corpus.ids(), *(document.id for document in corpus.documents())}
         own = {concept.id for concept in graph.concepts}

@@ -1,8 +1,7 @@
 """Citation graphs as people have them: papers in a table and who cites whom in a list, read as passages with links.
 
-A folder may hold `nodes.jsonl` (or a table) and `edges.tsv`, Cora's `NAME.content` and `NAME.cites`, the raw layout of
-an OGB data set with `titleabs.tsv` beside it, or a Pajek network, which is one file. Of the edges only numbers are kept
-in memory, 16 bytes each, and every id once.
+A folder may hold `nodes.jsonl` (or a table) and `edges.tsv`, or the raw layout of an OGB data set with `titleabs.tsv`
+beside it. Of the edges only numbers are kept in memory, 16 bytes each, and every id once.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ _NODES = re.compile(
 _EDGES = re.compile(
     rf"(?:.*[-_.])?(?:edges?|edge[-_]?list|links?|cites|citations?|references)\.(?:csv|tsv|txt|edges){_PACKED}", re.I
 )
-_CORA = re.compile(rf"(.+)\.(content|cites){_PACKED}", re.I)
 _OGB = re.compile(rf"(edge\.csv|nodeidx2\w+\.csv|node_year\.csv|titleabs\.tsv){_PACKED}", re.I)
 _OGB_FOLDERS = ("raw", "mapping", "split")
 # headings, in small letters and without anything but letters and digits
@@ -63,11 +61,6 @@ class GraphFiles(NamedTuple):
     unread: frozenset[str] = frozenset()  # files of the graph that say nothing about papers or citations
 
 
-def is_pajek(start: bytes) -> bool:
-    """Whether a file with these first bytes is a Pajek network."""
-    return re.match(rb"(?:\s*%.*\n)*\s*\*(?:network|vertices)\b", start, re.I) is not None
-
-
 def find_graphs(names: Sequence[str]) -> list[GraphFiles]:
     """The citation graphs among the files of a folder, of which each has its nodes and its edges in one place."""
     graphs: list[GraphFiles] = []
@@ -89,9 +82,6 @@ def find_graphs(names: Sequence[str]) -> list[GraphFiles]:
     used = {file for graph in graphs for file in (graph.nodes, *graph.others, *graph.unread)}
     for files in folders.values():
         bases = {name: posixpath.basename(name) for name in files if name not in used}
-        cora = {match.groups(): name for name, base in bases.items() if (match := _CORA.fullmatch(base))}
-        pairs = [(name, cora.get((stem, "cites"))) for (stem, kind), name in cora.items() if kind == "content"]
-        graphs += (GraphFiles(content, (cites,)) for content, cites in pairs if cites)
         nodes = [name for name, base in bases.items() if _NODES.fullmatch(base)]
         edges = [name for name, base in bases.items() if _EDGES.fullmatch(base)]
         if len(nodes) == 1 and edges:
@@ -158,11 +148,11 @@ class Edges:
             self._skips.append(Skip(self.file, 0, cause))
 
 
-def read_edges(lines: Lines, edges: Edges, *, reverse: bool = False) -> None:
+def read_edges(lines: Lines, edges: Edges) -> None:
     """Read a list of edges: two ids on a line, separated by tab, comma, semicolon or blanks; # and % are comments.
 
-    A header that names both columns, in any place, is followed. Without one the first cites the second, or is cited by
-    it (`reverse`, as in Cora). Further columns are not read, with a note.
+    A header that names both columns, in any place, is followed. Without one the first cites the second. Further columns
+    are not read, with a note.
     """
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip() and line.lstrip()[0] not in "#%")
     head = list(islice(numbered, 1))
@@ -170,7 +160,7 @@ def read_edges(lines: Lines, edges: Edges, *, reverse: bool = False) -> None:
         return
     first = head[0][1]
     delimiter = next((character for character in "\t,;" if character in first), "")
-    source, target, width = (1, 0, 2) if reverse else (0, 1, 2)
+    source, target, width = 0, 1, 2
     headings = [re.sub(r"[\W_]", "", cell).lower() for cell in _cells(first, delimiter)]
     citing, cited = ([place for place, name in enumerate(headings) if p.fullmatch(name)] for p in (_SOURCE, _TARGET))
     if citing and cited:
@@ -231,23 +221,6 @@ def _cited(paper: dict[str, Any], edges: Edges) -> dict[str, Any]:
     return {"kind": "abstract", **paper}
 
 
-def read_content(lines: Lines, edges: Edges, skips: list[Skip], file: str) -> Rows:
-    """The papers of a file of Cora: an id, a 0 or 1 for each word of a list that is not there, and a class.
-
-    The text is the numbers of its words, `w12 w734`, by which words find it; vectors of such a text mean little.
-    """
-    note = "the words of its papers are numbers (w12 is the 12th): they are found by these and by citations"
-    skips.append(Skip(file, 0, note))
-    for number, line in enumerate(lines, 1):
-        identity, *words = line.split() or [""]
-        category = words.pop() if words else ""
-        text = " ".join(f"w{place}" for place, value in enumerate(words, 1) if value.strip("0."))
-        if identity:
-            paper = {"id": identity, "text": text or identity, "categories": [category]}
-            yield number, _cited(paper, edges)
-    edges.note_unused()
-
-
 def read_ogb(files: Mapping[str, str], open_lines: Open, edges: Edges, skips: list[Skip]) -> Rows:
     """The papers of an OGB data set; `files` has `titleabs`, `edge`, `mapping` and perhaps `node_year`."""
     mapping = (line.strip().split(",") for line in open_lines(files["mapping"]))
@@ -275,36 +248,3 @@ def read_ogb(files: Mapping[str, str], open_lines: Open, edges: Edges, skips: li
     if unknown:
         skips.append(Skip(files["titleabs"], 0, f"papers that {files['mapping']} does not list: {unknown:,}, not read"))
     edges.note_unused()
-
-
-_SECTION = re.compile(r"\s*\*(\w+)")
-_VERTEX = re.compile(r'\s*(\d+)(?:\s+("(?:[^"\\]|\\.)*"|\S+))?')
-
-
-def read_pajek(open_lines: Callable[[], Lines], edges: Edges) -> Rows:
-    """The vertices of a Pajek network as papers, with their labels as titles; edges without a direction count once."""
-    for section, number, line in _pajek_lines(open_lines()):
-        numbers = line.split()
-        if section in ("arcs", "edges") and len(numbers) >= 2:
-            edges.add(*numbers[:2])
-        elif section in ("arcslist", "edgeslist") and len(numbers) >= 2:
-            for target in numbers[1:]:
-                edges.add(numbers[0], target)
-        elif section != "vertices":
-            edges.skip(number, f"not read: a line of the section *{section}")
-    edges.sort()
-    for section, number, line in _pajek_lines(open_lines()):
-        if section == "vertices" and (vertex := _VERTEX.match(line)):
-            label = (vertex[2] or "").strip('"').replace('\\"', '"')
-            yield number, _cited({"id": vertex[1], "title": label or vertex[1]}, edges)
-    edges.note_unused()
-
-
-def _pajek_lines(lines: Lines) -> Iterator[tuple[str, int, str]]:
-    """Section, number and text of each line; the comment and empty lines and the headings are left out."""
-    section = ""
-    for number, line in enumerate(lines, 1):
-        if heading := _SECTION.match(line):
-            section = heading[1].lower()
-        elif line.strip() and not line.lstrip().startswith("%"):
-            yield section, number, line

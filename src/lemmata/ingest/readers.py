@@ -21,7 +21,7 @@ from lemmata.core.records import FLAT
 from lemmata.core.types import Label, Passage, Reading, Skip
 from lemmata.core.workers import count_step, time_limit
 from lemmata.ingest.beir import read_passages
-from lemmata.ingest.citation_graphs import Edges, read_content, read_edges, read_nodes, read_ogb, read_pajek
+from lemmata.ingest.citation_graphs import Edges, read_edges, read_nodes, read_ogb
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.front_matter import arxiv_id_of_file
 from lemmata.ingest.logs import (
@@ -323,29 +323,20 @@ def _read_citations(base: Path, unit: Unit, options: IngestOptions) -> Iterator[
             return text_lines(stream, lambda line, cause: skips.append(Skip(name, line, cause)))
 
         parts = {posixpath.basename(name).partition(".")[0].lower(): name for name in (unit.path, *unit.beside)}
-        edges = Edges(unit.beside[0] if unit.beside else unit.path, skips, unit.prefix)
-        if not unit.beside:
-            rows = read_pajek(lambda: open_lines(unit.path), edges)
-        elif "titleabs" in parts:
+        edges = Edges(unit.beside[0], skips, unit.prefix)
+        if "titleabs" in parts:
             files = {"mapping" if part.startswith("nodeidx2") else part: name for part, name in parts.items()}
             rows = read_ogb(files, open_lines, edges, skips)
         else:
             for name in unit.beside:
                 edges.file = name
-                read_edges(open_lines(name), edges, reverse=_is_cora(name, "cites"))
+                read_edges(open_lines(name), edges)
             edges.sort()
-            if _is_cora(unit.path, "content"):
-                rows = read_content(open_lines(unit.path), edges, skips, unit.path)
-            else:
-                stream = opened.enter_context(open_decompressed(base / unit.path))
-                rows = read_nodes(rows_of(stream, unit.path, skips), edges, options.columns)
+            stream = opened.enter_context(open_decompressed(base / unit.path))
+            rows = read_nodes(rows_of(stream, unit.path, skips), edges, options.columns)
         yield from read_passages(rows, file=unit.path)
     if skips:
         yield Reading(skips=skips)
-
-
-def _is_cora(name: str, suffix: str) -> bool:
-    return f".{suffix}" in map(str.lower, Path(name).suffixes)
 
 
 _READ: Mapping[str, Callable[[Path, Unit, IngestOptions], Iterator[Reading]]] = {

@@ -23,7 +23,7 @@ from lemmata.core.errors import InputError
 from lemmata.core.files import Remembered
 from lemmata.core.types import Skip
 from lemmata.core.workspace import FOLDERS
-from lemmata.ingest.citation_graphs import GraphFiles, find_graphs, is_pajek
+from lemmata.ingest.citation_graphs import GraphFiles, find_graphs
 from lemmata.ingest.dates import read_date
 from lemmata.ingest.figures import Graphics, find_figures, folders_above, is_image, note_figures, read_graphics, stem_of
 from lemmata.ingest.front_matter import arxiv_id_of_file
@@ -138,8 +138,6 @@ def _reader_by_content(path: Path, start: bytes, *, named: bool) -> str:
         if re.match(r"hierarchy\b", path.name, re.I) or _has_hierarchy_columns(start):
             return "hierarchy"
         return "rows" if suffix in (".jsonl", ".ndjson") else "logs"
-    if suffix == ".net" and is_pajek(start):
-        return "citations"
     if suffix in TEXT_SUFFIXES:
         return "text"
     if named:

@@ -1,54 +1,19 @@
-"""Graphs as JSON, in the shape of Math-Embed."""
+"""Graphs as one JSON document, in the shape of Math-Embed; they are read, not written."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from lemmata.core.errors import InputError
 from lemmata.core.words import slug
-from lemmata.graph.formats.shared import (
-    EDGE_FIELDS,
-    Collector,
-    GraphRecords,
-    free_id,
-    is_text,
-    json_text,
-    open_binary,
-    text_file,
-)
+from lemmata.graph.formats.shared import EDGE_FIELDS, Collector, free_id, is_text, json_text, open_binary
 
 EDGES = ("edges", "links", "relations", "relationships", "triples")
-
-
-def write_json(path: Path, records: GraphRecords) -> None:
-    """The shape of Math-Embed with ids: `concepts` with their `papers`, `edges`, and the kinds of all `nodes`."""
-    concepts = (
-        {
-            "id": concept.id,
-            "name": concept.name,
-            "type": concept.kind,
-            "description": concept.description,
-            "aliases": list(concept.aliases),
-            **({"papers": records.papers[concept.id]} if concept.id in records.papers else {}),
-        }
-        for concept in records.concepts
-    )
-    with text_file(path) as out:
-        out.write('{"concepts": [')
-        _write_entries(out, concepts)
-        out.write('],\n"edges": [')
-        _write_entries(out, (edge._asdict() for edge in records.edges))
-        out.write('],\n"nodes": ' + json_text(records.kinds) + "}\n")
-
-
-def _write_entries(out: TextIO, entries: Iterable[Mapping[str, Any]]) -> None:
-    """One entry per line, so that a change shows as one line."""
-    for number, entry in enumerate(entries):
-        out.write((",\n" if number else "\n") + json_text(entry))
+KEYS = {"concepts", "entities", "nodes", *EDGES}
 
 
 def read_json(path: Path, collector: Collector) -> None:
@@ -89,7 +54,7 @@ def _document(path: Path, collector: Collector) -> dict[str, Any]:
         raise InputError(f"not JSON: {error.msg}", file=str(path), line=error.lineno) from error
     except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"not JSON: {error}", file=str(path)) from error
-    if not isinstance(data, dict) or not data.keys() & {"concepts", "entities", "nodes", *EDGES}:
+    if not isinstance(data, dict) or KEYS.isdisjoint(data):
         raise InputError('not a graph: there must be an object with "concepts" and "edges"', file=str(path))
     return data
 
@@ -117,13 +82,13 @@ def _read_concepts(collector: Collector, title: str, section: Any, kinds: Mappin
     id_of: dict[str, str] = {}
     for place, entry in entries:
         try:
-            identity = _text(entry.get("id"))
-            name = _text(_first(entry, "name", "label", "title", default=identity))
-            shown = _text(entry.get("display_name")) or name
+            identity = text_of(entry.get("id"))
+            name = text_of(_first(entry, "name", "label", "title", default=identity))
+            shown = text_of(entry.get("display_name")) or name
             if not identity and (not shown or shown in id_of):
                 raise ValueError(f"the concept {shown!r} is defined twice" if shown else "a concept without a name")
             identity = identity or free_id(f"concept:{slug(shown)}", taken)
-            aliases = _texts(_first(entry, "aliases", "synonyms"))
+            aliases = texts_of(_first(entry, "aliases", "synonyms"))
             if shown != name and slug(shown) != slug(name):
                 aliases.append(name)
             papers = _first(entry, "papers", "documents")
@@ -131,10 +96,10 @@ def _read_concepts(collector: Collector, title: str, section: Any, kinds: Mappin
                 "id": identity,
                 "kind": kinds.get(identity, "concept"),
                 "name": shown,
-                "concept_kind": _text(_first(entry, "type", "kind", default="object")),
-                "description": _text(entry.get("description")),
+                "concept_kind": text_of(_first(entry, "type", "kind", default="object")),
+                "description": text_of(entry.get("description")),
                 "aliases": json_text(aliases),
-                "papers": "" if papers is None else json_text(_texts(papers)),
+                "papers": "" if papers is None else json_text(texts_of(papers)),
             }
         except ValueError as error:
             collector.skip(place, str(error))
@@ -150,7 +115,7 @@ def _read_edges(collector: Collector, title: str, section: Any, id_of: dict[str,
     id_of_slug: dict[str, str] = {}
 
     def resolve(value: Any) -> str:
-        name = _text(value)
+        name = text_of(value)
         identity = name if name in collector.records.kinds else id_of.get(name)
         if identity is None and name:
             if not id_of_slug:  # only now, as graphs with ids never need it
@@ -162,25 +127,31 @@ def _read_edges(collector: Collector, title: str, section: Any, id_of: dict[str,
 
     for place, entry in _entries(collector, title, section):
         try:
-            row = {name: _text(entry[name]) for name in ("evidence", "maker", "weight") if entry.get(name) is not None}
+            row = edge_fields(entry)
             row["source"] = resolve(_first(entry, "source", "from", "head", "subject"))
             row["target"] = resolve(_first(entry, "target", "to", "tail", "object"))
-            row["relation"] = _text(_first(entry, "relation", "type", "label", "predicate", default="related_to"))
         except ValueError as error:
             collector.skip(place, str(error))
         else:
             collector.edge(place, row)
 
 
+def edge_fields(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The relation of an edge and what belongs to it, without its ends."""
+    row = {name: text_of(entry[name]) for name in ("evidence", "maker", "weight") if entry.get(name) is not None}
+    row["relation"] = text_of(_first(entry, "relation", "type", "label", "predicate", default="related_to"))
+    return row
+
+
 def _first(entry: Mapping[str, Any], *names: str, default: Any = None) -> Any:
     return next((entry[name] for name in names if entry.get(name) is not None), default)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     if isinstance(value, bool | list | dict) or not is_text(str(value)):
         raise ValueError(f"{json.dumps(value)[:80]} is not a text")
     return "" if value is None else str(value)
 
 
-def _texts(value: Any) -> list[str]:
-    return [_text(item) for item in value] if isinstance(value, list) else [_text(value)] if value else []
+def texts_of(value: Any) -> list[str]:
+    return [text_of(item) for item in value] if isinstance(value, list) else [text_of(value)] if value else []

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from lemmata.core.errors import InputError
 from lemmata.core.types import Edge
-from lemmata.graph.formats.shared import NODE_FIELDS, Collector, GraphRecords, csv_rows, free_id, node_rows, write_csv
+from lemmata.graph.formats.shared import (
+    NODE_FIELDS,
+    Collector,
+    GraphRecords,
+    free_id,
+    is_text,
+    lines,
+    node_rows,
+    text_file,
+)
 
+_LONGEST_CELL = 10_000_000  # characters; anything longer is an unclosed quote
 _SEVERAL = "a folder with several graphs cannot be read"
 
 
@@ -33,8 +45,8 @@ def write_ogb(folder: Path, records: GraphRecords) -> None:
     for kind, name in zip(kinds, _file_names([(kind,) for kind in kinds]), strict=True):
         header = ["ent idx", "ent name", *NODE_FIELDS[2:]]
         rows = ([n, row["id"], *(row[field] for field in NODE_FIELDS[2:])] for n, row in enumerate(members[kind]))
-        write_csv(folder / "mapping" / f"{name}_entidx2name.csv.gz", itertools.chain([header], rows))
-    write_csv(raw / "num-node-dict.csv.gz", [kinds, [len(members[kind]) for kind in kinds]])
+        _write_csv(folder / "mapping" / f"{name}_entidx2name.csv.gz", itertools.chain([header], rows))
+    _write_csv(raw / "num-node-dict.csv.gz", [kinds, [len(members[kind]) for kind in kinds]])
     grouped: dict[tuple[str, str, str], list[Edge]] = {}
     for edge in records.edges:
         triplet = (records.kinds[edge.source], edge.relation, records.kinds[edge.target])
@@ -42,11 +54,11 @@ def write_ogb(folder: Path, records: GraphRecords) -> None:
     triplets = sorted(grouped)
     for triplet, name in zip(triplets, _file_names(triplets), strict=True):
         edges, subfolder = grouped[triplet], raw / "relations" / name
-        write_csv(subfolder / "edge.csv.gz", ([numbers[edge.source], numbers[edge.target]] for edge in edges))
-        write_csv(subfolder / "num-edge-list.csv.gz", [[len(edges)]])
-        write_csv(subfolder / "edge_weight.csv.gz", ([repr(float(edge.weight))] for edge in edges))
-        write_csv(subfolder / "edge_evidence.csv.gz", ([edge.evidence, edge.maker] for edge in edges))
-    write_csv(raw / "triplet-type-list.csv.gz", triplets)  # last: without it the folder is no graph
+        _write_csv(subfolder / "edge.csv.gz", ([numbers[edge.source], numbers[edge.target]] for edge in edges))
+        _write_csv(subfolder / "num-edge-list.csv.gz", [[len(edges)]])
+        _write_csv(subfolder / "edge_weight.csv.gz", ([repr(float(edge.weight))] for edge in edges))
+        _write_csv(subfolder / "edge_evidence.csv.gz", ([edge.evidence, edge.maker] for edge in edges))
+    _write_csv(raw / "triplet-type-list.csv.gz", triplets)  # last: without it the folder is no graph
 
 
 def _file_names(titles: Sequence[Sequence[str]]) -> list[str]:
@@ -71,7 +83,7 @@ def read_ogb(folder: Path, collector: Collector) -> None:
     """
     raw, mapping = folder / "raw", folder / "mapping"
     if (triplets := _find(raw / "triplet-type-list.csv")) is not None:
-        table = [cells for _, cells in csv_rows(collector, _required(raw / "num-node-dict.csv"))]
+        table = [cells for _, cells in _csv_rows(collector, _required(raw / "num-node-dict.csv"))]
         if len(table) > 2:
             raise InputError(_SEVERAL, file=collector.file)
         kinds, sizes = (table[0], _integers(collector, table[1])) if len(table) == 2 else ([], [])
@@ -80,7 +92,7 @@ def read_ogb(folder: Path, collector: Collector) -> None:
         ids = {}
         for kind, size, name in zip(kinds, sizes, _file_names([(kind,) for kind in kinds]), strict=True):
             ids[kind] = _read_nodes(collector, kind, size, _find(mapping / f"{name}_entidx2name.csv"))
-        rows = list(csv_rows(collector, triplets))
+        rows = list(_csv_rows(collector, triplets))
         for (line, cells), name in zip(rows, _file_names([cells for _, cells in rows]), strict=True):
             collector.file = str(triplets)
             if len(cells) != 3 or cells[0] not in ids or cells[2] not in ids:
@@ -119,13 +131,13 @@ def _integers(collector: Collector, cells: Sequence[str]) -> list[int]:
 
 
 def _integers_of(collector: Collector, path: Path) -> list[int]:
-    return _integers(collector, [cell for _, cells in csv_rows(collector, path) for cell in cells])
+    return _integers(collector, [cell for _, cells in _csv_rows(collector, path) for cell in cells])
 
 
 def _read_nodes(collector: Collector, kind: str, size: int, mapping: Path | None) -> list[str]:
     """Collect the nodes of one kind; returns their ids by number."""
     ids = [""] * size
-    rows = csv_rows(collector, mapping) if mapping else iter(())
+    rows = _csv_rows(collector, mapping) if mapping else iter(())
     _, header = next(rows, (0, []))
     fields = ["number", "id", *header[2:]]
     for line, cells in rows:
@@ -150,7 +162,7 @@ def _read_nodes(collector: Collector, kind: str, size: int, mapping: Path | None
 
 def _read_relations(collector: Collector, mapping: Path) -> dict[int, str]:
     paths = sorted((*mapping.glob("relidx2*.csv*"), *mapping.glob("reltype2*.csv*")))
-    rows = list(csv_rows(collector, paths[0]))[1:] if paths else []
+    rows = list(_csv_rows(collector, paths[0]))[1:] if paths else []
     return {int(cells[0]): cells[1] for _, cells in rows if len(cells) > 1 and cells[0].isdecimal()}
 
 
@@ -171,8 +183,8 @@ def _read_edges(
     columns: dict[str, list[list[str]]] = {}
     for name in ("edge_weight", "edge_evidence", "edge_reltype"):
         if (file := _find(folder / f"{name}.csv")) is not None:
-            columns[name] = [cells for _, cells in csv_rows(collector, file)]
-    edges = list(csv_rows(collector, path))
+            columns[name] = [cells for _, cells in _csv_rows(collector, file)]
+    edges = list(_csv_rows(collector, path))
     for number, (line, cells) in enumerate(edges):
         ends = [int(cell) if cell.strip().isdecimal() else -1 for cell in cells]
         extra = {name: rows[number] for name, rows in columns.items() if number < len(rows)}
@@ -195,3 +207,30 @@ def _read_edges(
             collector.skip(0, f"{len(edges)} edges, but {name} has {len(rows)} rows")
     if sizes and sizes[0] != len(edges):
         collector.skip(0, f"{len(edges)} edges, but num-edge-list says {sizes[0]}")
+
+
+def _csv_rows(collector: Collector, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number of its first line and the cells of each row."""
+    before = csv.field_size_limit(_LONGEST_CELL)  # the papers of a common concept exceed the usual limit
+    try:
+        reader = csv.reader(lines(collector, path), strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                collector.skip(line, f"not a row of a table: {error}")
+                continue
+            if cells is None:
+                return
+            if not is_text("".join(cells)):
+                collector.skip(line, "the row is not UTF-8")
+            elif cells:
+                yield line, cells
+    finally:
+        csv.field_size_limit(before)
+
+
+def _write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
+    with text_file(path) as out:
+        csv.writer(out).writerows(rows)

@@ -1,4 +1,4 @@
-"""What all graph formats share: the records, collecting and checking them, files to rows and rows to files.
+"""What all graph formats share: the records, collecting and checking them, opening and writing files.
 
 A reader collects records and skips what it cannot use. A strict read raises InputError for the first skipped
 places; a file that is no graph at all is always an InputError. Every file may be compressed, and a file
@@ -8,7 +8,6 @@ whose name ends in `.gz` is written so.
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import io
 import itertools
@@ -31,8 +30,6 @@ TYPES = ("type", "kind", "labels")
 RELATIONS = ("relation", "type", "label", "edge label", "predicate", "name", "drawn label")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 SHOWN = 3  # skipped places in an error message
-HEAD = 65_536  # bytes that decide the format
-LONGEST_CELL = 10_000_000  # characters; anything longer is an unclosed quote
 
 
 class GraphRecords(NamedTuple):
@@ -174,7 +171,7 @@ def free_id(name: str, taken: Collection[str]) -> str:
     return next(candidate for candidate in names if candidate not in taken)
 
 
-# ---------------------------------------------------------------- files to lines and rows
+# ---------------------------------------------------------------- files to lines
 
 DAMAGE = (ArchiveError, OSError)  # raised while a broken or hostile compressed file is read
 # unpacked, or a hundred times the packed size: the records take twenty times as much memory
@@ -191,14 +188,6 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def head(path: Path) -> str:
-    with open_binary(path) as stream:
-        try:
-            return stream.read(HEAD).decode("utf-8", "replace")
-        except OSError as error:
-            raise InputError(f"the file is damaged: {error}", file=str(path)) from error
-
-
 def lines(collector: Collector, path: Path) -> Iterator[str]:
     """Lines with their ends; only \\n ends a line, as other separators may be part of a text."""
     collector.file = str(path)
@@ -211,38 +200,6 @@ def lines(collector: Collector, path: Path) -> Iterator[str]:
                 yield line
         except DAMAGE as error:
             collector.skip(number + 1, f"the file is damaged from here on: {getattr(error, 'cause', error)}")
-
-
-def tsv_rows(collector: Collector, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of each line that is not empty."""
-    for number, line in enumerate(lines(collector, path), 1):
-        line = line.removesuffix("\n").removesuffix("\r")
-        if not is_text(line):
-            collector.skip(number, "the line is not UTF-8")
-        elif line:
-            yield number, line.split("\t")
-
-
-def csv_rows(collector: Collector, path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """The number of its first line and the cells of each row."""
-    before = csv.field_size_limit(LONGEST_CELL)  # the papers of a common concept exceed the usual limit
-    try:
-        reader = csv.reader(lines(collector, path), delimiter=delimiter, strict=True)
-        while True:
-            line = reader.line_num + 1
-            try:
-                cells = next(reader, None)
-            except csv.Error as error:
-                collector.skip(line, f"not a row of a table: {error}")
-                continue
-            if cells is None:
-                return
-            if not is_text("".join(cells)):
-                collector.skip(line, "the row is not UTF-8")
-            elif cells:
-                yield line, cells
-    finally:
-        csv.field_size_limit(before)
 
 
 # ---------------------------------------------------------------- records to files
@@ -274,16 +231,6 @@ def node_rows(records: GraphRecords) -> Iterator[dict[str, str]]:
         }
     for identity, kind in other_nodes.items():
         yield dict.fromkeys(NODE_FIELDS, "") | {"id": identity, "kind": kind}
-
-
-def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
-    with text_file(path) as out:
-        csv.writer(out).writerows(rows)
-
-
-def edge_cells(edge: Edge) -> list[str]:
-    """The cells of an edge by `EDGE_FIELDS`."""
-    return [edge.source, edge.relation, edge.target, repr(float(edge.weight)), edge.evidence, edge.maker]
 
 
 def json_text(value: Any) -> str:
