@@ -30,7 +30,7 @@ _MEANT = {
     "-p": "--port",
     "--api-key --password": "--token",
     "--jobs --processes --threads -j": "--workers --threads",
-    "--force --overwrite -f": "--rebuild --again --replace --force",
+    "--force --overwrite -f": "--rebuild --again --force",
     "--reindex --recreate": "--rebuild --again",
     "--delete": "--remove --clear",
     "--fix": "--repair",
