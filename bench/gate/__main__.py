@@ -35,6 +35,10 @@ PARTS = ("reading", "quality", "speed")
 SPEED_CASE, SPEED_WITHOUT_DATA = "stacks-cut", "qseries"
 LISTED = 12  # differences of a category on the console; the JSON has more
 KEPT = 200
+# names how this program measures, so that nothing is used again that was measured otherwise
+_OWN_CODE = hashlib.sha256(
+    b"".join((Path(__file__).parent / f"{name}.py").read_bytes() for name in ("cases", "reading", "quality"))
+).hexdigest()[:8]
 
 
 # ---------------------------------------------------------------- one version, one case
@@ -42,7 +46,7 @@ KEPT = 200
 
 def results_of(checkout: Checkout, case: Case, parts: Sequence[str], work: Path) -> dict[str, Any]:
     """What a version read and found in a case; made where it is not kept from before."""
-    key = hashlib.sha256(f"{checkout.name} {checkout.key} {case!r} {_own_code()}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{checkout.name} {checkout.key} {case!r} {_OWN_CODE}".encode()).hexdigest()[:16]
     wanted = {"reading": case.reading and "reading" in parts, "quality": bool(case.tasks) and "quality" in parts}
     kept = {part: work / "kept" / f"{case.name}-{part}-{key}.json.gz" for part, asked in wanted.items() if asked}
     missing = {part for part, path in kept.items() if not path.exists()}
@@ -79,12 +83,6 @@ def _make(checkout: Checkout, case: Case, parts: set[str], folder: Path) -> Iter
         if case.split:
             checkout.run("split", "-o", f"method={case.split}", *there)
         yield "quality", quality.measure(checkout, case, workspace, folder)
-
-
-def _own_code() -> str:
-    """Names how this program measures, so that nothing is used again that was measured otherwise."""
-    files = (path.read_bytes() for path in sorted(Path(__file__).parent.glob("[!_]*.py")))
-    return hashlib.sha256(b"\0".join(files)).hexdigest()[:8]
 
 
 # ---------------------------------------------------------------- both
