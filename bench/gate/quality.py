@@ -71,9 +71,9 @@ def _evaluate(
     checkout.run("evaluate", "-w", workspace, *_asked(task, folder), "--retriever", ",".join(names), "--trec", runs)
     qrels = task.qrels or _read_qrels(folder / f"{task.name}.qrels")
     if len(names) == 1:
-        return {names[0]: _values(runs, qrels)}
+        return {names[0]: values_of(runs, qrels)}
     written = {_written(path, task.name): path for path in folder.glob(f"{task.name}.*.trec")}
-    return {name: _values(written[_plain(name)], qrels) for name in names}
+    return {name: values_of(written[_plain(name)], qrels) for name in names}
 
 
 def _plain(name: str) -> str:
@@ -141,7 +141,7 @@ def _ranked(path: Path) -> Iterator[tuple[str, str]]:
             yield query, rest.rsplit(" ", 3)[0]
 
 
-def _values(path: Path, qrels: Qrels) -> Values:
+def values_of(path: Path, qrels: Qrels) -> Values:
     """nDCG@10 (linear gain), MRR@10 and R@20 of each query of the judgments; 0 where nothing was found."""
     rankings: dict[str, list[str]] = {query: [] for query in qrels}
     for query, passage in _ranked(path):
