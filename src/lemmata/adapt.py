@@ -224,7 +224,7 @@ def choose(today: Candidate, candidates: Sequence[Candidate]) -> Candidate | Non
 
     Held-out marks decide, from FEWEST on: better is a mean gain of more than its standard error. On self-made queries
     it may not lose as much, on few of them nothing. These alone decide nothing: encoders are trained on such queries,
-    and gain on them whatever people find (docs/RESULTS.md).
+    and gain on them whatever people find (docs/history.md).
     """
 
     def gain(candidate: Candidate, task: str) -> tuple[float, float]:
