@@ -1,6 +1,6 @@
 """What an update costs: add, change and delete 100 of 10,000 documents, and compare with a full rebuild.
 
-    python -m bench.updates FOLDER [--documents 10000] [--some 100] [--json bench/updates.json]
+    python -m bench.updates FOLDER [--documents 10000] [--some 100] [--json FILE]
 
 Writes synthetic LaTeX notes with references and citations between them, and a question about each. Every stage is
 timed for the first build and for each update. After each update the same sources are read into a fresh workspace, and
