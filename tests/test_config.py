@@ -14,9 +14,7 @@ from tests.make import cpu_seconds, lemmata
 from lemmata.core.config import RECIPES, Option, all_options, build, merged, options_of, read_assignments, read_toml
 from lemmata.core.errors import ConfigError, near, suggest
 from lemmata.core.records import FLAT
-from lemmata.core.workspace import Workspace
 from lemmata.project import Project
-from lemmata.train.finetune import FinetuneOptions, stored_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +79,6 @@ def test_an_unknown_table_is_named(tmp_path: Path) -> None:
     path.write_text("[indx]\nencoder = 'hashing'\n")
     with pytest.raises(ConfigError, match=r"\[indx\].*'index'"):
         read_toml(path, {"index": "lemmata.search.index:IndexOptions"})
-
-
-def test_keys_are_read_by_the_names_that_they_had_before(tmp_path: Path) -> None:
-    (tmp_path / "lemmata.toml").write_text("[finetune.tuned]\nforget = 0.1\n[geodesic]\nseeds = 3\n")
-    workspace = Workspace(tmp_path)
-    options = workspace.named_options(FinetuneOptions, "finetune", "tuned", {"keep": ["pairs"]})
-    assert (options.guard_tolerance, options.preserved_sets) == (0.1, ["pairs"])
-    assert (
-        workspace.named_options(FinetuneOptions, "finetune", "tuned", {"guard_tolerance": 0.2}).guard_tolerance == 0.2
-    )
-    assert {"forget", "keep", "guide"} <= stored_options(options).keys()  # a model of before is not trained again
-    values = {(option.table, option.key): value for option, value in all_options(workspace.config)}
-    assert (values["geodesic", "starts"], values["finetune.tuned", "guard_tolerance"]) == (3, 0.1)
 
 
 def test_settings_override_table_by_table() -> None:

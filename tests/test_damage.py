@@ -18,7 +18,7 @@ from tests.make import NAMES, PAPER, run_command, search, sentence_of, write_pap
 
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Edge
-from lemmata.core.workspace import read_manifest, write_manifest
+from lemmata.core.workspace import FORMAT, read_manifest, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.graph.store import GraphRecordStore, open_embedding, open_graph, write_embedding
@@ -441,7 +441,7 @@ def test_a_corpus_in_use_can_be_replaced(project: Project) -> None:
 
 def test_a_manifest_survives_the_values_that_json_changes(tmp_path: Path) -> None:
     write_manifest(tmp_path / "m.json", {"table": {10: (1, 2.5), 9: None}, "name": "é"})
-    assert read_manifest(tmp_path / "m.json") == {"format": 1, "table": {"10": [1, 2.5], "9": None}, "name": "é"}
+    assert read_manifest(tmp_path / "m.json") == {"format": FORMAT, "table": {"10": [1, 2.5], "9": None}, "name": "é"}
 
 
 def test_a_damaged_split_is_not_replaced_by_one_that_may_move_passages(project: Project) -> None:

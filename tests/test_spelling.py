@@ -129,14 +129,6 @@ def test_words_of_an_index_that_grew_are_those_of_a_new_one(tmp_path: Path) -> N
     assert grown.holding("partit", 9) == new.holding("partit", 9) == [0, 1]
 
 
-def test_an_index_without_words_corrects_nothing(tmp_path: Path) -> None:
-    index = LexicalIndex.build([str(note["text"]) for note in NOTES], tmp_path / "old")
-    for path in (tmp_path / "old").rglob("words.txt"):
-        path.unlink()
-    assert LexicalIndex.open(tmp_path / "old").spelling.near("sqare") == []
-    assert index.spelling.near("sqare") == []
-
-
 # ---------------------------------------------------------------- synonyms and abbreviations
 
 

@@ -385,8 +385,7 @@ def test_a_job_trains_where_no_workspace_is(other: Project, tmp_path: Path) -> N
     (root / "job").rename(tmp_path / "job")
     shutil.rmtree(root)
     job = open_job(tmp_path / "job")
-    stored = {name: value for name, value in job.facts["options"].items() if name != "guide"}  # of before
-    chosen = build(FinetuneOptions, stored, "the job")
+    chosen = build(FinetuneOptions, job.facts["options"], "the job")
     told = finetune(base, job, tmp_path / "out", chosen, work=tmp_path / "work", progress=silent)
     assert told.after["references/MRR@10"] > 0
     assert (tmp_path / "out" / "model.safetensors").is_file()

@@ -10,7 +10,7 @@ import pytest
 from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Document, Label, Link, Passage, Reading, Reference, Skip
-from lemmata.core.workspace import Workspace, read_manifest, write_manifest
+from lemmata.core.workspace import Workspace, open_manifest, read_manifest, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.writer import CorpusWriter, IdTaken, stored_columns
 
@@ -263,6 +263,8 @@ def test_a_damaged_manifest_or_one_of_another_format_counts_as_missing(tmp_path:
     path.write_text("{")
     assert read_manifest(path) is None
     path.write_text(json.dumps({"format": 999}))
+    with pytest.raises(WorkspaceError, match=r"format 999, .* reads .*: make it again"):
+        open_manifest(path, "make it again")
     assert read_manifest(path) is None
     path.write_text("[]")
     assert read_manifest(path) is None

@@ -156,15 +156,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def build(kind: type[Options], values: Mapping[str, Any], where: str) -> Options:
     """An option record from a table; a field that is itself a record is a table of its own name, unless it is flat."""
-    return records.build(kind, _present_names(kind, values), where, ConfigError)
-
-
-def _present_names(kind: Any, values: Any) -> Any:
-    """A table whose keys may have the names that they had before, by `RENAMED` of its record; else as it is."""
-    names = getattr(kind, "RENAMED", {})
-    if not names or not isinstance(values, Mapping):
-        return values
-    return {names.get(key, key): value for key, value in values.items()}
+    return records.build(kind, values, where, ConfigError)
 
 
 def options_of(kind: Any, table: str) -> Iterator[Option]:
@@ -197,5 +189,5 @@ def all_options(config: Mapping[str, Any] | None = None) -> list[tuple[Option, A
                 values: Any = config
                 for part in option.table.split("."):
                     values = values.get(part, {})
-                listed.append((option, _present_names(record, values).get(option.key, option.default)))
+                listed.append((option, values.get(option.key, option.default)))
     return listed

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lemmata.core.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceError, other_format
 from lemmata.core.files import RETRY, is_writable
 
 
@@ -139,9 +139,7 @@ def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = 
                 raise WorkspaceError(f"{path} is damaged (it is empty): {cure}")
             _create(connection, schema, version)
         elif stored != version:
-            install = "install the newer lemmata that wrote it, or " if stored > version else ""
-            other = f"{path} was made by another version of lemmata (it has format {stored}, this one reads {version})"
-            raise WorkspaceError(f"{other}: {install}{cure}")
+            raise other_format(path, stored, version, cure)
         if connection.execute(_FOREIGN).fetchone()[0]:
             raise WorkspaceError(f"{path} is refused (it holds more than tables, as none of lemmata's does): {cure}")
         connection.execute("PRAGMA secure_delete = ON")  # deleted text does not stay in free pages

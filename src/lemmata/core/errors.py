@@ -59,6 +59,11 @@ class WorkspaceBusy(WorkspaceError):  # noqa: N818 - says what happened
         self.lock = lock  # the file to wait for
 
 
+def other_format(path: Path, found: object, read: int, cure: str) -> WorkspaceError:
+    """The one sentence about what another version of lemmata made."""
+    return WorkspaceError(f"{path} has format {found}, and this lemmata reads {read}: {cure}")
+
+
 class LeakageError(LemmataError):
     """Test data where only training data may be."""
 

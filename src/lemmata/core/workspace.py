@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lemmata.core.config import build, merged, read_toml
-from lemmata.core.errors import ConfigError, WorkspaceError
+from lemmata.core.errors import ConfigError, WorkspaceError, other_format
 from lemmata.core.files import explain_failed_write, lock_file, retire, write_atomically
 from lemmata.core.keys import OPENAI, ApiKey
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 Settings = Mapping[str, Any]
 Options = TypeVar("Options")
-FORMAT = 1  # of manifests
+FORMAT = 2  # of manifests: raised when artefacts of before are not read any more
 FOLDERS = ("corpus", "graph", "index", "split", "training", "models", "run")  # where only lemmata writes
 HIDDEN = ".lemmata"  # the workspace of a folder that is served, in the folder itself; readers and Git leave it alone
 
@@ -260,20 +260,23 @@ def _format_of(content: Manifest | None) -> int:
     return number if isinstance(number, int) else 0
 
 
-def open_manifest(path: Path, cure: str) -> Manifest | None:
-    """What a complete stage wrote; None where it did not run, WorkspaceError with the `cure` for a damaged manifest."""
+def open_manifest(path: Path, cure: str, anew: str = "") -> Manifest | None:
+    """What a complete stage wrote; None where it did not run.
+
+    WorkspaceError with the `cure` for a damaged manifest, and for one of another format, where `anew` may be another.
+    """
     manifest = read_manifest(path)
     if manifest is None and path.exists():
-        if (number := _format_of(_read(path))) > FORMAT:
-            newer = f"{path} has format {number}, and this lemmata reads {FORMAT}"
-            raise WorkspaceError(f"{newer}: install the newer lemmata that wrote it, or {cure}")
+        if (number := _format_of(_read(path))) not in (0, FORMAT):
+            raise other_format(path, number, FORMAT, anew or cure)
         raise WorkspaceError(f"{path} is damaged (not as it was written): {cure}")
     return manifest
 
 
 def read_corpus_manifest(workspace: Workspace) -> Manifest | None:
     """That of the corpus; None where no ingest is complete, WorkspaceError where it is damaged."""
-    return open_manifest(workspace.manifest(workspace.corpus_folder), "run the last 'lemmata ingest' again")
+    anew = f"delete the folder {workspace.corpus_folder} and run 'lemmata ingest PATHS…' with its sources again"
+    return open_manifest(workspace.manifest(workspace.corpus_folder), "run the last 'lemmata ingest' again", anew)
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

@@ -40,7 +40,6 @@ from lemmata.corpus.schema import (
     HAS_CODE,
     LOCAL_REFERENCE,
     PASSAGE_COLUMNS,
-    TITLE_INDEX,
     file_names,
     open_database,
     read_documents,
@@ -50,8 +49,6 @@ from lemmata.corpus.texts import (
     ROWS,
     ROWS_WITH_DOCUMENTS,
     Hashes,
-    hash_texts,
-    headed,
     read_contents,
     read_headings,
     read_proofs,
@@ -217,17 +214,13 @@ class Corpus(Sequence[Passage]):
         query = "SELECT 1 FROM labels WHERE name >= ?1 AND name < ?1 || char(1114111) LIMIT 1"
         return bool(self._connection.value(query, (prefix,)))
 
-    @functools.cached_property
-    def _has_title_index(self) -> bool:
-        return bool(self._connection.value("SELECT 1 FROM sqlite_master WHERE name = ?", (TITLE_INDEX,)))
-
     def titled(self, title: str, most: int) -> list[int]:
-        """The first rows of a title, whatever its case; none where the corpus file has no index of titles yet."""
+        """The first rows of a title, whatever its case."""
         query = (
             f"SELECT row FROM {ROWS} WHERE p.title = ? COLLATE NOCASE AND p.title != '' AND p.kind != '{PART}'"
             f" ORDER BY row LIMIT {most}"
         )
-        return self._connection.column(query, (title,)) if self._has_title_index else []
+        return self._connection.column(query, (title,))
 
     def names(self, rows: Sequence[int]) -> list[tuple[str, str, str, str, tuple[str, ...]]]:
         """Kind, title and headings of some rows, in their order; of a first passage also those of its document."""
@@ -412,31 +405,23 @@ class Corpus(Sequence[Passage]):
 
     def hashes(self, *, with_headings: bool = False) -> Hashes:
         """A hash of `Passage.content` of each row, or of it with its headings (n,); stored when it was read."""
-        stored = self._stored_hashes("headed" if with_headings else "content")
-        if stored is not None:
-            return stored
-        texts = map(headed, self.headings(), self.contents()) if with_headings else self.contents()
-        return hash_texts(texts, self._length)
+        return self._stored_hashes("headed" if with_headings else "content")
 
     def proof_hashes(self) -> Hashes:
         """A hash of the proof of each row, 0 for none (n,)."""
-        stored = self._stored_hashes("proof")
-        if stored is not None:
-            return stored
-        has_proof = np.fromiter(map(bool, self.proofs()), bool, self._length)
-        return np.where(has_proof, hash_texts(self.proofs(), self._length), np.uint64(0))
+        return self._stored_hashes("proof")
 
-    def _stored_hashes(self, column: str) -> Hashes | None:
-        """Those of each row; None in a corpus of before, which has none."""
-        if not self._connection.value("SELECT 1 FROM sqlite_master WHERE name = 'text_hashes'"):
-            return None
+    def _stored_hashes(self, column: str) -> Hashes:
         # many in one text: half of the time that a row for each takes
         query = f"SELECT {column} FROM rows JOIN text_hashes USING (passage) WHERE row >= ? AND row < ? ORDER BY row"
         query = f"SELECT COALESCE(GROUP_CONCAT({column}), '') FROM ({query})"
         starts = range(0, self._length, _HASHES)
         parts = [self._connection.value(query, (start, start + _HASHES)) for start in starts]
         stored = np.fromstring(",".join(parts), np.int64, sep=",") if parts else np.empty(0, np.int64)
-        return stored.view(np.uint64) if len(stored) == self._length else None
+        if len(stored) != self._length:
+            cause = f"it has hashes of {len(stored):,} of {self._length:,} passages"
+            raise WorkspaceError(f"{self._connection.path} is damaged ({cause}): {self._connection.cure}")
+        return stored.view(np.uint64)
 
     def table(self, *columns: str) -> Iterator[tuple[Any, ...]]:
         """Columns of all passages (id, document, kind), in the order of the rows."""

@@ -13,9 +13,11 @@ from typing import Any
 from lemmata.core.database import Connection, connect, read_cell
 from lemmata.core.types import Document
 
-_FORMAT = 3  # raised when the tables change
+_FORMAT = 4  # raised when the tables change
 # a unit also has the id chosen for it, the prefix of its ids, its file, its date;
-# `sources` has the columns, as JSON, of each source whose tables have columns with names of their own
+# `sources` has the columns, as JSON, of each source whose tables have columns with names of their own;
+# `changed` holds what a run has changed so far, `keys` by what bibliographies may know a document, `entry_keys` what an
+# entry may mean, `text_hashes` those of passages
 _SCHEMA = """
 CREATE TABLE sources(root TEXT PRIMARY KEY, columns TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE units(
@@ -43,7 +45,13 @@ CREATE TABLE bibliography(
     text TEXT NOT NULL, target TEXT);
 CREATE TABLE prefixes(unit INTEGER NOT NULL, document TEXT NOT NULL, prefix TEXT NOT NULL, other TEXT NOT NULL);
 CREATE TABLE skips(unit INTEGER NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, cause TEXT NOT NULL);
+CREATE TABLE changed(what TEXT NOT NULL, document TEXT NOT NULL, name TEXT NOT NULL);
+CREATE TABLE keys(unit INTEGER NOT NULL, document TEXT NOT NULL, key TEXT NOT NULL);
+CREATE TABLE entry_keys(unit INTEGER NOT NULL, entry INTEGER NOT NULL, key TEXT NOT NULL);
+CREATE TABLE text_hashes(
+    passage INTEGER PRIMARY KEY, content INTEGER NOT NULL, headed INTEGER NOT NULL, proof INTEGER NOT NULL);
 CREATE INDEX passages_of_document ON passages(document, position);
+CREATE INDEX passages_of_title ON passages(title COLLATE NOCASE) WHERE title != '';
 CREATE INDEX links_of_source ON links(source);
 CREATE INDEX links_of_target ON links(target);
 CREATE INDEX renames_of_unit ON renames(unit, wanted);
@@ -53,18 +61,6 @@ CREATE INDEX units_of_file ON units(file);
 """
 OWNED = ("documents", "passages", "links", "labels", "bibliography", "prefixes", "skips", "renames", "claims")
 _SCHEMA += "".join(f"CREATE INDEX {table}_of_unit ON {table}(unit);\n" for table in OWNED if table != "renames")
-# also made in files from before it was there; without it, names are looked for among the first hits only
-TITLE_INDEX = "passages_of_title"
-_TITLES = f"CREATE INDEX IF NOT EXISTS {TITLE_INDEX} ON passages(title COLLATE NOCASE) WHERE title != ''"
-# Missing in a corpus of before: a writer adds them. `changed` holds what a run has changed so far, `keys` by what
-# bibliographies may know a document, `entry_keys` what an entry may mean, `text_hashes` those of passages.
-LOOKUP_TABLES = """
-CREATE TABLE IF NOT EXISTS changed(what TEXT NOT NULL, document TEXT NOT NULL, name TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS keys(unit INTEGER NOT NULL, document TEXT NOT NULL, key TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS entry_keys(unit INTEGER NOT NULL, entry INTEGER NOT NULL, key TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS text_hashes(
-    passage INTEGER PRIMARY KEY, content INTEGER NOT NULL, headed INTEGER NOT NULL, proof INTEGER NOT NULL);
-"""
 # links that do not lead into their own document: only these may change with others; and references to nothing
 LED_OUT = (
     "(target IS NULL OR substr(target, 1, length(document) + 1) != document || '#'"
@@ -99,11 +95,9 @@ PASSAGE_COLUMNS = (
 
 def open_database(path: Path, *, create: bool) -> Connection:
     """Open a corpus file; with `create`, make a missing one."""
-    cure = f"delete the folder {path.parent} and ingest the sources again"
+    cure = f"delete the folder {path.parent} and run 'lemmata ingest PATHS…' with its sources again"
     connection = connect(path, _SCHEMA, _FORMAT, cure=cure, create=create)
     connection.execute("PRAGMA cache_size = -65536")
-    if create:
-        connection.execute(_TITLES)
     return connection
 
 

@@ -22,7 +22,6 @@ from lemmata.core.types import Document, Label, Reading, Skip
 from lemmata.core.workspace import Workspace, read_manifest, write_manifest
 from lemmata.corpus.schema import (
     LOOKUP_INDEXES,
-    LOOKUP_TABLES,
     OWNED,
     PASSAGE_COLUMNS,
     file_names,
@@ -162,7 +161,6 @@ class CorpusWriter:
                 copy_file(workspace.database, temporary)
         workspace.corpus_folder.mkdir(parents=True, exist_ok=True)
         self.connection = open_database(workspace.incoming, create=True)
-        self.connection.executescript(LOOKUP_TABLES)
         self.connection.execute("PRAGMA journal_mode = WAL")  # many small transactions, without waiting for the disk
 
     def _leave(self, kind: type[BaseException] | None, error: BaseException | None, _trace: Any) -> None:
@@ -561,7 +559,7 @@ class CorpusWriter:
             self.connection.execute(statement)
 
     def hash_passages(self) -> None:
-        """Store the hashes of texts that have none, or whose document changed."""
+        """Store the hashes of the texts of documents that changed, at the first ingest of all."""
         if self.is_tracked:
             documents = "SELECT document FROM changed WHERE what = 'document'"
             query = (
@@ -569,10 +567,8 @@ class CorpusWriter:
             )
             for start, stop in runs(self.connection.column(query)):
                 store_hashes(self.connection, start, stop)
-        count = self.connection.value("SELECT COUNT(*) FROM rows")
-        if not self.is_tracked or self.connection.value("SELECT COUNT(*) FROM text_hashes") < count:
-            self.connection.execute("DELETE FROM text_hashes")
-            store_hashes(self.connection, 0, count)
+        else:
+            store_hashes(self.connection, 0, self.connection.value("SELECT COUNT(*) FROM rows"))
 
     def digest(self) -> str:
         """A hash of all units and how they were read."""

@@ -267,7 +267,7 @@ def _measure_confidence(workspace: Workspace, corpus: Corpus, encoder: str, new:
     if is_counted and is_same and not new and made == before:
         return
     seen = {**seen, encoder: made}
-    if is_counted and encoder in measured:
+    if is_counted:
         passages, changed = measured[encoder]
         changed += new + max(0, passages + new - len(corpus))  # and those that are gone
         if changed <= _MAX_NEW * len(corpus):
@@ -508,7 +508,6 @@ def index_lexical(
         "setting": setting,
         "expansion": _expansion(texts),
         "summaries": list(summaries),
-        "proofs": True,  # an index of before has none
     }
     if not rebuild and is_current(item, recipe):
         return 0

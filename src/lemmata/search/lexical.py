@@ -44,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.errors import WorkspaceError
+from lemmata.core.errors import WorkspaceError, other_format
 from lemmata.core.files import create_array, read_array, read_json, release_pages, write_atomically, writing
 from lemmata.core.types import Floats, Integers, Mask, Ranking, no_hits
 from lemmata.search.spelling import SHORTEST, Spelling
@@ -374,7 +374,7 @@ class LexicalIndex:
         content = read_json(self._folder / _INDEX, _CURE)
         language = str(content.get("language", "en"))
         if content.get("format") != FORMAT:
-            raise WorkspaceError(f"{self._folder} has another format: {_CURE}")
+            raise other_format(self._folder, content.get("format"), FORMAT, _CURE)
         if not hasattr(self, "tokenizer"):  # which an index keeps when it grows
             self.tokenizer = Tokenizer(language, () if language == "en" else _read_parts(self._folder / _PARTS))
         self.__dict__.pop("spelling", None)
@@ -545,9 +545,8 @@ def _write_segment(segment: _Segment, words: Sequence[str], folder: Path) -> Non
 
 
 def _read_words(folder: Path) -> list[str]:
-    """The word of each key, empty for other tokens; none in an index of an earlier lemmata."""
-    path = folder / _WORDS
-    return path.read_text("utf-8").split("\n") if path.exists() else []
+    """The word of each key, empty for other tokens."""
+    return (folder / _WORDS).read_text("utf-8").split("\n")
 
 
 def _read_segment(folder: Path) -> _Segment:

@@ -36,7 +36,6 @@ _FARTHEST = 20_000  # nodes that are searched for the path to a hit
 class GeodesicOptions:
     """How the retriever `geodesic` searches, and what measures bridges."""
 
-    RENAMED: ClassVar = {"seeds": "starts"}
     SMALLEST: ClassVar = {"query_weight": 0.0, "coherence": 0.0, "levels": 1, "diversity": 0.0}
     starts: int | str = 0  # passages that paths begin with; 0: 5, or as the metric chose; "sqrt": √N of N passages
     query_weight: float = 0.0  # of the step from the query; 0: 2.5, or as a learned metric chose

@@ -221,7 +221,7 @@ class Background:
     def _read_files(self) -> dict[str, Any] | None:
         """The report of reading all files; the large ones of a new corpus after the words of all others are there."""
         command = ("ingest", *self._folders)
-        if read_corpus_manifest(self.workspace) is None:
+        if not self.workspace.database.exists():
             report = self._work("files", (*command, "--quick"))
             if report is None or not report["left"]:
                 return report

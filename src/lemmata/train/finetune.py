@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -70,7 +70,6 @@ class FinetuneOptions:
         "pooling": ("", "mean", "cls", "cls+mean"),
         "adapters": ("", "lora", "dora"),
     }
-    RENAMED: ClassVar = {"keep": "preserved_sets", "forget": "guard_tolerance"}
     SMALLEST: ClassVar = {"margin": 0.0, "epochs": 0.0, "batch": 2, "rate": 0.0, "tokens": 0, "freeze": 0}
 
     base: str = AUTO  # packaged, by language; or a model of the workspace, a folder or a hub name
@@ -92,12 +91,6 @@ class FinetuneOptions:
     freeze: int = 0  # lowest layers that are not trained, the token embeddings with them
     adapters: str = ""  # lora or dora: train small matrices beside the weights; empty: all weights
     seed: int = 0  # random seed
-
-
-def stored_options(options: FinetuneOptions) -> dict[str, Any]:
-    """The options as a recipe has them, with names of before: by others, every model would be trained again."""
-    names = {new: old for old, new in options.RENAMED.items()}
-    return {"guide": "", **{names.get(name, name): value for name, value in asdict(options).items()}}
 
 
 def teacher_names(teacher: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ from lemmata.ingest.beir import read_judged, read_passages
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.mine.training_sets import check_sets, trainable_sets
 from lemmata.plant.link import indexed_corpus
-from lemmata.train.finetune import FinetuneOptions, stored_options
+from lemmata.train.finetune import FinetuneOptions
 from lemmata.train.job import Job, JobWriter, open_job
 from lemmata.train.validate import pool_size
 
@@ -97,7 +98,7 @@ def prepare(
             texts += count * len(text_columns(file)) * times[name] * options.epochs
         _add_tasks(workspace, writer, options, round(texts), trained, new)
         write_trained(temporary, trained)
-        writer.close({"options": stored_options(options), "base": base.name, "split": _split_facts(workspace)})
+        writer.close({"options": asdict(options), "base": base.name, "split": _split_facts(workspace)})
     return open_job(folder)
 
 

@@ -33,7 +33,7 @@ from lemmata.mine.training_sets import audit_again, older_sources, trainable_set
 from lemmata.search.index import packaged_encoder
 from lemmata.train.bases import base_folder, base_sha256, find_base, locate_base, weights_sha256
 from lemmata.train.card import describe_model
-from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, stored_options, teacher_names
+from lemmata.train.finetune import FinetuneOptions, FinetuneResult, finetune, teacher_names
 from lemmata.train.job import Job, open_job
 from lemmata.train.prepare import NewToModel, prepare, resolve_workspace
 from lemmata.train.pretrain import PretrainOptions, pretrain
@@ -308,7 +308,7 @@ def train_job(
 
     inputs = {
         "verb": "finetune",
-        "options": stored_options(options),
+        "options": asdict(options),
         "base_sha256": base_sha256(None, str(base)),
         "job": fingerprint(dict(job.facts)),
     }
@@ -361,7 +361,7 @@ def training_inputs(workspace: Workspace, options: FinetuneOptions) -> dict[str,
             tasks[spec] = sha256_of(_files(workspace.root / Path(path).expanduser()))
     others = [spec for spec in teacher_names(options.teacher) if spec != "base"]
     return {
-        "options": stored_options(options),
+        "options": asdict(options),
         "sets": sets,
         "tasks": tasks,
         "split": split_key(workspace),

@@ -20,7 +20,7 @@ from lemmata.vectors.crowding import KnownCrowding, MeasuredCrowding
 
 _CROWDING = "crowding.npy"
 _MOST_RUNS = 0.05  # of the rows, up to which copying runs is faster than copying rows
-_MEASURED = ("near.npy", "edges.npy")  # of the crowding, to bring it up to date; missing in vectors of before
+_MEASURED = ("near.npy", "edges.npy")  # of the crowding, to bring it up to date
 
 
 class StoredVectors(NamedTuple):
@@ -72,11 +72,9 @@ def open_old_vectors(workspace: Workspace, encoder: str) -> StoredVectors | None
     return None if manifest is None else _read(item, manifest)
 
 
-def known_crowding(workspace: Workspace, old: StoredVectors, rows: Integers) -> KnownCrowding | None:
-    """What was measured of old vectors; `rows` are those of today's passages among them. None where it is not known."""
+def known_crowding(workspace: Workspace, old: StoredVectors, rows: Integers) -> KnownCrowding:
+    """What was measured of old vectors; `rows` are those of today's passages among them."""
     folder = vectors_of(workspace, old.encoder).vectors
-    if not all((folder / name).is_file() for name in _MEASURED):
-        return None
     near, edges = (np.load(folder / name, mmap_mode="r") for name in _MEASURED)
     return KnownCrowding(old.matrix, np.asarray(old.hashes), near, edges, rows)
 
