@@ -340,13 +340,6 @@ def test_a_short_paragraph_that_is_repeated_is_kept_once() -> None:
     assert [targets[f"l{n}"] for n in range(3)] == ["doc@1", "doc#s1", "doc#s2"]
 
 
-def test_chunks_can_cover_all_text_or_be_turned_off() -> None:
-    source = "\\begin{document}Words here.\\begin{lemma}inside\\end{lemma}\\end{document}"
-    everything = read(source, options=PaperOptions(chunks="all"))
-    assert any("inside" in p.text for p in everything.passages if p.kind == "chunk")
-    assert all(p.kind != "chunk" for p in read(source, options=PaperOptions(chunks="none")).passages)
-
-
 def test_chunks_respect_their_size_and_split_no_formula() -> None:
     words = " ".join(f"Sentence {n} has $x_{{{n}}} = y. Z$ in it." for n in range(300))
     chunks = [p for p in body(words).passages if p.kind == "chunk"]

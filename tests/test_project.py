@@ -97,9 +97,9 @@ def test_an_included_file_that_changes_updates_the_paper(project: Project, sourc
 
 def test_changed_settings_cause_a_new_reading(project: Project, sources: Path) -> None:
     project.ingest([sources])
-    report = project.ingest([sources], settings={"chunks": "none"})
+    report = project.ingest([sources], settings={"chunk_size": 30})
     assert changes(report) == ([], ["a.tex", "b.tex"], [], 0)
-    assert report.passages == 2
+    assert report.passages == 6  # a theorem and two chunks in each
 
 
 def test_a_preamble_gives_definitions_to_every_paper_and_renews_them_when_it_changes(
@@ -326,7 +326,7 @@ def test_unknown_settings_are_errors_with_a_hint(tmp_path: Path) -> None:
         ("[ingest]\nchunk_sise = 3\n", "'chunk_size'"),
         ("[ingest]\nchunk_size = 'x'\n", "chunk_size = 'x'"),
         ("[ingest]\nchunk_size = 0\n", "chunk_size = 0"),
-        ("[ingest]\nchunks = 'some'\n", "rest, all, none"),
+        ("[ingest]\nreader = 'some'\n", "papers"),
         ("[ingest.columns]\ntxt = 'x'\n", "'text'"),
         ("[ingest\n", "lemmata.toml"),
     ]:
@@ -345,8 +345,8 @@ def test_a_folder_without_lemmata_toml_is_no_workspace(tmp_path: Path) -> None:
 
 def test_init_keeps_existing_settings(tmp_path: Path) -> None:
     Project.init(tmp_path)
-    (tmp_path / "lemmata.toml").write_text("[ingest]\nchunks = 'none'\n")
-    assert Project.init(tmp_path).config == {"ingest": {"chunks": "none"}}
+    (tmp_path / "lemmata.toml").write_text("[ingest]\nchunk_size = 800\n")
+    assert Project.init(tmp_path).config == {"ingest": {"chunk_size": 800}}
 
 
 def test_doctor_names_the_command_that_helps(project: Project, sources: Path, tmp_path: Path) -> None:

@@ -27,11 +27,9 @@ _BOLD = re.compile(r"\$\s*\\(?:pmb|boldsymbol|bm)\s*\{((?:[^{}$]|\{[^{}$]*\})*)\
 class PaperOptions:
     """How the text of a paper is split into passages."""
 
-    CHOICES: ClassVar = {"chunks": ("rest", "all", "none")}
     SMALLEST: ClassVar = {"chunk_size": 1}
 
-    chunks: str = "rest"  # of the prose outside statements and proofs; or "all" of the text, or "none"
-    chunk_size: int = 1500  # characters
+    chunk_size: int = 1500  # characters of a chunk of the prose outside statements and proofs
     preamble: str = ""  # path of a LaTeX file with definitions that every paper uses
 
     @property

@@ -55,10 +55,6 @@ def _prose(paper: PaperState) -> Iterator[tuple[tuple[str, ...], str, list[tuple
     """For each section its path, its heading, and the spans of its text outside statements, proofs, bibliography."""
     structure, text = paper.structure, paper.flat.text
     apart = structure.apart
-    if paper.options.chunks == "all":
-        statements = {(s.begin, s.end) for s in structure.statements}
-        proofs = {span for s in structure.statements for span in s.proofs}
-        apart = [a for a in apart if a not in statements and not any(a[0] <= p[0] and p[1] <= a[1] for p in proofs)]
     borders: list[tuple[int, int, tuple[str, ...]]] = [(paper.flat.body, paper.flat.body, ())]
     borders += [(s.offset, s.end, tuple(s.path)) for s in structure.sections]
     number = 0
@@ -154,8 +150,6 @@ def _sections(paper: PaperState) -> list[_Section]:
 def read_chunks(paper: PaperState) -> list[Passage]:
     """The chunks of a paper, with tiny sections joined to their neighbours in the same chapter."""
     passages: list[Passage] = []
-    if paper.options.chunks == "none":
-        return passages
     for _, chapter in itertools.groupby(_sections(paper), key=lambda section: section.chapter):
         sections = list(chapter)
         for run in join_tiny_sections([(section.path, section.length()) for section in sections], _TINY):
@@ -215,9 +209,8 @@ def _chunks_of(paper: PaperState, sections: Sequence[_Section], number: int) -> 
             heading_at=next(paragraphs[place].begin for place in covered if titles[place] == heading),
             metadata={key: values for key, values in marks.items() if values},
         )
-        if paper.options.chunks == "rest":  # with "all", a label in a statement refers to the statement
-            paper.spans.pop()
-            paper.spans += ((paragraphs[place].begin, paragraphs[place].end, identity) for place in covered)
+        paper.spans.pop()
+        paper.spans += ((paragraphs[place].begin, paragraphs[place].end, identity) for place in covered)
         passages.append(passage)
     return passages
 
