@@ -445,14 +445,13 @@ PLANETMATH = [
 ]
 
 
-def test_declared_metadata_is_used_and_can_be_switched_off() -> None:
+def test_declared_metadata_is_used() -> None:
     passages = [Passage("a@1", "a", "chunk", "Nothing is said."), Passage("b@1", "b", "chunk", "Here neither.")]
     graph = build_concepts(passages, PLANETMATH)
     assert names(graph) == {"torsion group", "torsion element", "Burnside problem"}
     group = next(concept for concept in graph.concepts if concept.name == "torsion group")
     assert group.aliases == ("periodic group",)
     assert Edge("concept:torsion-group", "related_to", "concept:burnside-problem", "a@1", "planetmath") in graph.edges
-    assert names(build_concepts(passages, PLANETMATH, metadata=False, titles=False)) == set()
 
 
 def test_an_article_that_declares_what_it_defines_defines_nothing_else() -> None:

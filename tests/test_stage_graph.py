@@ -84,20 +84,6 @@ def test_building_again_gives_the_same_graph(project: Project) -> None:
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 
-def test_the_command_line_overrides_the_configured_use_of_metadata(project: Project) -> None:
-    def uses_metadata(*arguments: str) -> bool:
-        done = lemmata(project, "graph", "build", *arguments)
-        assert done.returncode == 0, done.stderr
-        with GraphRecordStore(project) as records:
-            return bool(records.sources()["text"]["options"]["metadata"])
-
-    assert uses_metadata()
-    assert not uses_metadata("-o", "concepts=['titles']")
-    (project.root / "lemmata.toml").write_text('[graph]\nconcepts = ["titles", "phrases"]\n', "utf-8")
-    assert not uses_metadata()
-    assert uses_metadata("-o", "concepts=['metadata']")
-
-
 def test_a_missing_graph_is_reported_with_the_command_that_builds_it(project: Project) -> None:
     with pytest.raises(WorkspaceError, match="lemmata graph build"):
         open_graph(project)

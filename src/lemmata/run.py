@@ -320,7 +320,7 @@ class _Run:
         table, graph = self.table, artefact(self.workspace, "graph")
         extract = partial(extract_graph, limits=self.limits)
         for name, inputs, verb, item in (
-            ("graph", table("graph"), build_graph, graph),
+            ("graph", [], build_graph, graph),
             # before the split, which the new concepts need as well
             ("extract", [table("extract"), table("llm"), self.limits], extract, graph),
             ("split", table("split"), split, artefact(self.workspace, "split")),

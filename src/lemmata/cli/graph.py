@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 Pair = tuple[str, str] | None
 
 
-def build(o: Assigned = None, on: On = "") -> None:
+def build(on: On = "") -> None:
     """Build the graph by rules: links, concepts, relations."""
     from lemmata.graph.build import build_graph
 
-    perform(build_graph, _print_graph, "graph", o, on=on)
+    perform(build_graph, _print_graph, on=on)
 
 
 def extract(model: Model = "", o: Assigned = None, budget: Budget = "") -> None:

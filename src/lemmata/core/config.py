@@ -23,7 +23,6 @@ Options = TypeVar("Options")
 TABLES = {
     "ingest": "lemmata.ingest.readers:IngestOptions",
     "index": "lemmata.search.index:IndexOptions",
-    "graph": "lemmata.graph.build:GraphOptions",
     "extract": "lemmata.graph.extract:ExtractOptions",
     "link": "lemmata.plant.link:LinkOptions",
     "embed": "lemmata.mine.embedding:EmbedStageOptions",

@@ -11,17 +11,17 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lemmata.core.database import Memo
 from lemmata.core.errors import LemmataError, near, suggest
 from lemmata.core.types import PART, Concept, Edge, Graph, Passage
-from lemmata.core.workspace import Settings, Workspace, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.graph import links
 from lemmata.graph.lengths import measure_new_graph
@@ -36,47 +36,29 @@ SOURCE = "text"  # the name of the records made by rules
 _MOST_SHOWN = 5  # ids in a report
 
 
-# where concepts come from, besides definitions and named results: what authors declare (PlanetMath's fields, keywords),
-# titles of documents and sections where the text confirms them, frequent noun phrases of words that definitions use
-CONCEPTS = ("metadata", "titles", "phrases")
-
-
-@dataclass(frozen=True, slots=True)
-class GraphOptions:
-    """How the graph of a corpus is built."""
-
-    CHOICES: ClassVar = {"concepts": CONCEPTS}
-    concepts: list[str] = field(default_factory=lambda: [*CONCEPTS])  # where they come from, besides definitions
-
-
 # ---------------------------------------------------------------- build
 
 
-def build_graph(workspace: Workspace, *, settings: Settings | None = None) -> dict[str, Any]:
+def build_graph(workspace: Workspace) -> dict[str, Any]:
     """Build the graph by rules: links, concepts with their relations, and mentions.
 
-    Concepts are built again only if the corpus or the options have changed.
+    Concepts are built again only if the corpus has changed.
     """
     begin = time.perf_counter()
-    options = workspace.options(GraphOptions, "graph", settings)
     with (
         workspace.hold(),
         contextlib.closing(Corpus(workspace)) as corpus,
         GraphRecordStore(workspace, rebuilding=True) as records,
     ):
-        source: dict[str, Any] = {
-            "inputs": corpus.digest,
-            "options": {name: name in options.concepts for name in CONCEPTS},
-        }
-        if records.sources().get(SOURCE) != source:
-            _apply_rules(workspace, corpus, records, source)
+        if records.sources().get(SOURCE, {}).get("inputs") != corpus.digest:
+            _apply_rules(workspace, corpus, records)
         report = compress(workspace, corpus, records)
     report["seconds"] = time.perf_counter() - begin
     return report
 
 
-def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore, source: Mapping[str, Any]) -> None:
-    """Replace the records made by rules; `source` names the corpus and the options. Only new passages are read."""
+def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) -> None:
+    """Replace the records made by rules. Only new passages are read."""
     from lemmata.graph.concepts.build import build_concepts
     from lemmata.graph.concepts.candidates import code_digest, evidence_key, from_json, read_evidence, to_json
 
@@ -91,16 +73,14 @@ def _apply_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore
             return evidence
 
         passages = [passage for passage in corpus if passage.kind != PART] if corpus.parts() else corpus
-        graph = build_concepts(
-            passages, corpus.documents(), **source["options"], read=read, progress=workspace.progress
-        )
-    records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, **source)
+        graph = build_concepts(passages, corpus.documents(), read=read, progress=workspace.progress)
+    records.replace(SOURCE, concepts=graph.concepts, edges=graph.edges, inputs=corpus.digest)
 
 
 def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) -> dict[str, Any]:
     """Write the records of all sources as one graph, with concepts merged; returns its counts.
 
-    Records made by rules from another corpus are made again, with the same options: that asks nobody and costs little.
+    Records made by rules from another corpus are made again: that asks nobody and costs little.
     Those of a language model and of link prediction stay as they are, and the report names them as `stale`.
     """
     from lemmata.graph.concepts.merge import apply, decide, propose
@@ -142,7 +122,7 @@ def compress(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) ->
 def _renew_rules(workspace: Workspace, corpus: Corpus, records: GraphRecordStore) -> None:
     """Make the records made by rules again where they are those of another corpus."""
     if SOURCE in records.stale(corpus.digest):
-        _apply_rules(workspace, corpus, records, {**records.sources()[SOURCE], "inputs": corpus.digest})
+        _apply_rules(workspace, corpus, records)
 
 
 def _distinct_concepts(records: GraphRecordStore) -> list[Concept]:

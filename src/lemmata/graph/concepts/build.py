@@ -136,31 +136,27 @@ def build_concepts(
     passages: Sequence[Passage],
     documents: Iterable[Document],
     *,
-    metadata: bool = True,
-    titles: bool = True,
-    phrases: bool = True,
     read: ReadEvidence = read_evidence,
     progress: Progress | None = None,
 ) -> ConceptGraph:
     """Concepts and their edges, in a fixed order; `passages` is iterated twice, `read` may remember passages.
 
-    Besides definitions and named results, concepts come from what authors declare (`metadata`), from `titles` of
-    documents and sections, and from frequent noun `phrases`.
+    Besides definitions and named results, concepts come from what authors declare (keywords, PlanetMath's fields), from
+    titles of documents and sections where the text confirms them, and from frequent noun phrases of words that
+    definitions use.
 
     Edges: passage `mentions`, `defines` and `proves` concept; between concepts `is_instance_of`, `uses`,
     `implies`, `generalizes`, `equivalent_to`, `related_to`. Each names its rule as maker and the passage that
     states it as evidence. An empty corpus gives an empty graph.
     """
     collector = _Collector(documents, read)
-    if metadata:
-        collector.read_metadata()
+    collector.read_metadata()
     for passage in _reported(passages, "candidates", progress):
-        collector.read(passage, titles)
-    builder = _Builder(collector.choose(titles, phrases))
+        collector.read(passage)
+    builder = _Builder(collector.choose())
     for passage, found in cluster_map(builder.read, _reported(passages, "mentions", progress), batch=_BATCH):
         builder.add(passage, found)
-    if metadata:
-        builder.relate_declared(collector.documents.values())
+    builder.relate_declared(collector.documents.values())
     return builder.finish()
 
 
@@ -267,7 +263,7 @@ class _Collector:
             if _names_subject(term):
                 self.add(Candidate(term, property_or_object(term), "planetmath"), "")
 
-    def read(self, passage: Passage, titles: bool) -> None:
+    def read(self, passage: Passage) -> None:
         """One passage of the first pass, in order."""
         self.passages += 1
         self.statements += passage.kind not in _PROSE_KINDS
@@ -297,10 +293,9 @@ class _Collector:
             self._read_note(passage, *evidence.note, evidence.german)
         if passage.section:
             self.sections.setdefault(passage.section, passage.id)
-        if titles:
-            for name in evidence.titled:
-                if _names_subject(name) and len(name.split()) <= _LONGEST_TITLE:
-                    self.add(Candidate(name, "object", "title"), passage.id)
+        for name in evidence.titled:
+            if _names_subject(name) and len(name.split()) <= _LONGEST_TITLE:
+                self.add(Candidate(name, "object", "title"), passage.id)
         if evidence.german:  # capitalises all nouns, so capitals say nothing about names
             self._read_german(passage, evidence)
             return
@@ -383,25 +378,23 @@ class _Collector:
         """Whether statements are so few that terms are used without being defined."""
         return self.statements * _PASSAGES_PER_STATEMENT < self.passages
 
-    def choose(self, titles: bool, phrases: bool) -> dict[str, _Entry]:
+    def choose(self) -> dict[str, _Entry]:
         """The candidates that become concepts, by key, in the order of first appearance."""
         self._drop_special_senses()
-        if titles:
-            for section, passage in self.sections.items():
-                for name in title_phrases(section):
-                    strong = " " in name and normal(name.split()[-1]) not in _WEAK_HEADS
-                    if strong and _names_subject(name) and self.passages_with[key_of(name)] >= 3:
-                        self.add(Candidate(name, "object", "section"), passage)
+        for section, passage in self.sections.items():
+            for name in title_phrases(section):
+                strong = " " in name and normal(name.split()[-1]) not in _WEAK_HEADS
+                if strong and _names_subject(name) and self.passages_with[key_of(name)] >= 3:
+                    self.add(Candidate(name, "object", "section"), passage)
         chosen = {key: entry for key, entry in self.entries.items() if self._is_concept(key, entry)}
         if self.is_prose:
             chosen = {key: entry for key, entry in chosen.items() if self._is_term_of_prose(key, entry)}
-        if phrases:
-            for key in list(self._german_phrases(chosen)):
-                chosen[key] = self.add(Candidate(self.written[key], "object", "phrase"), "", german=True)
-        if phrases and self.is_prose:
+        for key in list(self._german_phrases(chosen)):
+            chosen[key] = self.add(Candidate(self.written[key], "object", "phrase"), "", german=True)
+        if self.is_prose:
             for candidate in self.prose.candidates():
                 chosen[key_of(candidate.name)] = self.add(candidate, "")
-        elif phrases:
+        else:
             for key in list(self._frequent_phrases(chosen)):
                 if key not in self.entries:
                     self.add(Candidate(self.written[key], "object", "phrase"), "")
