@@ -113,14 +113,14 @@ def test_long_formulas_and_sentences_of_formulas_are_not_shown() -> None:
 
 
 def test_long_documents_get_several_prompts_and_lose_nothing() -> None:
-    long = Passage("paper@4", "paper", "chunk", " ".join(f"Word number {number} is said." for number in range(100)))
-    prompts = extraction_prompts([*PASSAGES, long], ExtractOptions(chunks="all", characters=500))
-    assert [sentence.text for prompt in prompts for sentence in prompt.sentences] == [
-        *(passage.text for passage in PASSAGES),
-        *(f"Word number {number} is said." for number in range(100)),
-    ]
-    assert all(len(prompt.sentences) <= 10 and len(prompt.text) < 600 for prompt in prompts)
-    assert len(extraction_prompts([long], ExtractOptions(characters=500))) < len(prompts)
+    said = [f"Word number {number} is said{' again' * (number // 2)}." for number in range(100)]
+    long = Passage("paper@4", "paper", "chunk", " ".join(said))
+    prompts = extraction_prompts([*PASSAGES, long], ExtractOptions(chunks="all"))
+    shown = [sentence.text for prompt in prompts for sentence in prompt.sentences]
+    assert shown == [*(passage.text for passage in PASSAGES), *said]
+    assert all(len(prompt.sentences) <= 10 and len(prompt.text) < 2_100 for prompt in prompts)
+    assert {len(prompt.sentences) for prompt in prompts} > {6, 10}  # by their length, and by their number
+    assert len(extraction_prompts([long], ExtractOptions())) < len(prompts)
 
 
 def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept() -> None:
@@ -139,13 +139,12 @@ def test_the_example_in_the_prompt_is_a_valid_answer_of_which_everything_is_kept
     assert all(entry["relations"] == narrow.value[number].get("relations", []) for number, entry in value.items())
 
 
-@given(st.lists(st.sampled_from(["word", "cyclic groups act", "Sentence.", "\n\n", "a" * 700, "$x$"]), max_size=200))
+@given(st.lists(st.sampled_from(["word", "cyclic groups act", "Sentence.", "\n\n", "a" * 2_800, "$x$"]), max_size=200))
 def test_no_piece_of_a_passage_with_words_is_lost(words: list[str]) -> None:
     passage = Passage("d@1", "d", "chunk", " ".join(words))
-    options = ExtractOptions(chunks="all", characters=500)
-    prompts = extraction_prompts([passage], options)
+    prompts = extraction_prompts([passage], ExtractOptions(chunks="all"))
     pieces = [sentence.text for prompt in prompts for sentence in prompt.sentences]
-    assert all(len(piece) <= 250 for piece in pieces)
+    assert all(len(piece) <= 1_000 for piece in pieces)
     left = " ".join(passage.text.split())
     for piece in pieces:
         before, found, left = left.partition(" ".join(piece.split()))
@@ -450,7 +449,7 @@ def test_several_prompts_of_a_document_are_one_extraction() -> None:
     long = Passage(
         "paper@0", "paper", "chunk", " ".join(f"Bailey pairs occur in case {number}." for number in range(10))
     )
-    [extraction] = extract([(PAPER, [long, PASSAGES[0]])], ask, ExtractOptions(chunks="all", characters=500))
+    [extraction] = extract([(PAPER, [long, PASSAGES[0]])], ask, ExtractOptions(chunks="all"))
     assert extraction.complete
     [pair] = extraction.concepts
     assert pair.description == PASSAGES[0].text

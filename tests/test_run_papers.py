@@ -78,7 +78,7 @@ def test_the_process_industry_runs_with_the_settings_of_the_page(tmp_path: Path)
     settings = settings_of(
         "process-industry",
         ('[finetune.similar]\nbase = "lemmata-mini"', f'[finetune.similar]\nbatch = 8\nbase = "{base}"'),
-        ("[finetune.tuned]", "[embed]\nepochs = 2\ndimension = 16\n\n[finetune.tuned]\nbatch = 8"),
+        ("[finetune.tuned]", "[embed]\nepochs = 2\n\n[finetune.tuned]\nbatch = 8"),
         ("epochs = 1 ", "epochs = 0.2 "),
         ('base = "lemmata-mini" ', 'base = "hashing" '),
     )

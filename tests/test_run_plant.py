@@ -31,7 +31,6 @@ model = "tiny"
 
 [embed]
 epochs = 2
-dimension = 16
 
 [mine.triplets]
 shortest = 20
@@ -141,14 +140,14 @@ def test_no_vector_of_the_embedding_belongs_to_a_held_out_log(
     assert np.abs(vectors[(rows >= 0) & training[rows]]).any(axis=1).all()
 
 
-def test_a_change_of_link_prediction_runs_everything_after_it_again(
+def test_a_change_of_the_graph_embedding_runs_everything_after_it_again(
     first: tuple[Path, list[Report], dict[str, bool]], tmp_path: Path
 ) -> None:
     folder = shutil.copytree(first[0].parent, tmp_path / "copy") / "w"
-    change(folder, "[embed]", "[link]\nwindow_days = 3.0\n\n[embed]")
+    change(folder, "[embed]\nepochs = 2", "[embed]\nepochs = 3")
     _, stages = run_all(folder)
     again = [name for name, done in stages.items() if not done]
-    assert again == ["ingest", *STAGES[STAGES.index("link") :]]
+    assert again == ["ingest", *STAGES[STAGES.index("embed") :]]
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,7 @@ class _Run:
             ("extract", [table("extract"), table("llm"), self.limits], extract, graph),
             ("split", table("split"), split, artefact(self.workspace, "split")),
             # after the split: it learns from the links of training logs only
-            ("link", table("link"), link_graph, graph),
+            ("link", [], link_graph, graph),
         ):
             if name not in ALSO or name in self.options.also:
                 self.stage(name, inputs, verb, item)

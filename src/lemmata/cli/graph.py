@@ -133,12 +133,11 @@ def link(
     withheld: Annotated[
         Path | None, Option(help="True links that are not in the corpus, to measure the result.", metavar="FILE")
     ] = None,
-    o: Assigned = None,
 ) -> None:
     """Predict links of logs to locations and to earlier logs."""
     from lemmata.plant.link import link_graph
 
-    perform(link_graph, _print_linked, "link", o, withheld=withheld)
+    perform(link_graph, _print_linked, withheld=withheld)
 
 
 def _print_linked(report: dict[str, Any]) -> None:

@@ -24,7 +24,6 @@ TABLES = {
     "ingest": "lemmata.ingest.readers:IngestOptions",
     "index": "lemmata.search.index:IndexOptions",
     "extract": "lemmata.graph.extract:ExtractOptions",
-    "link": "lemmata.plant.link:LinkOptions",
     "embed": "lemmata.mine.embedding:EmbedStageOptions",
     "llm": "lemmata.llm.endpoint:EndpointOptions",
     "ask": "lemmata.search.ask:AnswerOptions",

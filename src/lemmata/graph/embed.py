@@ -43,7 +43,7 @@ Tensor = Any  # torch is optional, and untyped where it is not installed
 class EmbedOptions:
     """The model and its training."""
 
-    dimension: int = 128
+    dimension: int = 128  # 64 and 256 differ from it by less than the seeds do (docs/LOG.md)
     epochs: int = 100  # at most
     rate: float = 0.03  # of Adagrad
     negatives: int = 100  # per chunk and side, drawn from all nodes of the right kinds

@@ -30,9 +30,7 @@ class ExtractOptions:
     """What a language model reads of a document."""
 
     CHOICES: ClassVar = {"chunks": ("ends", "all")}
-    SMALLEST: ClassVar = {"characters": 500}
     chunks: str = "ends"  # the first two and the last two passages of a document, or all
-    characters: int = 2_000  # of one prompt, so that a small model can read it
 
 
 def preview_extraction(

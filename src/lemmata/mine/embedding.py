@@ -34,9 +34,8 @@ class EmbedStageOptions:
     """How the graph of a workspace is embedded."""
 
     CHOICES: ClassVar = {"start": ("text", "random")}
-    SMALLEST: ClassVar = {"dimension": 1, "epochs": 1}
+    SMALLEST: ClassVar = {"epochs": 1}
     start: str = "text"  # initialise from the vectors of texts, or random
-    dimension: int = 128  # of the vectors
     epochs: int = 100  # at most
 
 
@@ -123,7 +122,7 @@ def _embed(nodes: _Nodes, options: EmbedStageOptions) -> dict[str, Any]:
     checkpoint = _checkpoint(nodes, options)
     trained = train_embedding(
         graph,
-        EmbedOptions(options.dimension, options.epochs),
+        EmbedOptions(epochs=options.epochs),
         initial=initial,
         held_out=held_out,
         checkpoint=checkpoint,

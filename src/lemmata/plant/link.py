@@ -8,15 +8,14 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
 from lemmata.core.types import Edge, Passage, titled
-from lemmata.core.workspace import Settings, Workspace, read_manifest
+from lemmata.core.workspace import Workspace, read_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.split import open_split
 from lemmata.corpus.texts import Hashes, hash_texts, headed
@@ -29,17 +28,7 @@ PREDICTED = "predicted"  # the name of this source of records
 CONFIRMED = "confirmed"  # the import that holds what somebody confirmed: builds and predictions leave it alone
 
 
-@dataclass(frozen=True, slots=True)
-class LinkOptions:
-    """How links of logs are predicted."""
-
-    SMALLEST: ClassVar = {"window_days": 0.0}
-    window_days: float = 14.0  # a follow-up comes within so many days
-
-
-def link_graph(
-    workspace: Workspace, *, withheld: str | Path | None = None, settings: Settings | None = None
-) -> dict[str, Any]:
+def link_graph(workspace: Workspace, *, withheld: str | Path | None = None) -> dict[str, Any]:
     """Predict the locations that logs report about and the logs they follow up, learned from the known links.
 
     With a split only the links of training logs are learned from; the report measures how many links of the other
@@ -50,7 +39,6 @@ def link_graph(
     from lemmata.plant.scorer import measure
 
     begin = time.perf_counter()
-    options = workspace.options(LinkOptions, "link", settings)
     with workspace.hold(), contextlib.closing(Corpus(workspace)) as corpus, GraphRecordStore(workspace) as records:
         true = [edge[:3] for edge in read_withheld(Path(withheld), corpus)] if withheld else []
         workspace.progress("reading logs", 0, None)
@@ -61,7 +49,7 @@ def link_graph(
         workspace.progress("predicting links", 0, None)
         rng = np.random.default_rng(0)
         held_out = _held_out(workspace, corpus)
-        prediction = predict_links(logs, locations, rng, window_days=options.window_days, held_out=held_out)
+        prediction = predict_links(logs, locations, rng, held_out=held_out)
         edges = [*(entity.edge for entity in prediction.entities), *prediction.records]
         records.replace(
             PREDICTED,
@@ -69,7 +57,6 @@ def link_graph(
             skips=prediction.flaws,
             spans=[(edge.source, start, end, edge.target) for edge, start, end in prediction.entities],
             inputs=corpus.digest,
-            options=asdict(options),
         )
         report = compress(workspace, corpus, records)
     report["restored"] = {name: restored._asdict() for name, restored in prediction.restored.items()}

@@ -31,7 +31,6 @@ def predict_links(
     locations: Sequence[Document],
     rng: np.random.Generator,
     *,
-    window_days: float = 14.0,
     held_out: Container[str] = (),
 ) -> Prediction:
     """Links from logs to locations, and from logs to earlier logs, learned separately.
@@ -48,7 +47,7 @@ def predict_links(
     first = learn_entities([_without(log, "related_to") for log in trained], tree, rng)
     for link in link_entities(first, unrelated):
         places[link.edge.source].append(link.edge.target)
-    records = learn_records(logs, tree, places, rng, window_days=window_days, held_out=held_out)
+    records = learn_records(logs, tree, places, rng, held_out=held_out)
     entities = learn_entities(trained, tree, rng)
     asked = [log for log in trained if log.id in held_out]
     follow_ups = list(link_records(replace(records, linked=frozenset(records.known)) if asked else records))

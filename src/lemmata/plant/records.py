@@ -23,6 +23,7 @@ from lemmata.plant.scorer import Doubles, Scorer, choose_threshold, cross_fit, f
 
 MAKER = "predict:record"
 LATEST = {"all": 8, "place": 10, "unit": 10, "word": 4}  # logs of one block that are compared
+_WINDOW = 14 * 24.0  # hours; logs of the same location, and those that a log names, are compared however old they are
 RAREST_WORDS = 6  # of a log
 MOST_TRAINING_LOGS = 10_000
 CUES = frozenset(
@@ -68,7 +69,6 @@ class RecordLinker:
     rarity: Mapping[str, float]  # idf
     frequency: Mapping[str, int]  # logs with the word
     tree: Hierarchy
-    window: float  # hours
     known: Mapping[int, tuple[int, ...]]  # later log: earlier logs; those that may be learned from
     linked: frozenset[int]  # later logs with a known link, learned from or not
     held_out: frozenset[int]  # logs whose links may not be learned from
@@ -85,7 +85,6 @@ def learn_records(
     places: Mapping[str, Sequence[str]],
     rng: np.random.Generator,
     *,
-    window_days: float = 14.0,
     held_out: Container[str] = (),
 ) -> RecordLinker:
     """Train on all logs but those `held_out`, and choose the threshold by scorers that did not see the log in question.
@@ -95,7 +94,7 @@ def learn_records(
     A log without one counts as following nothing, which is not always true and keeps probabilities low. Logs without
     a date are left out.
     """
-    linker = _prepare(logs, tree, places, window_days * 24, held_out)
+    linker = _prepare(logs, tree, places, held_out)
     sampled = rng.random(len(linker.ids)) < MOST_TRAINING_LOGS / max(len(linker.ids), 1)
     sampled[list(linker.held_out)] = False
     groups = [
@@ -130,7 +129,6 @@ def _prepare(
     logs: Sequence[Passage],
     tree: Hierarchy,
     places: Mapping[str, Sequence[str]],
-    window: float,
     held_out: Container[str],
 ) -> RecordLinker:
     """Sort and index the logs; the scorer is still untrained."""
@@ -165,7 +163,6 @@ def _prepare(
         rarity=rarity,
         frequency=frequency,
         tree=tree,
-        window=window,
         known=known,
         linked=frozenset(every_link),
         held_out=unseen,
@@ -236,7 +233,7 @@ def _compared(linker: RecordLinker, asked: Mask) -> Iterator[tuple[int, list[int
         at_places = [block("place", place) for place in places]
         others = [block("all", ""), *(block("unit", row) for row in units), *(block("word", word) for word in rare)]
         recent = {earlier for of_block in others for earlier in of_block}
-        candidates = {earlier for earlier in recent if hours - linker.hours[earlier] <= linker.window}
+        candidates = {earlier for earlier in recent if hours - linker.hours[earlier] <= _WINDOW}
         candidates.update(linker.named[later], *at_places)  # however old
         if candidates and asked[later]:
             yield later, sorted(candidates), _features(linker, later, sorted(candidates), at_places)
@@ -273,7 +270,7 @@ def _features(
         steps = steps_back.get(earlier)
         features[position] = (
             logarithm(1 + gap),
-            gap <= linker.window,
+            gap <= _WINDOW,
             same,
             above[position] and not same,
             closest[position],

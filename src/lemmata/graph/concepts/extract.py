@@ -28,6 +28,7 @@ RELATIONS = (
 )  # fmt: skip
 # Of one prompt, one sentence, one sentence: a small model would list more and more.
 _MOST_SENTENCES, _MOST_CONCEPTS, _MOST_RELATIONS = 10, 6, 4
+_PROMPT_SIZE = 2_000  # characters of these sentences, so that a model of 1.5 billion parameters can read them
 _NO_KINDS = ("chunk", "log")  # say nothing about a sentence
 _FEWEST_WORDS = 3  # outside formulas, of a sentence that is shown
 _LONGEST_FORMULA = 60  # characters that are shown; names have no formulas
@@ -293,7 +294,7 @@ def shown_passages(passages: Sequence[Passage], options: ExtractOptions) -> Sequ
 
 
 def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> list[Prompt]:
-    """The prompts of one document, each with at most `options.characters` characters and a few sentences.
+    """The prompts of one document, each with at most `_PROMPT_SIZE` characters and a few sentences.
 
     Sentences of formulas alone are left out, and those of an overlapping passage before; long formulas are `$…$`.
     """
@@ -318,7 +319,7 @@ def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> 
             shown_sentences.add(sentence)
             short = FORMULA.sub(lambda each: each[0] if len(each[0]) <= _LONGEST_FORMULA else "$…$", sentence)
             line = head + " ".join(short.split())
-            if len(sentences) == _MOST_SENTENCES or sum(map(len, lines)) + len(line) > options.characters:
+            if len(sentences) == _MOST_SENTENCES or sum(map(len, lines)) + len(line) > _PROMPT_SIZE:
                 close()
             sentences.append(Sentence(sentence, passage.id, passage.title if head else ""))
             lines.append(f"[{len(sentences)}] {line}")
@@ -329,10 +330,9 @@ def extraction_prompts(passages: Sequence[Passage], options: ExtractOptions) -> 
 
 def _sentences(text: str, options: ExtractOptions) -> Iterator[str]:
     """The sentences of a passage that have words; of a very long passage its beginning, unless all are asked for."""
-    size = options.characters // 2
-    text = text if options.chunks == "all" else text[: 2 * options.characters]
+    text = text if options.chunks == "all" else text[: 2 * _PROMPT_SIZE]
     for start, end in sentence_spans(mask(text)):
-        for piece in _pieces(text[start:end], size):
+        for piece in _pieces(text[start:end], _PROMPT_SIZE // 2):
             if len(re.findall(r"[^\W\d_]{2,}", mask(piece))) >= _FEWEST_WORDS and _phrases(piece):
                 yield piece
 
