@@ -725,7 +725,7 @@ def _mine(workspace: Path, most: int) -> Report:
         everything = Split(np.zeros(len(corpus), np.int8), np.zeros(len(corpus), bool))
         part = training_view(corpus, everything, graph=graph)
         pairs = [Pair(anchor, positive, "references") for anchor, positive in _references(workspace, most)]
-        options = NegativeOptions(number=NEGATIVES, ratio=1 - MARGIN)
+        options = NegativeOptions(number=NEGATIVES)
         words = LexicalIndex.open(retriever.workspace.lexical_folder)
         matrix = retriever.vectors.matrix
         spent, triplets = timed(

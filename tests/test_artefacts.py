@@ -116,8 +116,8 @@ def test_what_a_manifest_says_is_checked_before_a_set_is_made_again(project: Pro
 
 
 def test_a_set_is_made_again_with_the_options_that_it_was_made_with(project: Project) -> None:
-    project.mine("queries", settings={"queries": {"styles": "keyword"}}, part="all")
-    project.mine("queries", name="asked", settings={"queries": {"styles": "keyword"}}, found_within=5)
+    project.mine("queries", part="all")
+    project.mine("queries", name="asked", found_within=5)
     project.mine("negatives", name="a-hard", of="asked", settings={"negatives": {"number": 2}})
     names = ("queries", "asked", "a-hard")  # a-hard is tried before the set that it is made from
     before = {name: project.training_file(name).read_bytes() for name in names}

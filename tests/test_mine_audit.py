@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tests.make import MemoryCorpus, cpu_seconds
 
 from lemmata.core.errors import ConfigError, LeakageError
-from lemmata.core.types import Concept, Edge, Negative, Pair, Passage, Triplet
+from lemmata.core.types import Concept, Negative, Pair, Passage, Triplet
 from lemmata.corpus.leakage import Audit, Example, near_duplicate_of, near_duplicates, sketch
 from lemmata.corpus.split import Split
-from lemmata.graph.links import build_graph
 from lemmata.mine.audit import inspect_mined, refuse
 from lemmata.mine.splits import Outline, SplitOptions, split_corpus
 
@@ -92,21 +91,6 @@ def test_the_error_names_the_first_offenders() -> None:
 def test_passages_of_test_examples_are_test_data_whatever_the_split_says() -> None:
     result = inspect_mined([Pair("x", 1, "m")], SPLIT, SHELF, test=[Example("q7", "something else entirely", ("p1",))])
     assert [(o.kind, o.test, o.what) for o in result.offences] == [("same_passage", "q7", "p1")]
-
-
-def test_neighbours_are_looked_at_when_asked() -> None:
-    graph = build_graph(
-        [Edge("p3", "refers_to", "p0"), Edge("p1", "next", "p0")],
-        dict.fromkeys(SHELF.ids(), "passage"),
-    )
-    records = [Pair("x", 0, "m"), Pair("y", 1, "m")]
-
-    def neighbours(hops: int) -> list[str]:
-        return [offence.what for offence in inspect_mined(records, SPLIT, SHELF, hops=hops, graph=graph).offences]
-
-    assert neighbours(0) == []
-    assert neighbours(1) == ["p0"]
-    assert neighbours(2) == ["p0", "p1"]
 
 
 def test_all_offences_are_counted_and_the_first_thousand_are_named() -> None:

@@ -18,10 +18,10 @@ from lemmata.core.types import Concept, Document, Edge, Floats, Integers, Pair, 
 from lemmata.corpus.split import Split
 from lemmata.graph.links import build_graph
 from lemmata.mine.material import TrainingView, training_view
-from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
+from lemmata.mine.negatives import HOPS, NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.search.lexical import LexicalIndex
 
-FREE = NegativeOptions(other_document=False, ratio=1.0, hops=0)
+FREE = NegativeOptions(other_document=False)
 
 
 def passages(count: int) -> list[tuple[str, str]]:
@@ -111,16 +111,11 @@ def test_an_anchor_that_is_a_text_is_encoded() -> None:
 
 
 def test_the_ratio_cuts_off_the_nearest() -> None:
-    vectors = turned(0, 10, 20, 40, 60, 70)
+    vectors = turned(0, 10, 20, 30, 60, 70)
     training = part(passages(6))
-
-    def negative_rows(**options: Any) -> list[int]:
-        return rows(mined([PAIR], training, vectors, options=replace(FREE, **options))[0])
-
-    assert negative_rows() == [2, 3, 4, 5]
-    assert negative_rows(ratio=0.7) == [4, 5]  # 0.766 is more than 0.689
-    assert rows(mined([PAIR], training, vectors, options=FREE, depth=4)[0]) == [2, 3]
-    assert negative_rows(number=1) == [2]
+    assert rows(mined([PAIR], training, vectors, options=FREE)[0]) == [3, 4, 5]  # 0.940 is more than 0.95 of 0.985
+    assert rows(mined([PAIR], training, vectors, options=FREE, depth=4)[0]) == [3]
+    assert rows(mined([PAIR], training, vectors, options=replace(FREE, number=1))[0]) == [3]
 
 
 def test_pairs_without_negatives_are_left_out_and_those_with_few_are_counted() -> None:
@@ -163,24 +158,19 @@ def logs(*edges: tuple[str, str, str], count: int = 6) -> TrainingView:
 
 def test_logs_of_one_table_are_negatives_of_each_other_but_not_those_of_a_thread_or_location() -> None:
     strict = replace(FREE, other_document=True)
-    vectors = turned(0, 30, 40, 50, 60, 70)
-    assert rows(mined([PAIR], logs(), vectors, options=strict)[0]) == [2, 3, 4, 5]
-    thread = [("p2", "related_to", "p1"), ("p3", "related_to", "p2")]
+    assert rows(mined([PAIR], logs(), turned(0, 30, 40, 50, 60, 70), options=strict)[0]) == [2, 3, 4, 5]
+    vectors = turned(0, 30, 40, 50, 60, 70, 80)
+    thread = [("p2", "related_to", "p1"), ("p3", "related_to", "p2"), ("p5", "related_to", "p3")]
     place = [("p0", "reports_about", "location:P1"), ("p4", "reports_about", "location:P1")]
-    assert rows(mined([PAIR], logs(*thread, *place), vectors, options=strict)[0]) == [5]
-    assert rows(mined([PAIR], logs(*thread, *place), vectors, options=FREE)[0]) == [2, 3, 4, 5]
+    assert rows(mined([PAIR], logs(*thread, *place, count=7), vectors, options=strict)[0]) == [6]
+    assert rows(mined([PAIR], logs(*thread, *place, count=7), vectors, options=FREE)[0]) == [4, 5, 6]
 
 
 def test_a_location_that_most_logs_are_about_ties_nothing_together() -> None:
     strict = replace(FREE, other_document=True)
-    vectors = turned(0, *range(40, 79))
+    vectors = turned(0, 30, *range(41, 79))
     everywhere = [(f"p{row}", "reports_about", "location:plant") for row in range(40)]
-    assert rows(mined([PAIR], logs(*everywhere, count=40), vectors, options=strict)[0]) == [
-        2,
-        3,
-        4,
-        5,
-    ]
+    assert rows(mined([PAIR], logs(*everywhere, count=40), vectors, options=strict)[0]) == [2, 3, 4, 5]
     narrow = [(source, relation, f"location:{n // 20}") for n, (source, relation, _) in enumerate(everywhere)]
     assert rows(mined([PAIR], logs(*narrow, count=40), vectors, options=strict)[0]) == [20, 21, 22, 23]
 
@@ -210,13 +200,8 @@ def test_what_the_graph_ties_to_either_end_is_dropped() -> None:
     edges = [("p2", "cites", "p1"), ("p0", "refers_to", "p3"), ("p3", "proof_uses", "p4"), ("p5", "part_of", "p1")]
     training, vectors = part(passages(7), edges), turned(0, 20, 30, 40, 50, 60, 70)
 
-    def negative_rows(**options: Any) -> list[int]:
-        return rows(mined([PAIR], training, vectors, options=replace(FREE, **options))[0])
-
-    assert negative_rows(hops=1) == [4, 5, 6]
-    assert negative_rows(hops=2) == [5, 6]
     report = NegativeReport()
-    mined([PAIR], training, vectors, options=replace(FREE, hops=2), report=report)
+    assert rows(mined([PAIR], training, vectors, options=FREE, report=report)[0]) == [5, 6]
     assert report.dropped["linked"] == 3
     assert report.kept == {"dense": 2}
 
@@ -224,8 +209,8 @@ def test_what_the_graph_ties_to_either_end_is_dropped() -> None:
 @pytest.mark.parametrize(("citing", "negatives"), [(30, []), (31, list(range(2, 32)))])
 def test_what_everyone_refers_to_ties_nothing_together(citing: int, negatives: list[int]) -> None:
     edges = [(f"p{n}", "refers_to", f"p{citing + 1}") for n in range(1, citing + 1)]
-    training, vectors = part(passages(citing + 2), edges), turned(0, *np.linspace(20, 80, citing), 85)
-    triplets = mined([PAIR], training, vectors, options=replace(FREE, hops=2, number=40))
+    training, vectors = part(passages(citing + 2), edges), turned(0, 20, *np.linspace(30, 80, citing - 1), 85)
+    triplets = mined([PAIR], training, vectors, options=replace(FREE, number=40))
     assert [rows(triplet) for triplet in triplets] == ([negatives] if negatives else [])
 
 
@@ -248,8 +233,8 @@ def test_what_says_the_same_as_the_positive_is_dropped() -> None:
     said[1] = ("d1", "An ideal in a finite union of prime ideals lies in one of them")
     said[3] = ("d3", "an ideal in a finite union of prime ideals lies in one of them!")
     training, vectors = part(said), turned(0, 40, 50, 60, 70)
-    vectors[2] = vectors[1] + turned(0, 0, 89)[2] / 5  # a little further from the anchor than the positive
-    vectors[2] /= np.linalg.norm(vectors[2])
+    vectors[2] = 0
+    vectors[2, [0, 2]] = np.cos(np.radians(50)), np.sin(np.radians(50))  # ten degrees beyond the positive
     report = NegativeReport()
     assert rows(mined([PAIR], training, vectors, options=FREE, report=report)[0]) == [4]
     assert report.dropped["duplicate"] == 2  # row 2 by its vector, row 3 by its words
@@ -294,7 +279,7 @@ def test_pairs_are_read_lazily() -> None:
             read += 1
             yield Pair(read % 3, 3 + read % 2, "test")
 
-    training, vectors = part(passages(8)), turned(0, 3, 6, 20, 25, 60, 70, 80)
+    training, vectors = part(passages(8)), turned(0, 3, 6, 20, 30, 60, 70, 80)
     first = list(islice(mine_negatives(endless(), training, vectors=vectors, options=FREE), 10))
     assert len(first) == 10
     assert read < 5000
@@ -305,21 +290,20 @@ def test_pairs_are_read_lazily() -> None:
         st.tuples(st.integers(0, 9), st.sampled_from(["cites", "next", "part_of"]), st.integers(0, 9)), max_size=14
     ),
     st.sets(st.integers(2, 9), max_size=4),
-    st.integers(0, 3),
     st.randoms(use_true_random=False),
 )
 def test_linked_passages_are_those_of_a_plain_walk_in_every_graph(
-    ties: list[tuple[int, str, int]], outside: set[int], hops: int, chance: Any
+    ties: list[tuple[int, str, int]], outside: set[int], chance: Any
 ) -> None:
     edges = [(f"p{one}", relation, f"p{other}") for one, relation, other in ties if one != other]
-    degrees = [0, 20, *chance.sample(range(25, 85), 8)]
+    degrees = [0, 20, *chance.sample(range(27, 85), 8)]
     vectors = turned(*degrees)
-    options = replace(FREE, number=10, hops=hops)
+    options = replace(FREE, number=10)
     inside = part(passages(10), edges, outside=outside)
     triplets = mined([PAIR], inside, vectors, options=options)
     inner = [{one, other} for one, relation, other in ties if relation != "part_of" and not {one, other} & outside]
     near = {0, 1}
-    for _ in range(hops):
+    for _ in range(HOPS):
         near |= {row for ends in inner for row in ends if near & ends}
     expected = [row for row in sorted(range(2, 10), key=lambda row: degrees[row]) if row not in near | outside]
     assert [rows(triplet) for triplet in triplets] == ([expected] if expected else [])
@@ -354,6 +338,6 @@ def test_order_of_pairs_does_not_matter_once_answers_are_known(ends: list[tuple[
 
 
 def test_settings_are_checked() -> None:
-    assert build(NegativeOptions, {"number": 7, "ratio": 1}, "[negatives]") == NegativeOptions(number=7, ratio=1.0)
+    assert build(NegativeOptions, {"number": 7}, "[negatives]") == NegativeOptions(number=7)
     with pytest.raises(ConfigError, match="number = 0"):
         build(NegativeOptions, {"number": 0}, "[negatives]")

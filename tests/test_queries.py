@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tests.llm_server import Server
 from tests.make import MemoryCorpus, is_linear
 
-from lemmata.core.config import build
 from lemmata.core.errors import ConfigError, LeakageError, LemmataError
 from lemmata.core.types import Document, Integers, Link, Pair, Passage
 from lemmata.corpus.split import Split
@@ -27,7 +26,7 @@ from lemmata.llm.endpoint import Budget, EndpointOptions
 from lemmata.mine.material import TrainingView, training_view
 from lemmata.mine.mine import round_trip
 from lemmata.mine.queries.model import STYLES, WrittenOptions, model_queries, query_prompt, query_requests, query_schema
-from lemmata.mine.queries.rules import QueryOptions, passage_queries, rule_queries
+from lemmata.mine.queries.rules import passage_queries, rule_queries
 from lemmata.mine.queries.wording import Query, is_plural, with_article, word_overlap
 
 
@@ -43,8 +42,7 @@ def statement(text: str, kind: str = "lemma", title: str = "", raw: str = "", id
 
 
 def asked(passage: Passage, **options: Any) -> list[Query]:
-    overlap = options.pop("overlap", 1.0)
-    return passage_queries(passage, {}, 1000, options=QueryOptions(**options), overlap=overlap)
+    return passage_queries(passage, {}, 1000, **{"overlap": 1.0, **options})
 
 
 def texts(passage: Passage, rule: str, **options: Any) -> list[str]:
@@ -225,7 +223,7 @@ LIBRARY = [
 
 
 def test_pairs_carry_style_and_rule() -> None:
-    pairs = list(rule_queries(shelved(LIBRARY), QueryOptions(), overlap=1.0))
+    pairs = list(rule_queries(shelved(LIBRARY), overlap=1.0))
     assert Pair("What is a lattice word?", 2, "queries", "question", "defined") in pairs
     assert {pair.relation for pair in pairs} <= set(STYLES)
     assert [pair.positive for pair in pairs] == sorted(pair.positive for pair in pairs)
@@ -233,7 +231,7 @@ def test_pairs_carry_style_and_rule() -> None:
 
 def test_queries_are_only_made_for_the_training_part() -> None:
     train = shelved(LIBRARY, parts=[0, 2, 1, 0])
-    pairs = list(rule_queries(train, QueryOptions(), overlap=1.0))
+    pairs = list(rule_queries(train, overlap=1.0))
     assert {pair.positive for pair in pairs} == {0, 3}
     [request] = query_requests(train, WrittenOptions())  # the other one is too short to ask about
     assert request.user.startswith("lemma (Ratliff's criterion): Let $R$")
@@ -245,29 +243,22 @@ def test_queries_are_only_made_for_the_training_part() -> None:
 @settings(max_examples=20)
 def test_the_order_of_the_corpus_does_not_change_what_is_asked(order: list[int]) -> None:
     def made(passages: Sequence[Passage]) -> set[tuple[int | str, str]]:
-        return {
-            (pair.anchor, passages[pair.positive].id)
-            for pair in rule_queries(shelved(passages), QueryOptions(), overlap=1.0)
-        }
+        return {(pair.anchor, passages[pair.positive].id) for pair in rule_queries(shelved(passages), overlap=1.0)}
 
     assert made([LIBRARY[number] for number in order]) == made(LIBRARY)
 
 
 def test_styles_are_chosen_by_name() -> None:
     assert {query.style for query in asked(LIBRARY[3])} == {"question", "keyword"}
-    assert {query.style for query in asked(LIBRARY[3], styles="keyword")} == {"keyword"}
+    assert {query.style for query in asked(LIBRARY[3], styles=["keyword"])} == {"keyword"}
     with pytest.raises(ConfigError, match=r"'keywrd'.*'keyword'"):
-        asked(LIBRARY[3], styles="question, keywrd")
+        query_prompt(WrittenOptions(styles="question, keywrd"))
 
 
 def test_at_most_three_passages_share_a_query() -> None:
     same = [statement(LIBRARY[2].text, "definition", identity=f"d#{number}") for number in range(5)]
-    pairs = list(rule_queries(shelved(same), QueryOptions(), overlap=1.0))
+    pairs = list(rule_queries(shelved(same), overlap=1.0))
     assert [pair.positive for pair in pairs if pair.anchor == "What is a lattice word?"] == [0, 1, 2]
-
-
-def test_options_come_from_a_table() -> None:
-    assert build(QueryOptions, {"styles": "question"}, "[queries]") == QueryOptions("question")
 
 
 WORDS = st.sampled_from(

@@ -20,7 +20,6 @@ from lemmata.evaluate.judge import PoolOptions, judge_queries, ruled
 from lemmata.evaluate.pooling import Thresholds
 from lemmata.evaluate.workspace_tasks import beir_task
 from lemmata.llm.endpoint import Limits
-from lemmata.mine.mine import mine_options
 from lemmata.project import Project
 
 FAULTS = ("is leaking at the seal", "is vibrating badly", "was cleaned by the night shift", "tripped on overload")
@@ -145,9 +144,8 @@ def test_a_validation_collection_is_found_by_evaluate_and_is_never_called_test(
 
 def test_the_same_seed_gives_the_same_queries(project: Project) -> None:
     options = PoolOptions(limit=5)
-    rules = mine_options(project).queries
-    first = ruled(project, options, rules)
-    assert first == ruled(project, options, rules)
+    first = ruled(project, options)
+    assert first == ruled(project, options)
     assert len(first) == len({query.text.casefold() for query in first}) == 5
 
 

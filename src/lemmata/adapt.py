@@ -39,7 +39,7 @@ from lemmata.evaluate.task_search import asking
 from lemmata.evaluate.tasks import Task, restricted
 from lemmata.evaluate.tuning import fit, fusion_values, store_fit
 from lemmata.llm.endpoint import Limits
-from lemmata.mine.mine import MineOptions, import_queries, mine, write_queries
+from lemmata.mine.mine import import_queries, mine, write_queries
 from lemmata.mine.splits import split
 from lemmata.mine.training_sets import trainable_sets
 from lemmata.search.fusion import FEWEST, Fusion
@@ -192,8 +192,7 @@ def divide(workspace: Workspace) -> tuple[Marks, dict[str, Task]]:
         chosen = [[query for query, key in zip(marked.queries, keys, strict=True) if key in side] for side in sides]
         marks = Marks(*(restricted(marked, queries) if queries else None for queries in chosen))
     tasks = {"marks": marks.deciding} if marks.deciding else {}
-    rules = workspace.options(MineOptions, "mine").queries
-    own = {str(n): each for n, each in enumerate(ruled(workspace, PoolOptions("validation", _OWN_QUERIES), rules))}
+    own = {str(n): each for n, each in enumerate(ruled(workspace, PoolOptions("validation", _OWN_QUERIES)))}
     if own:
         with contextlib.closing(Corpus(workspace)) as corpus:
             qrels = {name: dict.fromkeys(corpus.ids_of(list(each.origins)), 1) for name, each in own.items()}

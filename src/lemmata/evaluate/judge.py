@@ -39,7 +39,7 @@ from lemmata.llm.endpoint import EndpointOptions, Limits
 from lemmata.mine.material import TrainingView, in_batches, training_view
 from lemmata.mine.mine import MineOptions
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_requests
-from lemmata.mine.queries.rules import QueryOptions, rule_queries
+from lemmata.mine.queries.rules import rule_queries
 from lemmata.search.retriever import Retriever
 
 _QUERIES_AT_ONCE = 128
@@ -91,10 +91,10 @@ def _open_chat(workspace: Workspace, model: Settings | None) -> Iterator[Chat]:
         yield chat
 
 
-def ruled(workspace: Workspace, options: PoolOptions, rules: QueryOptions) -> list[JudgedQuery]:
+def ruled(workspace: Workspace, options: PoolOptions) -> list[JudgedQuery]:
     """Queries by rules from a random sample of the passages of a part."""
     with _open_part(workspace, options.part) as part:
-        return _one_of_each(rule_queries(part, rules), options)
+        return _one_of_each(rule_queries(part), options)
 
 
 def preview_judged_queries(
@@ -170,14 +170,15 @@ def judge(
     `by` is a cross-encoder, or its name. Queries are made by rules; by the language model of `model`, within
     `limits`; or come from the file `queries`. Options are the fields of PoolOptions.
     """
-    chosen, mining, made_by = PoolOptions(**options), workspace.options(MineOptions, "mine"), "rules"
+    chosen, made_by = PoolOptions(**options), "rules"
     if queries is not None:
         asked = [JudgedQuery(text, id=name) for name, text in read_queries(Path(queries)).items()]
         made_by = str(queries)
     elif limits is not None:
-        asked, made_by = _written(workspace, chosen, mining.written, model, limits)
+        how = workspace.options(MineOptions, "mine").written
+        asked, made_by = _written(workspace, chosen, how, model, limits)
     else:
-        asked = ruled(workspace, chosen, mining.queries)
+        asked = ruled(workspace, chosen)
     grader = load_cross_encoder(by, models=workspace.models_folder) if isinstance(by, str) else by
     return judge_queries(workspace, Path(folder), asked, grader, chosen, made_by=made_by)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from lemmata.core.errors import LeakageError
-from lemmata.core.types import Concept, Graph, Integers, Mask, Pair, Triplet
+from lemmata.core.types import Concept, Integers, Mask, Pair, Triplet
 from lemmata.corpus.leakage import Audit, Example, Offence, distinct, near_duplicate_of, normalise, select, sketch
 from lemmata.corpus.split import LEFT_OUT, PARTS, Split
 from lemmata.mine.material import LONGEST_NAME, PassageSource, in_batches
@@ -40,16 +40,13 @@ def inspect_mined(
     *,
     test: Iterable[Example] = (),
     concepts: Mapping[str, Concept] | None = None,
-    hops: int = 0,
-    graph: Graph | None = None,
 ) -> Audit:
     """Everything by which mined records know held-out rows, test examples or test concepts.
 
     The records are read once; in an offence, `train` is the number of the record, from 0. Any row outside
     training is an offence, validation included. Every mined anchor and passage is compared with every test
-    anchor and passage. With `hops`, a mined passage within so many edges of a test passage is an offence;
-    `graph` is the whole graph. Where the split allows held-out rows as answers, such a row is no offence as the
-    positive of a training row that links to it, and is compared with nothing; anywhere else it is.
+    anchor and passage. Where the split allows held-out rows as answers, such a row is no offence as the positive of a
+    training row that links to it, and is compared with nothing; anywhere else it is.
     """
     examples = list(test)
     result = Audit()
@@ -108,10 +105,6 @@ def inspect_mined(
             result.add("near_passage", owner.get(row, "test"), ids[row], record_number)
         elif examples[number].id not in same_anchor:
             result.add("near_anchor", examples[number].id, examples[number].anchor, record_number)
-    if hops and graph is not None:
-        result.looked_for.append(f"neighbour within {hops}")
-        for row in np.flatnonzero(_neighbours(graph, row_of, held_out, hops) & used & ~held_out).tolist():
-            result.add("neighbour", "test", ids[row], str(first_record[row]))
     return result
 
 
@@ -149,17 +142,3 @@ def _held_out(split: Split, examples: Sequence[Example], row_of: Mapping[str, in
 
 def _texts(corpus: PassageSource, rows: Integers) -> Iterator[str]:
     return (passage.content for _, passage in in_batches(corpus.passages, rows.tolist()))
-
-
-def _neighbours(graph: Graph, row_of: Mapping[str, int], rows: Mask, hops: int) -> Mask:
-    """Rows within so many edges of some of `rows`, in either direction."""
-    node_rows = np.fromiter((row_of.get(node, -1) for node in graph.nodes), np.int64, len(graph.nodes))
-    sources, targets = graph.sources(), np.asarray(graph.indices)
-    reached = (node_rows >= 0) & rows[node_rows]
-    for _ in range(hops):
-        before = reached.copy()
-        reached[targets[before[sources]]] = True
-        reached[sources[before[targets]]] = True
-    near = np.zeros(len(rows), bool)
-    near[node_rows[reached & (node_rows >= 0)]] = True
-    return near

@@ -34,7 +34,7 @@ from lemmata.mine.gate import parse_gate
 from lemmata.mine.negatives import NegativeOptions, NegativeReport, known_answers, mine_negatives
 from lemmata.mine.pairs import PairOptions, mine_pairs
 from lemmata.mine.queries.model import WrittenOptions, model_queries, query_prompt, query_requests
-from lemmata.mine.queries.rules import QueryOptions, rule_queries
+from lemmata.mine.queries.rules import RULE_STYLES, rule_queries
 from lemmata.mine.training_sets import Mined, TrainingPart, open_training_part, trainable_sets, write_set
 from lemmata.mine.triplets import (
     CITED,
@@ -59,7 +59,6 @@ class MineOptions:
 
     gate: str = ""  # a cross-encoder that positives and negatives have to pass: model, folder, hub name; MODEL@5,3
     pairs: PairOptions = field(default_factory=PairOptions)
-    queries: QueryOptions = field(default_factory=QueryOptions)
     written: WrittenOptions = field(default_factory=WrittenOptions)
     triplets: GraphTripletOptions = field(default_factory=GraphTripletOptions)
     citations: CitationTripletOptions = field(default_factory=CitationTripletOptions)
@@ -103,9 +102,9 @@ def mine(
         if what == "pairs":
             pairs = mine_pairs(opened.view, options.pairs)
             return write_set(opened, name, pairs, asdict(options.pairs), mined=Mined(what), gate=gate)
-        asked = replace(options.queries, styles=QUESTION) if part == "test" else options.queries
-        queries, mined = rule_queries(opened.view, asked), Mined(what, "", "", found_within, part)
-        return _write_queries(opened, name, gate, queries, asdict(asked), found_within, mined=mined)
+        queries = rule_queries(opened.view, styles=(QUESTION,) if part == "test" else RULE_STYLES)
+        mined = Mined(what, "", "", found_within, part)
+        return _write_queries(opened, name, gate, queries, {}, found_within, mined=mined)
 
 
 def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
@@ -116,12 +115,11 @@ def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
     """
     manifest = read_manifest(workspace.manifest(workspace.training(name))) or {}
     mined = build(Mined, manifest.get("mined", {}), f"training set {name!r}")
-    options: Any = manifest.get("options")
-    options = dict(options) if isinstance(options, dict) else {}
+    stored: Any = manifest.get("options")
+    options = dict(stored) if isinstance(stored, dict) else {}
     gate = options.pop("gate", "none")
-    if not (mined.what and options) or (
-        gate != "none" and parse_gate(gate)[0] not in read_manifests(workspace.models_folder)
-    ):
+    is_foreign_gate = gate != "none" and parse_gate(gate)[0] not in read_manifests(workspace.models_folder)
+    if not mined.what or not isinstance(stored, dict) or is_foreign_gate:
         raise ConfigError(f"the training set {name!r} is not made from the workspace alone")
     if mined.what == "mix":
         return mix(workspace, name)
@@ -129,7 +127,8 @@ def mine_again(workspace: Workspace, name: str) -> dict[str, Any]:
         raise WorkspaceError(f"there is no training set {mined.of!r}")
     options.pop("of", None)
     table = "citations" if mined.kind == "citations" else mined.what
-    return mine(workspace, name=name, settings={"gate": gate, table: options}, **asdict(mined))
+    tables = {table: options} if options else {}  # rules that write queries have none
+    return mine(workspace, name=name, settings={"gate": gate, **tables}, **asdict(mined))
 
 
 def check_gate(workspace: Workspace, gate: str) -> str:

@@ -30,6 +30,8 @@ PROPOSERS = ("lexical", "dense")
 # Edges that tie an answer to its neighbours. Structure alone (part_of, reports_about) ties too much together.
 RELATIONS = frozenset(("refers_to", "proof_uses", "cites", "related_to", "equivalent_to", "next"))
 WIDEST_NODE = 30  # neighbours of a node that is walked through: what everything refers to ties nothing together
+HOPS = 2  # edges from either end within which nothing is a negative; without, 2.5 % were linked (docs/RESULTS.md)
+RATIO = 0.95  # of the positive's cosine: from here on a candidate may be an answer
 RARE_CONCEPT = 20  # passages that mention a concept which relates them; a common concept relates nothing
 SAME_COSINE = 0.95  # to the positive: from here on a candidate says the same
 SAME_WORDS = 0.7  # Jaccard similarity to the positive, of runs of four words: likewise
@@ -51,13 +53,11 @@ class TextIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NegativeOptions:
-    """How many negatives there are, how close they may be to the positive, and where they may come from."""
+    """How many negatives there are, and where they may come from."""
 
-    SMALLEST: ClassVar = {"number": 1, "hops": 0}
+    SMALLEST: ClassVar = {"number": 1}
     number: int = 4  # negatives for a pair
-    ratio: float = 0.95  # a negative has at most this share of the positive's cosine
     other_document: bool = True  # negatives come from other documents; of logs, from other threads and locations
-    hops: int = 2  # in the graph: neighbours of the positive and the anchor are no negatives; 0: they may be
 
 
 @dataclass(slots=True)
@@ -251,7 +251,7 @@ class _NegativeSampler:
         rows = candidates.rows
         ends = [pair.positive] if isinstance(pair.anchor, str) else [pair.positive, pair.anchor]
         alive = self.view.allowed[rows]
-        most = cosine - (1 - self.options.ratio) * abs(cosine)
+        most = cosine - (1 - RATIO) * abs(cosine)
         for rule, masked in (
             ("itself", self._among(rows, [np.array(ends)])),
             ("answer", self._among(rows, [np.fromiter(answers, np.int64, len(answers))])),
@@ -313,7 +313,7 @@ class _NegativeSampler:
             return np.empty(0, np.int64)
         reached = frontier = np.array([node], np.int64)
         is_wide = self._edges.sizes(frontier)[0] > WIDEST_NODE
-        for _ in range(min(1, self.options.hops) if is_wide else self.options.hops):
+        for _ in range(1 if is_wide else HOPS):
             frontier = np.setdiff1d(self._edges.of(frontier), reached)
             reached = np.concatenate((reached, frontier))
             frontier = frontier[self._edges.sizes(frontier) <= WIDEST_NODE]

@@ -53,10 +53,8 @@ NOT_AUDITED = {
 class AuditOptions:
     """What the audit looks for besides the held-out rows of the split."""
 
-    SMALLEST: ClassVar = {"hops": 0}
     queries: str = ""  # a file of test queries; with their judgments they may not occur in training either
     qrels: str = ""  # their judgments
-    hops: int = 0  # also refuse neighbours of test passages within so many links; 0: allow them
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,8 +407,6 @@ def _auditor(part: TrainingPart, asked: Mapping[str, str], test: Sequence[Exampl
         part.corpus,
         test=test,
         concepts=stored.concepts if stored else None,
-        hops=options.hops,
-        graph=stored.graph if stored else None,
     )
 
 

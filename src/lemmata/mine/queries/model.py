@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from lemmata.core.errors import LemmataError
+from lemmata.core.errors import ConfigError, LemmataError, suggest
 from lemmata.core.types import Pair, Passage
 from lemmata.llm.answers import to_json_text
 from lemmata.llm.chat import Answer, Request
 from lemmata.mine.material import TrainingView
-from lemmata.mine.queries.wording import OVERLAP, parse_styles, word_overlap
+from lemmata.mine.queries.wording import OVERLAP, word_overlap
 
 _SHORTEST = 40  # characters of a passage worth a query
 _LONGEST = 1500  # characters of a passage that the model sees
@@ -103,6 +103,13 @@ _EXAMPLES = (
 )
 
 
+def _styles_of(options: WrittenOptions) -> tuple[str, ...]:
+    chosen = {name.strip() for name in options.styles.split(",") if name.strip()}
+    for name in sorted(chosen.difference(STYLES)):
+        raise ConfigError(f"there is no query style {name!r}{suggest(name, STYLES)}")
+    return tuple(style for style in STYLES if style in chosen)
+
+
 def query_schema(styles: Sequence[str]) -> dict[str, Any]:
     """The JSON schema of an answer: one text per style."""
     texts = {style: {"type": "string", "minLength": 1, "maxLength": 400} for style in styles}
@@ -111,7 +118,7 @@ def query_schema(styles: Sequence[str]) -> dict[str, Any]:
 
 def query_prompt(options: WrittenOptions) -> str:
     """What the model is told before it reads a passage."""
-    styles = parse_styles(options.styles, STYLES)
+    styles = _styles_of(options)
     examples = (
         f"Example: {passage}\n{to_json_text({style: answer[style] for style in styles})}"
         for passage, answer in _EXAMPLES
@@ -125,7 +132,7 @@ def query_prompt(options: WrittenOptions) -> str:
 
 
 def _request(view: TrainingView, row: int, passage: Passage, options: WrittenOptions) -> Request:
-    styles = parse_styles(options.styles, STYLES)
+    styles = _styles_of(options)
     text = passage.text if len(passage.text) <= _LONGEST else passage.text[:_LONGEST] + " …"
     around = _surroundings(view, row, passage) + "\n" if options.context else ""
     title = f" ({passage.title})" if passage.title else ""
@@ -186,7 +193,7 @@ def _pairs(
     The others are counted in `dropped`, by reason.
     """
     queries: dict[str, Pair] = {}
-    missing, wanted = 0, parse_styles(options.styles, STYLES)
+    missing, wanted = 0, _styles_of(options)
     for style in STYLES:
         text = " ".join(texts.get(style, "").split())
         if not text:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,8 +16,9 @@ from lemmata.graph.concepts.terms import mask
 from lemmata.mine.material import TrainingView
 from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
-from lemmata.mine.queries.wording import OVERLAP, Query, parse_styles, word_overlap
+from lemmata.mine.queries.wording import OVERLAP, Query, word_overlap
 
+RULE_STYLES = ("question", "keyword")  # of what people type; slogans by rules were hardly any (docs/LOG.md)
 _BATCH = 200  # passages that a process of a cluster reads at once
 _REPEATS = 3  # passages that may share a query
 _MOST = 6  # queries per passage
@@ -27,18 +27,10 @@ _SHORT_DOCUMENT = 3  # passages; such a document is about its title
 _PROSE = frozenset("chunk remark remarks exercise".split())  # their rare words are often beside the point
 
 
-@dataclass(frozen=True, slots=True)
-class QueryOptions:
-    """Queries made by rules."""
-
-    styles: str = "question,keyword"  # comma-separated
-
-
 def rule_queries(
-    view: TrainingView, options: QueryOptions | None = None, *, overlap: float = OVERLAP
+    view: TrainingView, *, styles: Collection[str] = RULE_STYLES, overlap: float = OVERLAP
 ) -> Iterator[Pair]:
-    """Queries for every passage of a part, in row order; reads the part twice."""
-    options = options or QueryOptions()
+    """Queries of these styles for every passage of a part, in row order; reads the part twice."""
     frequency: Counter[str] = Counter()
     for _, words in cluster_map(normal_words, (passage for _, passage in view.all_passages()), batch=_BATCH):
         frequency.update(words)
@@ -50,7 +42,7 @@ def rule_queries(
             yield row, passage, view.documents.get(passage.document) if short else None
 
     repeats: Counter[bytes] = Counter()
-    ask = partial(_ask, frequency=frequency, passages=len(view.rows), options=options, overlap=overlap)
+    ask = partial(_ask, frequency=frequency, passages=len(view.rows), styles=styles, overlap=overlap)
     for (row, *_), queries in cluster_map(ask, with_documents(), batch=_BATCH):
         for query in queries:
             key = hashlib.blake2b(query.text.casefold().encode(), digest_size=8).digest()
@@ -70,7 +62,7 @@ def passage_queries(
     passages: int,
     *,
     document: Document | None = None,
-    options: QueryOptions | None = None,
+    styles: Collection[str] = RULE_STYLES,
     overlap: float = OVERLAP,
 ) -> list[Query]:
     """The distinct queries of one passage.
@@ -78,7 +70,6 @@ def passage_queries(
     `frequency` counts the passages, of all `passages`, that have a word in its normal form: rare words make key
     words. `document` is given only where the document is short enough to be about its title.
     """
-    options = options or QueryOptions()
 
     def pick(rule: str, *wordings: str) -> str:
         digest = hashlib.blake2b(f"0\0{passage.id}\0{rule}".encode(), digest_size=8).digest()
@@ -95,7 +86,6 @@ def passage_queries(
         candidates += defined_terms(passage, pick, german)
         if passage.kind not in _PROSE:
             candidates += keywords(passage, frequency, passages, german)
-    styles = parse_styles(options.styles, ("question", "keyword"))
     prose = re.sub(r"\$(?:[^$\\]|\\.)*\$", " ", passage.text)
     queries: dict[str, Query] = {}
     for query in candidates:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from lemmata.core.errors import ConfigError, suggest
 from lemmata.core.words import singular
 from lemmata.graph.concepts.terms import property_or_object, result_kind
 
@@ -23,14 +21,6 @@ class Pick(Protocol):
     """Chooses one of several wordings; for one passage and rule always the same."""
 
     def __call__(self, rule: str, *wordings: str) -> str: ...
-
-
-def parse_styles(names: str, styles: Sequence[str]) -> tuple[str, ...]:
-    """Comma-separated names of styles, in the order of `styles`."""
-    chosen = {name.strip() for name in names.split(",") if name.strip()}
-    for name in sorted(chosen.difference(styles)):
-        raise ConfigError(f"there is no query style {name!r}{suggest(name, styles)}")
-    return tuple(style for style in styles if style in chosen)
 
 
 # ---------------------------------------------------------------- English
