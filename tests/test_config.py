@@ -89,9 +89,8 @@ def test_every_setting_has_a_description_and_they_are_few() -> None:
     options = [option for option, _ in all_options()]
     assert [option for option in options if not option.description] == []
     of_papers = 2 + 1 + 15  # of the process industry; of Math-Embed; of geodesic search: [geodesic], nine of [metric]
-    assert len({(option.table, option.key) for option in options}) == len(options) <= 120 + of_papers
+    assert len({(option.table, option.key) for option in options}) == len(options) <= 107 + of_papers
     assert sum(option.table == "finetune.*" for option in options) <= 20
-    assert sum(option.table == "mine.negatives" for option in options) <= 6
 
 
 def test_the_command_lists_defaults_and_values(tmp_path: Path) -> None:

@@ -181,10 +181,7 @@ def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) ->
     from lemmata.train.job import open_job
     from lemmata.train.train import train_job
 
-    options_of_job = open_job(job).facts.get("options", {})
-    # a recipe holds the key of guides, which are gone: one that has a guide is refused
-    prepared = {name: value for name, value in options_of_job.items() if (name, value) != ("guide", "")}
-    options = build(FinetuneOptions, merged(prepared, settings), f"{job}")
+    options = build(FinetuneOptions, merged(open_job(job).facts.get("options", {}), settings), f"{job}")
     base = DEFAULT if options.base == AUTO else options.base  # a job of a workspace says which
     return train_job(job, base, out, options, progress)
 

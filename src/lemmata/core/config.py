@@ -182,8 +182,7 @@ def all_options(config: Mapping[str, Any] | None = None) -> list[tuple[Option, A
         group, _, repeated = table.partition(".")
         names = [f"{group}.{name}" for name in config.get(group, {})] if repeated else []
         for name in names or [table]:
-            record = load_options(path)
-            for option in options_of(record, name):
+            for option in options_of(load_options(path), name):
                 values: Any = config
                 for part in option.table.split("."):
                     values = values.get(part, {})

@@ -30,7 +30,7 @@ PROPOSERS = ("lexical", "dense")
 # Edges that tie an answer to its neighbours. Structure alone (part_of, reports_about) ties too much together.
 RELATIONS = frozenset(("refers_to", "proof_uses", "cites", "related_to", "equivalent_to", "next"))
 WIDEST_NODE = 30  # neighbours of a node that is walked through: what everything refers to ties nothing together
-HOPS = 2  # edges from either end within which nothing is a negative; without, 2.5 % were linked (docs/RESULTS.md)
+HOPS = 2  # edges from either end within which nothing is a negative; without, 2.5 % were linked (docs/history.md)
 RATIO = 0.95  # of the positive's cosine: from here on a candidate may be an answer
 RARE_CONCEPT = 20  # passages that mention a concept which relates them; a common concept relates nothing
 SAME_COSINE = 0.95  # to the positive: from here on a candidate says the same

@@ -18,7 +18,7 @@ from lemmata.mine.queries.logs import log_queries
 from lemmata.mine.queries.statements import defined_terms, keywords, named_result, normal_words, title_query
 from lemmata.mine.queries.wording import OVERLAP, Query, word_overlap
 
-RULE_STYLES = ("question", "keyword")  # of what people type; slogans by rules were hardly any (docs/LOG.md)
+RULE_STYLES = ("question", "keyword")  # as people ask; statements rarely become slogans by rules
 _BATCH = 200  # passages that a process of a cluster reads at once
 _REPEATS = 3  # passages that may share a query
 _MOST = 6  # queries per passage
