@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from lemmata.cli.output import counted, line, open_console, opened, print_report, table
+from lemmata.cli.output import counted, invocation, line, opened, print_report
 
 
 def list_(
@@ -23,45 +23,18 @@ def list_(
 
     records = listing(opened(), what, document=document, kind=kind)
     shown = list(itertools.islice(records, k or None))
-    print_report(shown, lambda _: _print_listing(what, shown, sum(1 for _ in records)))
-
-
-def _print_listing(what: str, records: list[dict[str, Any]], more: int) -> None:
-    if not records:
-        line(f"no {what}")
-        return
-    from lemmata.server.records import short_text
-
-    columns = _COLUMNS.get(what) or list(records[0])
-    if what == "concepts":
-        records = [
-            {**record, "definition": short_text(record["definition"], _LONGEST_DEFINITION)} for record in records
-        ]
-    if what == "passages":
-        records = [{**each, "number": f"{each['printed']} {each['number']}".strip()} for each in records]
-    numeric = [name for name in columns if all(isinstance(record[name], int) for record in records)]
-    heads = [f">{name}" if name in numeric else name for name in columns]
-    open_console().print(table(heads, [[_cell(record[name]) for name in columns] for record in records]))
-    if more:
-        line(f"and {more:,} more")
+    print_report(shown, shown=_COLUMNS.get(what, ()), empty=f"no {what}")
+    if not invocation.is_json and (more := sum(1 for _ in records)):
+        line(f"and {more:,} more", style="dim")
 
 
 _COLUMNS = {
     "documents": ["id", "kind", "date", "passages", "title"],
-    "passages": ["id", "kind", "number", "title", "section"],
+    "passages": ["id", "kind", "printed", "number", "title", "section"],
     "concepts": ["id", "kind", "passages", "name", "definition"],
     "bibliography": ["document", "key", "year", "title", "target"],
 }
-
-
-_LONGEST_DEFINITION = 100  # characters
 _MOST_PASSAGES = 50  # of a document with contents that are listed one by one
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return "" if value is None else " ".join(str(value).split())
 
 
 def show(
@@ -96,7 +69,7 @@ def _print_passage(passage: dict[str, Any]) -> None:
     if metadata:
         line()
     for name, value in metadata.items():
-        line("  ", (name, "green"), f" {_cell(value)}")
+        line("  ", (name, "green"), f" {' '.join(str(value).split())}")
     if passage["summaries"]:
         line("\n", ("Summaries:", "bold"))
     for summary in passage["summaries"]:
@@ -127,7 +100,7 @@ def _print_document(document: dict[str, Any]) -> None:
     if document.get("bibliography"):
         line(f"\n{len(document['bibliography']):,} entries of its bibliography{'' if is_long else ':'}")
     for entry in () if is_long else document.get("bibliography", ()):
-        text = entry["title"] or _cell(entry["text"])[:120]
+        text = entry["title"] or " ".join(entry["text"].split())[:120]
         where = f"  → {entry['target']}" if entry["target"] else ""
         line("  ", (entry["key"], "green"), f" {text}", (where, "cyan"))
     _print_links(document)

@@ -19,7 +19,6 @@ from lemmata.cli.output import (
     counted,
     given,
     invocation,
-    line,
     open_console,
     opened,
     perform,
@@ -27,7 +26,6 @@ from lemmata.cli.output import (
     read_budget,
     say,
     showing_progress,
-    table,
 )
 from lemmata.core.errors import InputError, LemmataError
 from lemmata.search.names import NAMES, USUAL
@@ -35,7 +33,6 @@ from lemmata.search.names import NAMES, USUAL
 if TYPE_CHECKING:
     from lemmata.core.workspace import Workspace
     from lemmata.corpus.leakage import Example
-    from lemmata.evaluate.judgments import LoggedQuery
     from lemmata.evaluate.pooling import Thresholds
     from lemmata.evaluate.tasks import Task
 
@@ -172,20 +169,9 @@ def _tune(workspace: Workspace, task: Task, names: list[str], fit: dict[str, Any
             tune(workspace, task, name, **fit) for name in reranking or [f"auto:{encoder}" if encoder else "auto"]
         ]
     if reranking:
-        print_report(results, _print_weights)
+        print_report(results, shown=("reranker", "weight", "measure"))
     else:
-        print_report(results[0], lambda result: _print_tuned(result, fit["measure"]))
-
-
-def _print_tuned(result: dict[str, Any], measure: str) -> None:
-    from lemmata.search.fusion import Fusion
-
-    values = result["values"]
-    line(
-        f"auto now ranks by {Fusion(**result['fusion']).formula}: {measure} {values['auto']:.3f} on"
-        f" {counted(result['queries'], 'query')}; with the default weights {values['default']:.3f}, equal weights"
-        f" {values['equal']:.3f}, dense alone {values['dense']:.3f}, lexical alone {values['lexical']:.3f}"
-    )
+        print_report(results[0], shown=("task", "queries", "measure", "fusion", "values"))
 
 
 def _default_retrievers(workspace: Workspace) -> list[str]:
@@ -236,16 +222,6 @@ def _tuned_encoder(retrievers: list[str]) -> str:
     if len(encoders) > 1:
         raise LemmataError(f"--tune chooses the fusion of one encoder at a time, not of {', '.join(encoders)}")
     return next(iter(encoders), "")
-
-
-def _print_weights(reports: list[dict[str, Any]]) -> None:
-    for report in reports:
-        values = {row["weight"]: row[report["measure"]] for row in report["tried"]}
-        line(
-            f"{report['reranker']} now has weight {report['weight']} in reranking: {report['measure']}"
-            f" {values[report['weight']]:.3f}, with equal weights {values[0.5]:.3f}, alone {values[1.0]:.3f},"
-            f" without it {values[0.0]:.3f}"
-        )
 
 
 def chosen_task(
@@ -322,13 +298,7 @@ def mteb(
     from lemmata.evaluate.mteb import run_mteb
 
     retrievers = [name.strip() for name in retriever.split(",")]
-    perform(run_mteb, _print_mteb, tasks=tasks, encoder=encoder, retrievers=retrievers)
-
-
-def _print_mteb(records: list[dict[str, Any]]) -> None:
-    names = ("task", "part", "measure", "retriever")
-    rows = [(*(str(record[name]) for name in names), f"{record['value']:.4f}") for record in records]
-    open_console().print(table((*names, ">value"), rows))
+    perform(run_mteb, tasks=tasks, encoder=encoder, retrievers=retrievers)
 
 
 def judge(
@@ -372,7 +342,7 @@ def judge(
     pool |= {"depth": depth, "retrievers": tuple(_names(retriever)), "thresholds": _thresholds(thresholds)}
     with showing_progress(workspace):
         report = judge(workspace, out, by, queries=queries, model=endpoint, limits=limits, **pool)
-    print_report(report, lambda _: _print_judged(out, report))
+    print_report(report)
 
 
 def judgments(
@@ -386,35 +356,20 @@ def judgments(
 
     workspace = opened()
     if export:
-        print_report(export_judgments(workspace, export), _print_exported)
+        print_report(export_judgments(workspace, export))
     if clear and sys.stdin.isatty():  # a script means it
         asked = judgments(workspace)
         marked = sum(bool(query.answers or query.wrong) for query in asked)
         typer.confirm(f"delete {counted(len(asked), 'query')}, {marked:,} with marks?", abort=True, err=True)
     if clear:
         number = clear_judgments(workspace)
-        print_report({"cleared": number}, lambda _: line(f"the log is empty: {counted(number, 'query')} deleted"))
+        print_report({"cleared": number})
     if not (export or clear):
-        print_report(judgments(workspace), _print_judgments)
-
-
-def _print_exported(report: dict[str, Any]) -> None:
-    line(f"{report['folder']}: {counted(report['queries'], 'query')}, {counted(report['judgments'], 'judgment')}")
-    for note in report["notes"]:
-        line(note)
-
-
-def _print_judgments(logged: list[LoggedQuery]) -> None:
-    if not logged:
-        line("nobody asked anything yet: the page, the API and agents write to the log")
-        return
-    rows = [
-        (query.text, f"{query.times:,}", ", ".join(query.answers), ", ".join(query.wrong), ", ".join(query.opened))
-        for query in logged
-    ]
-    open_console().print(table(("query", ">asked", "answer", "wrong", "opened"), rows))
-    marked = sum(bool(query.answers or query.wrong) for query in logged)
-    line(f"{counted(len(logged), 'query')}, {marked:,} with marks")
+        print_report(
+            judgments(workspace),
+            shown=("text", "times", "answers", "wrong", "opened"),
+            empty="nobody asked anything yet: the page, the API and agents write to the log",
+        )
 
 
 def _thresholds(text: str) -> Thresholds | None:
@@ -424,24 +379,6 @@ def _thresholds(text: str) -> Thresholds | None:
         return Thresholds(*map(float, text.split(","))) if text else None
     except (TypeError, ValueError):
         raise LemmataError(f"--thresholds needs two numbers such as 3,5, not {text!r}") from None
-
-
-def _print_judged(out: Path, report: dict[str, Any]) -> None:
-    grades, thresholds = report["grades"], report["thresholds"]
-    line(
-        f"{out}: {counted(report['queries'], 'query')}, {counted(report['judged'], 'candidate')}"
-        f" judged by {report['judge']}: {grades['2']:,} highly relevant, {grades['1']:,} relevant"
-        f" (from {thresholds['relevant']:.2f} and {thresholds['highly']:.2f} on)"
-    )
-    for name, numbers in report["retrievers"].items():
-        line(
-            f"  {name}: {numbers['relevant']:,} relevant of {numbers['candidates']:,},"
-            f" {numbers['relevant_alone']:,} that no other found"
-        )
-    if sources := report["sources"]["passages"]:
-        agreed = report["sources"]["relevant_by_judge"]
-        line(f"  the judge finds {agreed:,} of {sources + report['sources']['repeats']:,} sources relevant")
-    line(report["note"], style="dim")
 
 
 def export_encoder(
@@ -460,6 +397,4 @@ def export_encoder(
     with closing(Corpus(opened())) as corpus:
         texts = list(islice(corpus.contents(), 2000))
     drift = export(source, out, precision, texts=texts, force=force)
-    cosines = f"mean cosine {drift.mean_cosine:.5f}, smallest {drift.least_cosine:.5f}"
-    shown = f"{out}: {cosines}, top-10 overlap {drift.overlap:.3f}"
-    print_report(drift, lambda _: line(shown))
+    print_report(drift)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
 from lemmata.cli.evaluate import Limit, Part, TaskName, chosen_task
-from lemmata.cli.output import counted, line, opened, perform, print_report, showing_progress
-
-_COUNTED = {"passages": "passage", "queries": "query", "judgments": "judgment"}
+from lemmata.cli.output import opened, perform, print_report, showing_progress
 
 
 def corpus(
@@ -21,10 +19,7 @@ def corpus(
     """Write the cleaned passages as JSON lines, which `ingest` reads back."""
     from lemmata.evaluate.export import export_corpus
 
-    def show(report: dict[str, Any]) -> None:
-        line(f"{path}: {counted(report['passages'], 'passage')} of {counted(report['documents'], 'document')}")
-
-    perform(export_corpus, show, path=path)
+    perform(export_corpus, path=path)
 
 
 def beir(
@@ -46,12 +41,4 @@ def beir(
     chosen = chosen_task(workspace, options.seed, queries, qrels, None, task, part, limit)
     with showing_progress(workspace):
         report = export_beir(workspace, chosen, folder)
-    print_report(report, lambda _: _print_task(folder, report))
-
-
-def _print_task(folder: Path, report: dict[str, Any]) -> None:
-    line(f"{folder}: {', '.join(counted(report[name], noun) for name, noun in _COUNTED.items())}")
-    if "missing" in report:
-        line(f"{report['missing']:,} judgments name passages that are no candidates", style="yellow")
-    for note in report["notes"]:
-        line(note, style="dim")
+    print_report(report)

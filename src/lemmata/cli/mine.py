@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,17 +14,14 @@ from lemmata.cli.output import (
     On,
     assigned,
     confirm_limits,
-    counted,
-    line,
-    open_console,
     opened,
     perform,
     print_report,
     read_budget,
     showing_progress,
-    table,
     working,
 )
+from lemmata.cli.printer import print_record
 from lemmata.core.errors import ConfigError
 
 Name = Annotated[str, Option(help="Name of the training set.", metavar="NAME")]
@@ -41,15 +37,7 @@ def split(o: Assigned = None) -> None:
     """
     from lemmata.mine.splits import split
 
-    perform(split, _print_split, "split", o)
-
-
-def _print_split(report: dict[str, Any]) -> None:
-    for part, counts in report["counts"].items():
-        summary = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-        line((f"{part:10}", "bold"), f" {summary}")
-    for note in report["notes"]:
-        line(note, style="dim")
+    perform(split, "split", o)
 
 
 def pairs(name: Name = "pairs", o: Assigned = None) -> None:
@@ -60,7 +48,7 @@ def pairs(name: Name = "pairs", o: Assigned = None) -> None:
 def _mine(what: str, o: list[str] | None, *, on: str = "", **arguments: Any) -> None:
     from lemmata.mine.mine import mine
 
-    perform(mine, _print_set, "mine", o, on=on, what=what, **arguments)
+    perform(mine, "mine", o, on=on, what=what, **arguments)
 
 
 def queries(
@@ -94,7 +82,7 @@ def queries(
         report = write_queries(
             workspace, limits, name=name, model={"model": model}, found_within=found_within, part=part
         )
-    print_report(report, _print_set)
+    print_report(report)
 
 
 def import_(
@@ -113,7 +101,7 @@ def import_(
     settings, others = assigned(o, "mine")
     with working({**others, "mine": settings}) as workspace:
         report = import_queries(workspace, path, qrels=qrels, name=name, complete=complete, found_within=found_within)
-    print_report(report, _print_set)
+    print_report(report)
 
 
 def triplets(
@@ -146,17 +134,7 @@ def domain(
     """Select passages of this field from a general corpus."""
     from lemmata.mine.domain import select_domain
 
-    show = partial(_print_domain, out)
-    perform(select_domain, show, general=general, out=out, share=share, encoder=encoder)
-
-
-def _print_domain(out: Path, report: dict[str, Any]) -> None:
-    passages = f"{report['selected']:,} of {counted(report['read'], 'passage')}"
-    line(f"{out}: {passages}, with a score from {report['threshold']:.3f} on")
-    if report["skipped"]:
-        line(f"  {report['skipped']:,} lines without a text were skipped")
-    if report["nearly_held_out"]:
-        line(f"  {report['nearly_held_out']:,} passages were dropped: nearly equal to held-out text")
+    perform(select_domain, general=general, out=out, share=share, encoder=encoder)
 
 
 def mix(
@@ -165,30 +143,18 @@ def mix(
     """Mix several training sets into one."""
     from lemmata.mine.mine import mix
 
-    perform(mix, _print_mix, name=name)
-
-
-def _print_mix(report: dict[str, Any]) -> None:
-    numbers = ("offered", "duplicates", "capped", "kept")
-    rows = [(row["source"], *(f"{row[number]:,}" for number in numbers)) for row in report["table"]]
-    open_console().print(table(("source", *(f">{number}" for number in numbers)), rows))
-    _print_set(report)
+    perform(mix, name=name)
 
 
 def sets() -> None:
     """List the training sets."""
     from lemmata.mine.training_sets import training_sets
 
-    print_report(training_sets(opened()), _print_sets)
-
-
-def _print_sets(manifests: dict[str, dict[str, Any]]) -> None:
-    for name, manifest in manifests.items():
-        line((name, "bold"), f"  {counted(manifest['report']['records'], 'record')}")
-        if manifest["out_of_date"]:
-            line(f"  out of date: {manifest['out_of_date']}", style="yellow")
-    if not manifests:
-        line("no training sets yet: lemmata mine pairs")
+    manifests = training_sets(opened())
+    rows = [{"name": name, "records": manifest["report"]["records"]} for name, manifest in manifests.items()]
+    notes = [f"out of date: {older}" for manifest in manifests.values() if (older := manifest["out_of_date"])]
+    listed = {"sets": rows, "notes": notes}
+    print_report(manifests, lambda _: print_record(listed, empty="no training sets yet: lemmata mine pairs"))
 
 
 def export(
@@ -204,9 +170,8 @@ def export(
 
     workspace = opened()
     number = export_training(workspace, name, path, file_format=format)
-    line(f"{path}: {counted(number, 'record')}")
-    if older := training_sets(workspace)[name]["out_of_date"]:
-        line(f"out of date: {older}", style="yellow")
+    older = training_sets(workspace)[name]["out_of_date"]
+    print_report({"path": path, "records": number, "notes": [f"out of date: {older}"] if older else []})
 
 
 def audit(
@@ -218,47 +183,4 @@ def audit(
     with working() as workspace:
         result = audit(workspace, names or ())
     summary = {"clean": result.clean, "looked_for": list(result.looked_for), "sentence": result.sentence()}
-    shown = f"{', '.join(result.sets) or 'no training sets'}: {result.sentence()}"
-    print_report(result, lambda _: line(shown), record={"sets": result.sets, **summary})
-
-
-_CAUSES = {
-    "of no passage": "the passage is not in the corpus",
-    "of validation": "the passage is in the validation part",
-    "of test": "the passage is in the test part",
-    "of no part": "the passage is in no part",
-    "empty": "the query is empty",
-    "cut": "no punctuation at the end",
-}
-
-
-def _print_set(report: dict[str, Any]) -> None:
-    line(
-        (report["name"], "bold"),
-        f": {counted(report['records'], 'record')} in {report['seconds']['all']:.1f} s; {report['audit']}",
-    )
-    if report["replaced"]:
-        line("  replaced the set of this name")
-    for note in report["notes"]:
-        line(f"  out of date: {note}", style="yellow")
-    _print_counts(report["by_source"], "")
-    for style, share in report.get("round_trip", {}).items():
-        line(f"  {share['kept']:,} of {share['asked']:,} queries find their passage {style and f'({style})'}")
-    imported = report.get("imported", {"left_out": {}})
-    for cause, number in imported["left_out"].items():
-        example = f", the first for {imported['first_unknown']}" if cause == "of no passage" else ""
-        line(f"  {number:>9,}  skipped: {_CAUSES.get(cause, cause)}{example}")
-    if report.get("unanswered"):
-        how = f": {report['limit']}" if report["limit"] else "; the same command continues"
-        line(f"  {report['unanswered']:,} passages have no answer yet{how}")
-    if report.get("json_mode", "json_schema") != "json_schema":
-        line(f"  answers were asked for with json_mode {report['json_mode']}")
-    _print_counts(report.get("dropped", {}), "dropped: ")
-    if gate := report.get("gate"):
-        line(f"  gate {gate['model']}: {gate['kept']:,} of {gate['offered']:,} records kept")
-        _print_counts(gate["dropped"], "dropped by the gate: ")
-
-
-def _print_counts(counts: dict[str, int], prefix: str) -> None:
-    for name, number in sorted(counts.items(), key=lambda item: -item[1]):
-        line(f"  {number:>9,}  {prefix}{name}")
+    print_report({"sets": result.sets, **summary}, shown=("sets", "sentence"))

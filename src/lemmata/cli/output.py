@@ -165,23 +165,38 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str | Text]], **layout: 
     return result
 
 
-def print_report(report: Any, show: Callable[[Any], None], *, record: Any = None) -> None:
-    """Print what a verb returned: with --json as it is, or its `record`; else by `show`."""
+def print_report(
+    report: Any,
+    show: Callable[[Any], None] | None = None,
+    *,
+    record: Any = None,
+    shown: Sequence[str] = (),
+    empty: str = "nothing",
+) -> None:
+    """Print what a verb returned: with --json as it is, or its `record`; else by `show`, or as every record is.
+
+    `shown` names what people see of it, `empty` says that there is nothing in it.
+    """
+    from lemmata.cli.printer import print_record
+
     if not is_first_process():
         return
     if invocation.is_json:
         print_json(as_json(report if record is None else record))
+    elif show is None:
+        print_record(as_json(report), shown, empty)
     else:
         show(report)
 
 
 def perform(
     verb: Callable[..., Any],
-    show: Callable[[Any], None],
     table: str = "",
     assignments: Sequence[str] | None = None,
     *,
     on: str = "",
+    shown: Sequence[str] = (),
+    empty: str = "nothing",
     **arguments: Any,
 ) -> None:
     """Call a verb of the workspace, with the settings of its `table` where it has one, and print its report."""
@@ -190,7 +205,7 @@ def perform(
         arguments["settings"], others = assigned(assignments, table)
     with working(others, on) as workspace:
         report = verb(workspace, **arguments)
-    print_report(report, show)
+    print_report(report, shown=shown, empty=empty)
 
 
 def _log_progress() -> Progress:

@@ -17,7 +17,6 @@ from lemmata.cli.output import (
     assigned,
     counted,
     line,
-    megabytes,
     open_console,
     opened,
     perform,
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
     from lemmata.core.types import Hit, Step
     from lemmata.search.bridge import Bridge
     from lemmata.search.retriever import Retriever
-
-
-_LANGUAGE_NAMES = {"de": "German", "de+en": "German and English"}
 
 
 def index(
@@ -75,7 +71,7 @@ def index(
     if remove:
         if any((encoder, summaries, o, rebuild, on)) or not dense:
             raise LemmataError("--remove only deletes: give the other options in a second call")
-        print_report(remove_encoder(opened(), remove), _print_removed)
+        print_report(remove_encoder(opened(), remove))
         return
     settings, others = assigned(o, "index", encoder=encoder or None, summaries=summaries or None)
     if not dense and (needing := [name for name in settings if name in _OF_VECTORS]):
@@ -91,68 +87,14 @@ def index(
         typer.echo(f"{summary}; encoded already: {counted(estimate.cached, 'passage')}", err=True)
     with showing_progress(workspace, on):
         report = index(workspace, settings=settings, dense=dense, rebuild=rebuild, allowance=allowance)
-    print_report(report, _print_indexed)
+    print_report(report, shown=_OF_INDEX)
 
 
 _OF_VECTORS = ("encoder", "dimension", "summaries", "milvus")
-
-
-def _print_indexed(report: dict[str, Any]) -> None:
-    parts = [f"{report['tokenised']:,} tokenised"]
-    if "encoded" in report:
-        parts.append(f"{report['encoded']:,} encoded with {report['encoder']}")
-    number = counted(report["passages"], "passage")
-    if report["parts"]:
-        number += f" and {counted(report['parts'], 'part')} of long ones"
-    line(f"{number}: {', '.join(parts)}, in {report['seconds']:.1f} s")
-    if report["language"] != "en":
-        line(f"words are stemmed and compounds split as in {_LANGUAGE_NAMES[report['language']]}")
-    if report.get("encoder_choice"):
-        line(report["encoder_choice"])
-    if "replaced_encoder" in report:
-        line(f"the vectors of {report['replaced_encoder']} are replaced")
-    if "default_before" in report:
-        line(f"search now uses them; the vectors of {report['default_before']} are kept")
-    if report.get("neighbours") == "milvus":
-        line(f"Milvus at {report['milvus']['uri']} searches them: {report['milvus']['sent']:,} vectors sent")
-    if "left_in_milvus" in report:
-        line(report["left_in_milvus"], style="yellow")
-    for encoder in report.get("not_moved", ()):
-        advice = f"'lemmata index --encoder {encoder}' moves them too"
-        line(f"the vectors of {encoder} are searched exactly now: {advice}", style="yellow")
-    if summaries := report.get("summaries"):
-        _print_summaries(summaries, report["passages"])
-    if report.get("dropped_summaries"):
-        line("the summaries are dropped")
-    if "dropped_fusion" in report:
-        dropped = "the weights of auto were fitted to what search used before and are dropped"
-        line(f"{dropped}: run 'lemmata evaluate --tune' again")
-
-
-def _print_summaries(summaries: dict[str, Any], passages: int) -> None:
-    authors = ", ".join(
-        f"{source['summaries']:,} of {source['name']} ({source['author']})" for source in summaries["sources"]
-    )
-    number = counted(summaries["summaries"], "summary")
-    line(f"{number} of {counted(summaries['passages'], 'passage')}, {summaries['encoded']:,} encoded: {authors}")
-    for cause, count in summaries["left_out"].items():
-        line(f"  {count:>9,}  left out: {_LEFT_OUT[cause]}")
-    if bare := passages - summaries["passages"]:
-        ranks = "passage without one ranks" if bare == 1 else "passages without one rank"
-        line(f"{bare:,} {ranks} lower than before, relative to the others")
-
-
-_LEFT_OUT = {
-    "of no passage": "the passage is not in the corpus",
-    "empty": "no text",
-    "repeated": "the same text for the same passage",
-}
-
-
-def _print_removed(report: dict[str, Any]) -> None:
-    line(f"the vectors of {report['removed']} are deleted, {megabytes(report['bytes'])}")
-    if report["was_default"]:
-        line("search uses words only until 'lemmata index --encoder NAME' names another encoder")
+_OF_INDEX = (
+    *("passages", "parts", "tokenised", "encoded", "language", "encoder", "encoder_choice", "replaced_encoder"),
+    *("milvus", "summaries", "dropped_summaries", "seconds", "notes"),
+)
 
 
 Count = Annotated[int, Option("-k", help="Number of results.", min=1, max=10_000)]
@@ -363,14 +305,4 @@ def map_() -> None:
     """Place all passages in the plane, for the map of the web page."""
     from lemmata.search.map import build_map
 
-    perform(build_map, _print_map)
-
-
-def _print_map(report: dict[str, Any]) -> None:
-    number = counted(report["passages"], "point")
-    if not report["placed"]:
-        line(f"the map of {number} is up to date")
-        return
-    line(f"{number} placed by the vectors of {report['encoder']}, in {report['seconds']:.1f} s")
-    if report["method"] == "pca":
-        line("by their two main directions only: pip install 'lemmata[geometry]' for a better map")
+    perform(build_map)

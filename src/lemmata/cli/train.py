@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,12 +22,28 @@ from lemmata.cli.output import (
     print_report,
     progress_display,
     read_budget,
+    say,
     showing_progress,
     table,
     working,
 )
+from lemmata.cli.printer import print_record
 from lemmata.core.errors import LemmataError
 from lemmata.train.ranks import refuse_several
+
+_OF_PRETRAINING = ("windows", "window", "tokens", "perplexity", "gate", "kept", "done_before", "notes")
+_OF_TRAINING = (
+    *("before", "after", "best_step", "share", "records_per_second", "seconds", "not_exported", "done_before"),
+    "notes",
+)
+_OF_RERANKER = (
+    *("held_out", "before", "after", "weight", "not_weighed", "pairs_per_second", "seconds", "not_exported"),
+    *("done_before", "notes"),
+)
+_OF_METRIC = (
+    *("links", "epochs", "best_epoch", "seconds", "queries", "measure", "by_dense", "by_diffusion", "by_text"),
+    *("by_metric", "p", "helps", "kept", "done_before", "notes"),
+)
 
 
 def pretrain(
@@ -41,18 +55,7 @@ def pretrain(
     """Pretrain an encoder on the text of the corpus."""
     from lemmata.train.train import pretrain_model
 
-    perform(pretrain_model, partial(_print_pretrained, name), f"pretrain.{name}", o, name=name)
-
-
-def _print_pretrained(name: str, report: dict[str, Any]) -> None:
-    _print_notes(report)
-    perplexity = report["perplexity"].items()
-    summary = ", ".join(f"{part} {value:,.1f}" for part, value in perplexity if value is not None)
-    windows = f"{report['windows']['trained']:,} windows of {report['window']:,} tokens"
-    line(f"{windows}, {report['tokens']:,} tokens in all; held-out perplexity: {summary or 'nothing held out'}")
-    for start, row in report.get("gate", {}).items():
-        line(f"after fine-tuning the {start}: {row['domain']:.4f} on validation")
-    line(f"kept as models/{name}" if report["kept"] else "not kept: the base is better on validation")
+    perform(pretrain_model, f"pretrain.{name}", o, shown=_OF_PRETRAINING, name=name)
 
 
 def finetune(
@@ -70,16 +73,13 @@ def finetune(
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")
     if job is None or out is None:
-        perform(finetune_model, partial(_print_encoder, _next_step(name)), f"finetune.{name}", o, name=name)
+        perform(finetune_model, f"finetune.{name}", o, shown=_OF_TRAINING, name=name)
+        say(f"model: models/{name}; next: lemmata index --encoder {name}")
         return
     settings, _ = assigned(o, f"finetune.{name}")
     with progress_display() as progress:
         report = _train_job(job, out, settings, progress)
-    print_report(report, partial(_print_encoder, f"model: {out}"))
-
-
-def _next_step(name: str) -> str:
-    return f"model: models/{name}; next: lemmata index --encoder {name}"
+    print_report(report, shown=_OF_TRAINING)
 
 
 def reranker(
@@ -92,27 +92,8 @@ def reranker(
     """
     from lemmata.train.reranker import reranker_model
 
-    perform(reranker_model, partial(_print_reranker, name), f"reranker.{name}", o, name=name)
-
-
-def _print_reranker(name: str, report: dict[str, Any]) -> None:
-    _print_notes(report)
-    for measure, value in report["before"].items():
-        line(f"{report['held_out']:,} held-out pairs, {measure}: {value:.3f} -> {report['after'][measure]:.3f}")
-    weight = report["weight"]
-    if weight is not None:
-        values = {row["weight"]: row[weight["measure"]] for row in weight["tried"]}
-        line(
-            f"weight {weight['weight']} beside {weight['retriever']}: {weight['measure']}"
-            f" {values[weight['weight']]:.3f},"
-            f" without it {values[0.0]:.3f}, alone {values[1.0]:.3f} ({weight['queries']:,} held-out pairs)"
-        )
-    else:
-        line(f"its weight in search is the default: {report.get('not_weighed', 'no held-out pairs')}")
-    line(f"{report['pairs_per_second']:,.0f} pairs/s, {report['seconds']:.0f} s")
-    if "not_exported" in report:
-        line(f"not exported, so reranking needs torch: {report['not_exported']}")
-    line(f"model: models/{name}; next: lemmata search TEXT --retriever auto+rerank20")
+    perform(reranker_model, f"reranker.{name}", o, shown=_OF_RERANKER, name=name)
+    say(f"model: models/{name}; next: lemmata search TEXT --retriever auto+rerank20")
 
 
 def static(
@@ -126,7 +107,8 @@ def static(
     from lemmata.train.train import static_model
 
     refuse_several("'lemmata train static' works")
-    perform(static_model, partial(_print_encoder, _next_step(name)), f"static.{name}", o, name=name)
+    perform(static_model, f"static.{name}", o, shown=_OF_TRAINING, name=name)
+    say(f"model: models/{name}; next: lemmata index --encoder {name}")
 
 
 def metric(
@@ -139,39 +121,7 @@ def metric(
     """
     from lemmata.train.learn_metric import learn_metric
 
-    perform(learn_metric, _print_metric, "metric", o, encoder=encoder)
-
-
-def _print_metric(report: dict[str, Any]) -> None:
-    _print_notes(report)
-    values = {
-        "dense": report["by_dense"],
-        "diffusion": report["by_diffusion"],
-        "geodesic by text": report["by_text"],
-        "geodesic by the metric": report["by_metric"],
-    }
-    line(
-        f"{report['links']:,} links, {report['epochs']} epochs, {report['seconds']:.0f} s; {report['measure']} of"
-        f" {report['queries']:,} validation passages: "
-        + ", ".join(f"{name} {value:.3f}" for name, value in values.items())
-        + f"; p {report['p']:.4f} against the best other one"
-    )
-    if not report["best_epoch"]:
-        line("no epoch of the training found more than the network did before it")
-    line(
-        "kept: the retriever geodesic uses it, and 'lemmata evaluate --tune' fits its weight in auto"
-        if report["helps"]
-        else "kept as [metric] always says, though it does not help here"
-        if report["kept"]
-        else "not kept: it does not help here, and the retriever geodesic stays with lengths by text"
-    )
-
-
-def _print_notes(report: dict[str, Any]) -> None:
-    if report.get("done_before"):
-        line("up to date: made before from the same data and options", style="dim")
-    for note in report.get("notes", ()):
-        line(f"out of date: {note}", style="yellow")
+    perform(learn_metric, "metric", o, shown=_OF_METRIC, encoder=encoder)
 
 
 def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) -> dict[str, Any]:
@@ -186,23 +136,6 @@ def _train_job(job: Path, out: Path, settings: dict[str, Any], progress: Any) ->
     return train_job(job, base, out, options, progress)
 
 
-def _print_encoder(place: str, report: dict[str, Any]) -> None:
-    """The report of an encoder's training, and the place of the model."""
-    _print_notes(report)
-    if report["before"]:
-        after = report["after"]
-        rows = [(name, f"{value:.4f}", f"{after.get(name, math.nan):.4f}") for name, value in report["before"].items()]
-        open_console().print(table(("validation", ">before", ">after"), rows))
-    step = f"best step {report['best_step']:,}" if report["best_step"] else "last step"
-    line(
-        f"{step}, {report['share']:.0%} of the tuned weights kept;"
-        f" {report['records_per_second']:,.0f} records/s, {report['seconds']:.0f} s"
-    )
-    if "not_exported" in report:
-        line(f"not exported, so searching needs torch: {report['not_exported']}")
-    line(place)
-
-
 def prepare(
     name: Annotated[str, Argument(help="The table [finetune.NAME].", metavar="NAME")],
     folder: Annotated[Path, Argument(help="The folder to write.", metavar="DIR")],
@@ -212,16 +145,8 @@ def prepare(
     from lemmata.train.train import prepare_job
 
     refuse_several("'lemmata train prepare' works")
-    perform(prepare_job, partial(_print_prepared, folder), f"finetune.{name}", o, name=name, folder=folder)
-
-
-def _print_prepared(folder: Path, report: dict[str, Any]) -> None:
-    _print_notes(report)
-    line(f"{report['texts']:,} texts, {report['tokens']:,} tokens")
-    for kind in ("sets", "validations"):
-        for part, number in report[kind].items():
-            line((kind, "dim"), f" {part}: {number:,}")
-    line(f"train it with: lemmata train finetune --job {folder} --out MODEL -o base=BASE")
+    perform(prepare_job, f"finetune.{name}", o, name=name, folder=folder)
+    say(f"train it with: lemmata train finetune --job {folder} --out MODEL -o base=BASE")
 
 
 def models() -> None:
@@ -232,17 +157,14 @@ def models() -> None:
 
     workspace = opened()
     damaged = list(problems(workspace, model_artefacts(workspace)))
-    print_report(read_manifests(workspace.models_folder), lambda manifests: _print_models(manifests, bool(damaged)))
+    manifests = read_manifests(workspace.models_folder)
+    rows = [
+        {"model": name, "from": each["options"]["base"], "by": each["verb"], "kept": each["report"].get("kept", True)}
+        for name, each in manifests.items()
+    ]
+    print_report(manifests, lambda _: print_record(rows, empty="no models yet: lemmata train finetune"))
     if damaged:
         raise LemmataError("; ".join(damaged))
-
-
-def _print_models(manifests: dict[str, dict[str, Any]], are_damaged: bool) -> None:
-    for name, manifest in manifests.items():
-        kept = "" if manifest["report"].get("kept", True) else " (not kept: worse than its base)"
-        line((name, "bold"), f" {manifest['verb']} of {manifest['options']['base']}", (kept, "dim"))
-    if not manifests and not are_damaged:
-        line("no models yet: lemmata train finetune")
 
 
 def run(
@@ -307,7 +229,7 @@ def adapt(
 
     workspace = opened()
     if undo:
-        print_report(undo_adapt(workspace), lambda report: line(f"search uses {report['encoder']} as before"))
+        print_report(undo_adapt(workspace))
         return
     with showing_progress(workspace):
         report = adapt(workspace, finetune=finetune, limits=Limits(**read_budget(budget)) if budget else None)

@@ -191,8 +191,28 @@ def index(
             report["kept_encoders"] = [other.encoder for other in others]
         else:
             _note_outdated(workspace, texts, report["tokenised"])
+    report["notes"] = list(_consequences(report))
     report["seconds"] = time.perf_counter() - begin
     return report
+
+
+def _consequences(report: Mapping[str, Any]) -> Iterator[str]:
+    """What else has changed, or has to be done, in sentences."""
+    if "default_before" in report:
+        yield f"search now uses these vectors; those of {report['default_before']} are kept"
+    if "left_in_milvus" in report:
+        yield report["left_in_milvus"]
+    for encoder in report.get("not_moved", ()):
+        yield f"the vectors of {encoder} are searched exactly now: 'lemmata index --encoder {encoder}' moves them too"
+    summaries = report.get("summaries")
+    if summaries and report["passages"] > summaries["passages"]:
+        bare = report["passages"] - summaries["passages"]
+        yield f"{bare:,} passages have no summary and rank lower than before, relative to the others"
+    if "dropped_fusion" in report:
+        yield (
+            "the weights of auto were fitted to what search used before and are dropped: run 'lemmata evaluate --tune'"
+            " again"
+        )
 
 
 def _texts(workspace: Workspace, corpus: Corpus, options: IndexOptions) -> Corpus | ExpandedCorpus:
