@@ -202,7 +202,7 @@ def test_the_command_lists_exports_and_clears(project: Project, tmp_path: Path) 
     assert "what drinks" in lemmata("judgments", *where)
     listed = json.loads(lemmata("judgments", "--json", *where))
     assert [(query["text"], query["answers"]) for query in listed] == [("what drinks", ["sponge"])]
-    assert "1 query" in lemmata("judgments", "--export", tmp_path / "out", *where)
+    assert "queries    1" in lemmata("judgments", "--export", tmp_path / "out", *where)
     lemmata("judgments", "--clear", *where)
     assert judgments(project) == []
 

@@ -45,10 +45,17 @@ def inspect(
 
 
 def _measured(report: dict[str, Any]) -> dict[str, Any]:
-    """What the report measures of each encoder; the whole of it is a page."""
+    """What the report measures of each encoder, side by side; the whole of it is a page."""
     encoders = report["encoders"]
-    notes = [*report["notes"], *(note for encoder in encoders.values() for note in encoder["notes"])]
-    chosen = {name: report[name] for name in ("report", "sampled", "changes")}
-    measures = {name: {row: encoder[row] for row in _ROWS} for name, encoder in encoders.items()}
-    moved = {name: encoder["moved"] for name, encoder in encoders.items() if encoder["moved"]}
-    return {**chosen, "encoders": measures, "moved": moved, "notes": notes}
+
+    def side_by_side(key: str) -> dict[str, dict[str, Any]]:
+        parts = dict.fromkeys(part for encoder in encoders.values() for part in encoder[key] or ())
+        return {part: {name: (encoder[key] or {}).get(part) for name, encoder in encoders.items()} for part in parts}
+
+    return {
+        **{name: report[name] for name in ("report", "sampled", "changes")},
+        "measure": {row: {name: encoder[row] for name, encoder in encoders.items()} for row in _ROWS},
+        "module": side_by_side("modules"),
+        "moved by training": side_by_side("moved"),
+        "notes": [*report["notes"], *(note for encoder in encoders.values() for note in encoder["notes"])],
+    }

@@ -93,6 +93,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
+        if 0 < abs(value) < 0.01:
+            return f"{value:.2g}"
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}".rstrip("0").rstrip(".")
     if isinstance(value, Mapping):
         entries = list(value.items())
