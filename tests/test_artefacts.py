@@ -1,4 +1,4 @@
-"""One table of artefacts: what is out of date, repaired, listed and collected follows from it."""
+"""One table of artefacts: what is out of date, damaged and listed follows from it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.make import run_command
 
 from lemmata.core import artefacts
 from lemmata.core.artefacts import Row, edge_lengths, is_current, making, of_encoder, set_digest, stale
-from lemmata.core.errors import WorkspaceError
+from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import (
     FOLDERS,
     Workspace,
-    default_encoder,
     read_manifest,
     vector_set,
-    vectors_of,
     write_manifest,
 )
 from lemmata.graph.lengths import open_lengths
 from lemmata.graph.store import open_graph
-from lemmata.maintain.info import doctor
-from lemmata.maintain.repair import _VERBS, _index
+from lemmata.mine.mine import mine_again
 from lemmata.project import Project
 
 
@@ -59,8 +55,8 @@ def test_lengths_of_another_graph_are_out_of_date_for_everybody(project: Project
     with pytest.raises(WorkspaceError, match="lemmata index"):
         open_lengths(project)
     [problem] = project.info()["problems"]
-    [check] = [check for check in doctor(project.root) if check.name == item.name]
-    assert (check.fine, check.damaged, check.finding) == (False, False, problem)
+    assert item.name in problem
+    assert project.verify().is_whole
     project.index()
     assert project.info()["problems"] == []
 
@@ -77,18 +73,15 @@ def test_sets_that_were_made_from_each_other_are_looked_at_once(project: Project
     assert "set1" in project.training_sets()["set0"]["out_of_date"]
 
 
-# ---------------------------------------------------------------- repair
+# ---------------------------------------------------------------- mined again by what a manifest says
 
 
 def test_a_command_in_a_manifest_is_never_run(project: Project, tmp_path: Path) -> None:
     victim = tmp_path / "victim.json"
     victim.write_text("precious")
     rewrite(project, "pairs", command=f"lemmata graph export {victim}")
-    damage(project.training_file("pairs"))
-    done = run_command("doctor", "--repair", "-w", project.root)
-    assert done.returncode == 0, done.stderr
+    mine_again(project, "pairs")
     assert victim.read_text() == "precious"
-    assert project.verify().problems == []  # mined again by what the table and the checked fields say
     assert project.training_sets()["pairs"]["command"] == "lemmata mine pairs --name pairs"
 
 
@@ -108,78 +101,27 @@ def test_a_command_in_a_manifest_is_never_run(project: Project, tmp_path: Path) 
 )
 def test_what_a_manifest_says_is_checked_before_a_set_is_made_again(project: Project, changes: dict[str, Any]) -> None:
     rewrite(project, "pairs", command="lemmata graph export X", **changes)
-    damage(project.training_file("pairs"))
-    [repair] = project.repair()
-    assert (repair.done, repair.removed) == (False, True)
-    assert repair.cause
-    assert not project.training_file("pairs").exists()
+    before = project.training_file("pairs").read_bytes()
+    with pytest.raises(LemmataError):
+        mine_again(project, "pairs")
+    assert project.training_file("pairs").read_bytes() == before
 
 
 def test_a_set_is_made_again_with_the_options_that_it_was_made_with(project: Project) -> None:
     project.mine("queries", part="all")
     project.mine("queries", name="asked", found_within=5)
     project.mine("negatives", name="a-hard", of="asked", settings={"negatives": {"number": 2}})
-    names = ("queries", "asked", "a-hard")  # a-hard is tried before the set that it is made from
+    names = ("queries", "asked", "a-hard")
     before = {name: project.training_file(name).read_bytes() for name in names}
     manifests = {name: read_manifest(project.manifest(project.training(name))) for name in names}
     for name in names:
-        damage(project.training_file(name))
-    repairs = project.repair()
-    assert [each.cause for each in repairs if not each.done] == []
+        project.training_file(name).unlink()
+        mine_again(project, name)
     assert {name: project.training_file(name).read_bytes() for name in names} == before
     assert {name: read_manifest(project.manifest(project.training(name))) for name in names} == manifests
 
 
-def test_a_repair_keeps_the_encoder_that_search_uses(project: Project) -> None:
-    project.index(settings={"encoder": "lemmata-nano", "dimension": 64})
-    project.index(settings={"encoder": "hashing"})
-    project.config_file.write_text('[index]\nencoder = "lemmata-nano"\n')
-    project = Project(project.root)
-    other = vectors_of(project, "lemmata-nano")
-    damage(next(other.vectors.glob("*.npy")))
-    damage(edge_lengths(other).folder / "targets.npy")
-    damage(project.lexical_folder / "hashes.npy")
-    assert all(repair.done for repair in project.repair())
-    assert default_encoder(project) == "hashing"
-    assert project.verify().problems == []
-    assert project.info()["problems"] == []
-    assert (read_manifest(other.manifest) or {})["cut"] == 64
-
-
-def test_a_repair_asks_no_server(project: Project) -> None:
-    vectors = vectors_of(project, "hashing")
-    address = "http://127.0.0.1:9/v1#model"
-    folder = project.encoder_folder(address)
-    shutil.copytree(vectors.vectors.parent, folder)
-    made = read_manifest(folder / "vectors" / "manifest.json") or {}
-    write_manifest(folder / "vectors" / "manifest.json", {**made, "encoder": address})
-    damage(next((folder / "vectors").glob("*.npy")))
-    [repair] = [repair for repair in project.repair() if address in repair.name]
-    assert not repair.done
-    assert address in repair.cause
-
-
-def test_a_split_is_made_again_with_its_own_options(project: Project) -> None:
-    project.split(settings={"seed": 7})
-    digest = (read_manifest(project.manifest(project.split_folder)) or {})["digest"]
-    damage(project.split_folder / "part.npy")
-    assert [(repair.name, repair.done) for repair in project.repair()] == [("split", True)]
-    assert (read_manifest(project.manifest(project.split_folder)) or {})["digest"] == digest
-    project.manifest(project.split_folder).write_text("{}")
-    [repair] = project.repair()
-    assert not repair.done
-
-
 # ---------------------------------------------------------------- a new artefact
-
-
-def test_every_row_of_the_table_says_how_it_is_made_again() -> None:
-    """By the verb of its command; a new row whose verb is missing is left to the user by name."""
-    rows = {**artefacts.OF_WORKSPACE, **artefacts.OF_ENCODER}
-    left_to_the_user = {"corpus", "metric"}
-    assert rows.keys() - _VERBS.keys() == left_to_the_user
-    by_index = {kind for kind, verb in _VERBS.items() if verb is _index}
-    assert by_index == {kind for kind, row in rows.items() if row.command == "lemmata index"}
 
 
 def test_every_artefact_lies_where_only_lemmata_writes(tmp_path: Path) -> None:
@@ -199,13 +141,12 @@ def test_a_row_of_the_table_is_all_that_a_new_artefact_needs(project: Project, m
     assert is_current(item, recipe)
     assert project.info()["vectors"][0]["bytes"] > described["bytes"]
     assert project.info()["problems"] == project.verify().problems == []
-    assert any(check.name == "set of halves" and check.fine for check in doctor(project.root))
-    (item.folder.with_name(".halves.old")).mkdir()
-    assert [Path(garbage.path).name for garbage in project.collect_garbage()] == [".halves.old"]
+    assert "set of halves" in project.info()["artefacts"]
+    item.folder.with_name(".halves.old").mkdir()
+    with project.hold():
+        assert not item.folder.with_name(".halves.old").exists()
     damage(item.folder / "halves.npy")
     assert [problem.command for problem in project.verify().problems] == ["lemmata halve"]
-    assert [(repair.name, repair.done) for repair in project.repair()] == [("set of halves", False)]
-    assert not item.folder.exists()
     with making(item, {**recipe, "vectors": "of another encoder"}) as folder:
         np.save(folder / "halves.npy", np.arange(9))
     assert not is_current(item, recipe)

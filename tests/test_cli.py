@@ -276,12 +276,6 @@ def test_the_demo_runs_in_a_workspace_that_is_there(tmp_path: Path) -> None:
     assert (tmp_path / "demo" / "report.html").is_file()
 
 
-def test_doctor_lists_its_checks(workspace: Path) -> None:
-    checks = json.loads(lemmata("doctor", "-w", workspace, "--json"))
-    assert {"name", "fine", "finding", "damaged"} == checks[0].keys()
-    assert "python" in lemmata("doctor", "-w", workspace)
-
-
 def test_a_search_without_vectors_prints_a_note(tmp_path: Path) -> None:
     root = make_workspace(tmp_path, NOTE, index="lexical").root
     for options, has_note in (([], True), (["--retriever", "lexical"], False)):

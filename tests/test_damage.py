@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import stat
@@ -16,13 +17,13 @@ import pytest
 from tests import make
 from tests.make import NAMES, PAPER, run_command, search, sentence_of, write_papers, written_files
 
+from lemmata.core.artefacts import artefacts
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Edge
 from lemmata.core.workspace import FORMAT, read_manifest, write_manifest
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.graph.store import GraphRecordStore, open_embedding, open_graph, write_embedding
-from lemmata.maintain.info import doctor
 from lemmata.project import Project
 from lemmata.search.retriever import Retriever
 
@@ -85,31 +86,28 @@ def test_a_removed_document_is_noticed_and_the_named_command_helps(project: Proj
         assert sum(row >= 0 for row in stored.rows.tolist()) == len(corpus)
 
 
-def test_doctor_and_info_name_what_is_out_of_date_with_its_command(project: Project) -> None:
+def test_info_names_what_is_out_of_date_with_its_command(project: Project) -> None:
     assert project.info()["problems"] == []
     write_papers(project.root.parent / "papers", "area")
     project.ingest([project.root.parent / "papers"])
-    findings = {check.name: check for check in doctor(project.root)}
-    for name, command in {
+    content = project.info()
+    commands = {
         "lexical index": "lemmata index",
         "dense index": "lemmata index",
         "graph": "lemmata graph build",
         "split": "lemmata split",
         "training set 'pairs'": "lemmata mine pairs --name pairs",
-        "graph records (text)": "lemmata graph build",
-    }.items():
-        assert not findings[name].fine, name
-        assert not findings[name].damaged
-        assert f"run '{command}' again" in findings[name].finding
-    assert len(project.info()["problems"]) == 5
-    assert run_command("doctor", "-w", project.root).returncode == 0  # out of date is no damage
+    }
+    for name, command in commands.items():
+        assert f"the corpus changed since the {name} was made: run '{command}' again" in content["problems"]
+    assert len(content["problems"]) == len(commands)
+    assert set(commands) <= set(content["artefacts"])
+    assert run_command("verify", "-w", project.root).returncode == 0  # out of date is no damage
 
 
 def test_a_training_set_of_another_split_is_out_of_date(project: Project) -> None:
     project.split(settings={"seed": 7})
     finding = "the training set 'pairs' was mined under another split: run 'lemmata mine pairs --name pairs' again"
-    [check] = [check for check in doctor(project.root) if check.name == "training set 'pairs'"]
-    assert check == (check.name, False, finding, False)
     assert project.info()["problems"] == [finding]
     project.mine("pairs")
     assert project.info()["problems"] == []
@@ -131,8 +129,7 @@ def test_an_embedding_of_another_graph_is_refused(project: Project) -> None:
 @pytest.mark.slow
 def test_the_checkpoint_of_an_embedding_of_another_graph_is_not_resumed(project: Project) -> None:
     folder = project.embedding_folder.parent
-    for name in ("embedding.partial.npz", "embedding.0123456789ab.partial.npz"):  # of a version before, and of now
-        (folder / name).write_bytes(b"stopped in the middle of another graph")
+    (folder / "embedding.0123456789ab.partial.npz").write_bytes(b"stopped in the middle of another graph")
     project.embed_graph(settings={"epochs": 2})
     assert not list(folder.glob("embedding.*"))
     assert len(open_embedding(project).matrix) == len(open_graph(project).graph.nodes)
@@ -161,8 +158,9 @@ def test_records_of_a_model_and_of_prediction_are_reported_as_stale(project: Pro
         records.replace("predicted", inputs="another corpus")
         records.replace("import:mine")  # belongs to no corpus
     assert project.build_graph()["stale"] == {"llm": "lemmata graph extract", "predicted": "lemmata graph link"}
-    findings = {check.name: check.finding for check in doctor(project.root)}
-    assert "run 'lemmata graph extract' again" in findings["graph records (llm)"]
+    problems = project.info()["problems"]
+    assert "the graph records (llm) were made from another corpus: run 'lemmata graph extract' again" in problems
+    assert len(problems) == 2
 
 
 def test_a_graph_with_edges_of_passages_that_are_gone_is_exported_without_them(
@@ -191,7 +189,7 @@ def damages(content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.slow
-def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -> None:
+def test_every_damaged_file_is_one_sentence_and_verify_finds_it(made: Project) -> None:
     files = written_files(made)
     assert len(files) > 25
     commands: dict[str, Callable[[], object]] = {
@@ -217,26 +215,39 @@ def test_every_damaged_file_is_one_sentence_and_doctor_finds_it(made: Project) -
                     sentence = sentence_of(tried[name])
                     assert not sentence or str(path) in sentence, (path, how, name, sentence)
                     failed += [name] if sentence else []
-                found = [check.finding for check in doctor(made.root) if check.damaged]
+                found = [problem.sentence for problem in made.verify().damage]
             finally:
                 path.write_bytes(content)
-            assert failed or path == made.graph_records_note, (path, how)  # only verify and doctor read it
+            assert failed or path == made.graph_records_note, (path, how)  # only verify reads it
             reader = reader or failed[:1]
             assert any(str(path) in finding for finding in found), (path, how, found)
-    assert not [check for check in doctor(made.root) if check.damaged]
+    assert made.verify().is_whole
 
 
-def test_a_changed_byte_deep_in_a_file_is_found_by_doctor_which_exits_with_1(project: Project) -> None:
-    path = vectors_of(project) / "matrix.npy"
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 1
-    path.write_bytes(content)
-    done = run_command("doctor", "-w", project.root)
-    assert done.returncode == 1
-    assert "its checksum is wrong" in " ".join(done.stdout.split())
-    shutil.rmtree(vectors_of(project))  # the cure that it names
-    project.index(settings={"encoder": "hashing"})
-    assert run_command("doctor", "-w", project.root).returncode == 0
+CURE = re.compile(r"(?:delete the folder (\S+) and )?run 'lemmata ([^']*)'")
+
+
+@pytest.mark.parametrize("how", ["a byte deep inside", "cut off", "missing"])
+def test_every_damaged_artefact_is_made_again_by_what_verify_says(project: Project, how: str) -> None:
+    before = search(project)
+    for item in artefacts(project):
+        path = max(item.folder.rglob("*.*"), key=lambda path: path.stat().st_size * (path.name != "manifest.json"))
+        content = bytearray(path.read_bytes())
+        content[-5] ^= 1
+        path.write_bytes(content if how == "a byte deep inside" else content[: len(content) // 2])
+        if how == "missing":
+            path.unlink()
+        assert run_command("verify", "-w", project.root).returncode == 1
+        [problem] = [problem for problem in project.verify().damage if problem.path == path]
+        cure = CURE.search(problem.sentence)
+        assert cure is not None, problem.sentence
+        if cure[1]:
+            shutil.rmtree(cure[1])
+        done = run_command(*cure[2].split(), "-w", project.root)
+        assert done.returncode == 0, (problem.sentence, done.stderr)
+        assert project.verify().damage == [], problem.sentence
+    assert project.info()["problems"] == []
+    assert search(project) == before
 
 
 @pytest.mark.parametrize(
@@ -265,7 +276,6 @@ def test_a_manifest_with_one_changed_letter_is_damaged(project: Project) -> None
 
 READ_EVERYTHING = """
 import sys
-from lemmata.maintain.info import doctor
 from lemmata.project import Project
 project = Project(sys.argv[1])
 with project.retriever() as retriever:
@@ -278,7 +288,7 @@ project.merges()
 project.audit(["pairs"])
 assert project.training_sets()
 assert project.evaluate(project.task("references", part="train")).retrievers
-assert not [check for check in doctor(sys.argv[1]) if check.damaged]
+assert project.verify().is_whole
 try:
     project.build_graph()
 except Exception as error:
@@ -374,7 +384,7 @@ def test_every_other_writer_on_a_full_disk_keeps_the_last_good_state(project: Pr
     assert search(project) == before
     assert project.show("concept:width") == concept
     assert project.training_file("pairs").read_bytes() == set_before
-    assert not [check for check in doctor(root) if check.damaged]
+    assert project.verify().is_whole
 
 
 @pytest.mark.slow
@@ -422,7 +432,7 @@ def test_the_old_corpus_can_be_searched_after_an_ingest_was_stopped_and_the_next
     with project.reporting_to(stop), pytest.raises(KeyboardInterrupt):
         project.ingest([papers], workers=1)
     assert search(project) == before
-    assert any("did not finish" in check.finding for check in doctor(project.root))
+    assert any("did not finish" in problem for problem in project.info()["problems"])
     report = project.ingest([papers], workers=1)
     assert report.unchanged == len(NAMES) + 2  # all were read by the stopped run
     with closing(Corpus(project)) as corpus:

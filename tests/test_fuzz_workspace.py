@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.make import search, sentence_of, write_papers, written_files
 
-from lemmata.maintain.info import doctor
 from lemmata.project import Project
 
 NAMES = tuple(f"{first}{second}" for first, second in itertools.product(
@@ -75,7 +74,6 @@ def commands(project: Project) -> dict[str, Callable[[], object]]:
         "show": lambda: project.show("concept:widthtree"),
         "list": lambda: list(project.listing("passages")),
         "bridge": lambda: project.bridge("concept:widthtree", "concept:depthleaf"),
-        "doctor": lambda: doctor(project.root),
     }
 
 

@@ -28,7 +28,6 @@ from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: E402
 from lemmata.core.errors import ConfigError, MissingExtra, WorkspaceError  # noqa: E402
 from lemmata.core.types import Mask  # noqa: E402
 from lemmata.core.workspace import read_manifest  # noqa: E402
-from lemmata.maintain.info import doctor  # noqa: E402
 from lemmata.project import Project  # noqa: E402
 from lemmata.search.filter import Filter  # noqa: E402
 from lemmata.vectors import milvus  # noqa: E402
@@ -298,8 +297,6 @@ def test_what_an_unfinished_update_left_or_somebody_deleted_is_put_right(in_milv
     assert count_vectors(uri, alias) == 60
     with client_of(in_milvus) as client:
         client.delete(f"{alias}_1", ids=[3, 4])
-    [check] = [check for check in doctor(in_milvus.root) if "Milvus" in check.name]
-    assert (check.fine, check.finding) == (False, "58 of 60 vectors at vectors.db: run 'lemmata index' again")
     assert in_milvus.index()["milvus"]["sent"] == 60
     drop_collections(uri, alias)
     with pytest.raises(WorkspaceError, match=f"vectors.db .*{alias}.*'lemmata index'"):
@@ -347,7 +344,6 @@ def test_the_commands_say_where_the_vectors_are(project: Project) -> None:
     content = json.loads(lemmata("info", "-w", root, "--json"))
     assert content["vectors"][0]["milvus"] == "vectors.db"
     assert content["indexes"] == ["lexical", "dense", "milvus"]
-    assert "60 of 60 vectors at vectors.db" in lemmata("doctor", "-w", root)
     assert "leave out --no-dense" in lemmata("index", "-o", "milvus=x.db", "--no-dense", "-w", root, code=1)
 
 
@@ -378,7 +374,6 @@ def test_a_server_is_searched_and_when_it_is_away_one_sentence_says_so(
         "start it, check $MILVUS_TOKEN and $MILVUS_URI, or take the vectors back with 'lemmata index -o milvus=none'"
         in message
     )
-    assert "cannot be used" in lemmata("doctor", "-w", root)
     left = project.index(settings={"milvus": "none"})["left_in_milvus"]
     assert left.startswith("the collections lemmata_")
     assert hits(project) == exact

@@ -16,7 +16,6 @@ from tests.make import tar, wait_until, write
 from lemmata.core.errors import ConfigError, InputError, WorkspaceError
 from lemmata.core.types import Skip
 from lemmata.ingest.ingest import IngestReport
-from lemmata.maintain.info import Check, doctor
 from lemmata.project import Project
 
 PAPER = r"""\documentclass{article}
@@ -347,10 +346,3 @@ def test_init_keeps_existing_settings(tmp_path: Path) -> None:
     Project.init(tmp_path)
     (tmp_path / "lemmata.toml").write_text("[ingest]\nchunk_size = 800\n")
     assert Project.init(tmp_path).config == {"ingest": {"chunk_size": 800}}
-
-
-def test_doctor_names_the_command_that_helps(project: Project, sources: Path, tmp_path: Path) -> None:
-    assert any("lemmata init" in check.finding for check in doctor(tmp_path))
-    assert any("lemmata ingest" in check.finding for check in doctor(project.root))
-    project.ingest([sources])
-    assert Check("corpus", True, "4 passages") in doctor(project.root)

@@ -19,7 +19,6 @@ from tests.training import write_notes
 from lemmata.core.errors import ConfigError
 from lemmata.core.workspace import silent
 from lemmata.encode.cross import load_cross_encoder
-from lemmata.maintain.info import doctor
 from lemmata.project import Project
 from lemmata.train.job import JobWriter, open_job
 from lemmata.train.reranker import _frame, _pair_arrays
@@ -87,8 +86,7 @@ def test_a_reranker_is_a_whole_model(trained: Path) -> None:
     assert report["drift"]["correlation"] > 0.98
     assert report["weight"]["retriever"] == "auto"
     assert {row["weight"] for row in report["weight"]["tried"]} == {round(step / 10, 1) for step in range(11)}
-    [check] = [check for check in doctor(project.root) if check.name == "model 'reranker'"]
-    assert check.fine
+    assert project.verify().is_whole
     card = (folder / "README.md").read_text()
     assert 'pipeline_tag: "text-ranking"' in card
     assert "A cross-encoder" in card

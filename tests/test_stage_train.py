@@ -21,7 +21,6 @@ from lemmata.corpus.split import open_split
 from lemmata.corpus.training_files import read_training
 from lemmata.encode.export import export_encoder
 from lemmata.encode.load import load_encoder
-from lemmata.maintain.info import Check, doctor
 from lemmata.project import Project
 from lemmata.train.job import open_job
 from lemmata.vectors.store import open_vectors
@@ -86,26 +85,21 @@ def test_a_model_has_card_report_and_export(trained: Path, base: Path) -> None:
     np.testing.assert_allclose(exported.encode(texts), vectors, atol=0.02)
 
 
-def test_doctor_finds_a_damaged_model_and_training_it_again_helps(trained: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_is_found_and_training_it_again_helps(trained: Path, tmp_path: Path) -> None:
     project = Project(shutil.copytree(trained, tmp_path / "notes"))
-
-    def found() -> Check:
-        [check] = [check for check in doctor(project.root) if check.name == "model 'tuned'"]
-        return check
-
-    assert found().fine
+    assert project.verify().is_whole
     assert not project.info()["problems"]
     cure = "train it again with 'lemmata train finetune tuned'"
     weights = project.model("tuned") / "onnx" / "model.onnx"
     content = bytearray(weights.read_bytes())
     content[-5] ^= 1  # where only the checksum of the whole file shows it
     weights.write_bytes(content)
-    assert found().damaged
-    assert found().finding == f"{weights} is damaged (its checksum is wrong): {cure}"
+    [problem] = project.verify().damage
+    assert problem.sentence == f"{weights} is damaged (its checksum is wrong): {cure}"
     weights.unlink()
     assert project.info()["problems"] == [f"{weights} is missing: {cure}"]
     assert "done_before" not in project.finetune()
-    assert found().fine
+    assert project.verify().is_whole
     assert project.finetune()["done_before"]
 
 
@@ -120,8 +114,7 @@ def test_a_model_with_a_damaged_manifest_is_not_passed_over(trained: Path, tmp_p
     said = " ".join(error.split())
     assert "manifest.json is damaged" in said
     assert "train it again with 'lemmata train finetune tuned' (or 'lemmata train pretrain tuned')" in said
-    [check] = [check for check in doctor(project.root) if check.name == "model 'tuned'"]
-    assert check.damaged
+    assert [problem.path for problem in project.verify().damage] == [path]
     path.write_bytes(whole)
     assert "tuned finetune of" in say("train", "models", "-w", project.root)[1]
 

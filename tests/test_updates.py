@@ -131,7 +131,6 @@ def test_deleted_and_replaced_text_is_gone_from_every_file(tmp_path: Path) -> No
         for path in notes.glob(f"n{number}.*"):
             path.unlink()
     bring_up_to_date(tmp_path / "w")
-    project.collect_garbage()
     for number in (3, *range(100, 120)):
         gone = secret(number, 1 if number != 3 else 2)
         assert holding(tmp_path / "w", gone) == []

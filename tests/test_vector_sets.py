@@ -21,7 +21,6 @@ from lemmata.core.workspace import Workspace, default_encoder, read_manifest, ve
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import NANO, PACKAGED, load_encoder
 from lemmata.graph.lengths import open_lengths
-from lemmata.maintain.info import doctor
 from lemmata.project import Project
 from lemmata.search import hints
 from lemmata.search import index as index_stage
@@ -283,7 +282,7 @@ def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Projec
     assert first_hits(project, "dense")
     with pytest.raises(WorkspaceError, match=f"lemmata index --encoder {NANO}"):
         first_hits(project, f"dense:{NANO}")
-    assert any(str(path) in check.finding for check in doctor(project.root) if check.damaged)
+    assert [problem.path for problem in project.verify().damage] == [path]
     manifest = project.encoder_folder(NANO) / "vectors" / "manifest.json"
     manifest.write_text("{")
     assert NANO in names(project)
@@ -292,7 +291,7 @@ def test_damage_to_one_set_is_found_and_leaves_the_others_usable(project: Projec
     manifest.write_text("{")  # its encoder cannot be read any more
     project.remove_encoder(str(exported))
     assert names(project) == ["hashing"]
-    assert not [check for check in doctor(project.root) if check.damaged]
+    assert project.verify().is_whole
 
 
 def test_a_damaged_note_on_the_default_is_one_sentence_with_its_cure(project: Project) -> None:
@@ -301,7 +300,7 @@ def test_a_damaged_note_on_the_default_is_one_sentence_with_its_cure(project: Pr
         first_hits(project, "auto")
     assert first_hits(project, f"dense:{NANO}")
     assert any("encoder.json" in problem for problem in project.info()["problems"])
-    assert any("encoder.json" in check.finding for check in doctor(project.root) if check.damaged)
+    assert [problem.path for problem in project.verify().damage] == [project.default_encoder_file]
     project.index(settings={"encoder": "hashing"})
     assert first_hits(project, "dense")
 
@@ -349,7 +348,7 @@ def test_a_killed_index_leaves_every_set_and_the_default_as_they_were(project: P
     assert default_encoder(project) == "hashing"
     assert len(names(project)) == 3
     assert first_hits(project, "dense") == before
-    assert not [check for check in doctor(root) if check.damaged]
+    assert project.verify().is_whole
     [partial] = root.rglob("vectors.partial")
     assert int(np.load(partial / "done.npy").sum()) == 512 + 32
 

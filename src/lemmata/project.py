@@ -26,8 +26,7 @@ from lemmata.ingest.ingest import ingest, remove
 from lemmata.inspect.inspect import inspect
 from lemmata.maintain.content import listing, show
 from lemmata.maintain.info import document_statistics, info
-from lemmata.maintain.repair import repair
-from lemmata.maintain.verify import collect_garbage, verify
+from lemmata.maintain.verify import verify
 from lemmata.mine.domain import select_domain
 from lemmata.mine.embedding import embed_graph
 from lemmata.mine.mine import export_training, import_queries, mine, mix, preview_queries, write_queries
@@ -62,8 +61,6 @@ class Project(Workspace):
     listing = listing
     show = show
     verify = verify
-    repair = repair
-    collect_garbage = collect_garbage
 
     # ------------------------------------------------------------ ingest, index, search
 

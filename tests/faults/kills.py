@@ -37,7 +37,6 @@ import lemmata
 from lemmata.cli.main import main as run_lemmata
 from lemmata.core.database import Connection
 from lemmata.evaluate.judgments import JudgmentLog
-from lemmata.maintain.info import doctor
 from lemmata.project import Project
 
 ROOT = Path(__file__).parents[2]
@@ -110,11 +109,9 @@ STAGES = {
     "mine triplets": ["mine", "triplets", "-o", "triplets.hard_rank=20"],
     "train metric": ["train", "metric"],
     "map": ["map"],
-    "graph import": ["graph", "import", "../links.tsv", "--name", "links"],
+    "graph import": ["graph", "import", "../links.jsonl", "--name", "links"],
     "index another": ["index", "--encoder", "hashing"],
-    "doctor --repair": ["doctor", "--repair"],
     "index --remove": ["index", "--remove", "lemmata-nano"],
-    "gc": ["gc"],
     "graph import --remove": ["graph", "import", "--remove", "links"],
     "ingest more": ["ingest", "../papers", "../more"],
     "index more": ["index"],
@@ -141,7 +138,6 @@ _OWN += ("evaluate --tune", "judgments --export", "judgments --clear", "inspect"
 _OWN += ("export-encoder", "train reranker", "judge", "mine triplets", "train metric", "adapt", "adapt --undo")
 # between a new corpus and its index there is nothing to search
 CORPUS_STAGES = ("ingest more", "index more", "ingest --remove", "run")
-DAMAGED = "doctor --repair"  # the stage whose workspace is damaged before
 # differs from run to run, as does what ends in _per_second; and what one call did itself, which is less after a kill
 TOLD = {"seconds", "checksum", "files", "sha256", "read_at"}
 TOLD |= {"tokenised", "encoded", "measured_edges", "default_before", "kept_encoders", "done_before", "when"}
@@ -186,11 +182,14 @@ def prepare(folder: Path, stages: Sequence[str] = ()) -> Path:
     plant.generate(folder / "plant", logs=80, seed=3)
     questions = [{"query": f"what about {stem}?", "passage": f"{stem}#{label}"} for stem, label in PAPERS.items()]
     general = [{"_id": str(number), "text": " ".join(WORDS[number % 7 :])} for number in range(60)]
-    write(folder, {"questions.jsonl": to_lines(questions), "general.jsonl": to_lines(general)})
+    links = [{"source": "partitions", "relation": "related_to", "target": "heine"}]
+    write(
+        folder,
+        {"questions.jsonl": to_lines(questions), "general.jsonl": to_lines(general), "links.jsonl": to_lines(links)},
+    )
     if {"train prepare", "train finetune", "export-encoder", "train reranker", "judge"}.intersection(stages):
         texts = [file.read_text("utf-8", "replace") for file in (folder / "papers").iterdir()]
         small_bert(folder / "bert", sorted({word for text in texts for word in re.findall("[a-z]+", text)}))
-    (folder / "links.tsv").write_text("head\trelation\ttail\npartitions\trelated_to\theine\n", "utf-8")
     workspace = folder / "w"
     Project.init(workspace)
     (workspace / "lemmata.toml").write_text(SETTINGS, "utf-8")
@@ -198,16 +197,7 @@ def prepare(folder: Path, stages: Sequence[str] = ()) -> Path:
 
 
 def set_up(workspace: Path, stage: str) -> None:
-    """Make what a stage finds: damage, what killed commands left, marks, a plant, a model."""
-    if stage == DAMAGED:
-        for pattern in (
-            "split/part.npy",
-            "index/lexical/**/*.npy",
-            "index/dense/*/vectors/*.npy",
-            "training/pairs/*.parquet",
-        ):
-            file = min(workspace.glob(pattern))
-            file.write_bytes(file.read_bytes()[:-1] + b"?")
+    """Make what a stage finds: marks, a plant, a model."""
     before = {
         "graph link": (["ingest", "../plant"], STAGES["graph build"]),
         "mine domain": (STAGES["graph build"], STAGES["split"]),
@@ -226,10 +216,6 @@ def set_up(workspace: Path, stage: str) -> None:
         for command in before.get(stage, ()):
             if failed := finish(workspace, command):
                 raise SystemExit(f"{stage}: {failed}")
-    if stage == "gc":
-        for name in (".split.old", "index/.lexical.old", "index/dense/.gone.old/vectors", "training/.pairs.999999"):
-            (workspace / name).mkdir(parents=True)
-            (workspace / name / "some.npy").write_bytes(b"left over")
 
 
 class Child(NamedTuple):
@@ -432,17 +418,15 @@ class Bench:
         """What is wrong after a kill, and after the stage was run again; empty where all is well."""
         if stage.endswith(("--remove", "--undo")) and content(self.workspace) == self.after[stage]:
             return ""  # it was done: what is removed twice is an error
-        damaged = [check.finding for check in doctor(self.workspace) if check.damaged]
-        if damaged and stage != DAMAGED:
+        if damaged := [problem.sentence for problem in Project(self.workspace).verify().damage]:
             return f"damaged after the kill: {damaged}"
         had_index = (self.before[stage] / "index" / "default_encoder.json").is_file()
-        if had_index and stage != DAMAGED and (failed := finish(self.workspace, ["search", "partitions", "--json"])):
+        if had_index and (failed := finish(self.workspace, ["search", "partitions", "--json"])):
             says_what_to_do = "run 'lemmata index' again" in failed or "run the same command again" in failed
             if not (stage in CORPUS_STAGES and says_what_to_do):
                 return f"search after the kill: {failed}"
         if failed := finish(self.workspace, STAGES[stage]):
             return f"resumed: {failed}"
-        Project(self.workspace).collect_garbage()
         found = differences(content(self.workspace), self.after[stage])
         return f"differs: {found}" if found else ""
 

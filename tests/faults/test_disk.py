@@ -56,7 +56,6 @@ for name, write in writers.items():
     write()
 assert [problem for problem in project.verify().problems] == []
 assert search(project)
-assert project.collect_garbage() == []
 print(json.dumps(outcomes))
 """
 
@@ -90,7 +89,6 @@ def test_times_of_files_in_the_past_or_the_future_change_nothing(project: Projec
     for path in folder.rglob("*"):
         os.utime(path, (moment, moment))
     assert project.verify().problems == []
-    assert project.collect_garbage() == []
     assert search(project) == before
     report = project.ingest([folder / "papers"])
     assert (report.added, report.changed, report.removed) == (0, 0, 0)

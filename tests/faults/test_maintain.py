@@ -1,4 +1,4 @@
-"""`lemmata verify`, `doctor --repair`, `gc`, and two processes on one workspace."""
+"""`lemmata verify`, what killed commands leave, and two processes on one workspace."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.make import run_command, search, written_files
+from tests.make import run_command, search, write, written_files
 
-from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import WorkspaceBusy
 from lemmata.core.files import replace_folder, wait_for_lock
-from lemmata.core.workspace import write_manifest
 from lemmata.graph.store import GraphRecordStore
 from lemmata.project import Project
 
@@ -88,7 +86,9 @@ def test_records_that_a_killed_command_changed_are_no_damage(project: Project) -
     assert project.verify().problems == []
     project.graph_records_note.write_text("{}")
     assert found(project) == {"graph/records.json": "damaged"}
-    assert [one.command for one in project.repair()] == ["lemmata graph build"]
+    project.graph_records_note.unlink()  # as the sentence says
+    project.build_graph()
+    assert project.verify().problems == []
 
 
 def test_missing_and_foreign_files_are_told_apart_and_a_foreign_one_is_no_damage(project: Project) -> None:
@@ -104,100 +104,37 @@ def test_missing_and_foreign_files_are_told_apart_and_a_foreign_one_is_no_damage
     assert len(json.loads(done.stdout)["problems"]) == 3
 
 
-# ---------------------------------------------------------------- repair
+# ---------------------------------------------------------------- what killed commands leave
 
 
-def test_damaged_artefacts_are_removed_and_made_again(project: Project) -> None:
-    before = search(project)
-    layout = project
-    for path, keep in ((layout.graph_folder / "weight.npy", 10), (layout.lexical_folder / "hashes.npy", 0)):
-        path.write_bytes(path.read_bytes()[:keep])
-    (layout.split_folder / "part.npy").unlink()
-    data = bytearray(layout.training_file("pairs").read_bytes())
-    data[len(data) // 2] ^= 4
-    layout.training_file("pairs").write_bytes(data)
-    assert sorted(found(project).values()) == ["damaged", "damaged", "damaged", "missing"]
-    done = run_command("doctor", "--repair", "--json", "-w", project.root)
-    assert done.returncode == 0, done.stderr
-    commands = [repair["command"] for repair in json.loads(done.stdout)["repairs"]]
-    assert commands == ["lemmata graph build", "lemmata split", "lemmata mine pairs --name pairs", "lemmata index"]
-    assert found(project) == {}
-    assert search(project) == before
-    assert project.info()["problems"] == []
-
-
-def test_the_damaged_corpus_stays_and_the_cure_is_said(project: Project) -> None:
-    path = project.database
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    assert project.repair() == []
-    assert path.exists()
-    done = run_command("doctor", "--repair", "-w", project.root)
-    assert done.returncode == 1
-    assert "run 'lemmata ingest PATHS…'" in " ".join(done.stdout.split())
-
-
-def test_a_damaged_model_stays_and_its_command_is_said(project: Project) -> None:
-    model = project.model("tuned")
-    model.mkdir(parents=True)
-    (model / "weights").write_bytes(b"x" * 100)
-    write_hashed_manifest(model, {"verb": "static"})
-    (model / "weights").write_bytes(b"x" * 99)
-    done = run_command("doctor", "--repair", "-w", project.root)
-    assert done.returncode == 1
-    assert "run 'lemmata train static tuned' yourself" in done.stderr
-    assert (model / "weights").exists()
-
-
-# ---------------------------------------------------------------- garbage
-
-
-def test_what_killed_commands_left_is_removed_and_nothing_else(project: Project) -> None:
-    layout = project
+def test_what_killed_commands_left_is_removed_by_the_next_one_and_nothing_else(project: Project) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    names = written_files(project)
-    (layout.graph_folder.parent / f".compressed.{ended.pid}").mkdir()
-    (layout.graph_folder.parent / f".compressed.{ended.pid}" / "rows.npy").write_bytes(b"x" * 1000)
-    (layout.root / "index" / ".lexical.old").mkdir()
-    (layout.root / "index" / f".default_encoder.json.{os.getppid()}").write_text("of a process that runs")
-    work, place = layout.model(".tuned"), layout.model("tuned")
-    for folder in (work, place):
-        folder.mkdir(parents=True)
-    (work / "begun.json").write_text("a key")
-    (work / "checkpoint-1").write_bytes(b"x" * 500)
-    write_manifest(place / "manifest.json", {"verb": "finetune", "begun": "another key"})
-    assert [Path(item.path).name for item in project.collect_garbage(dry_run=True)] == [
-        f".compressed.{ended.pid}",
-        ".lexical.old",
+    index, dense = project.root / "index", project.encoder_folder("hashing")
+    left = [
+        project.graph_folder.with_name(f".compressed.{ended.pid}"),
+        index / ".lexical.old",
+        dense.with_name(".gone.old"),
+        dense / ".vectors.old",
     ]
-    write_manifest(place / "manifest.json", {"verb": "finetune", "begun": "a key"})
-    listed = project.collect_garbage(dry_run=True)
-    assert sum(item.bytes for item in listed) == 1505
-    assert work.exists()
-    assert project.collect_garbage() == listed
-    assert not work.exists()
-    assert project.collect_garbage() == []
-    assert set(names) <= set(written_files(project))
-    assert search(project)
-
-
-def test_vectors_of_an_encoder_that_is_gone_are_garbage_but_not_those_that_search_uses(project: Project) -> None:
-    layout = project
-    gone = layout.encoder_folder("gone")
-    shutil.copytree(layout.encoder_folder("hashing"), gone)
-    (gone / "vectors" / "manifest.json").unlink()
-    assert [item.path for item in project.collect_garbage()] == [str(gone)]
-    assert search(project)
+    kept = [index / f".default_encoder.json.{os.getppid()}", project.model(".v1.5"), project.model(".tuned.old")]
+    for folder in (*left, *kept):
+        write(folder, {"begun.json": "a key"} if "models" in folder.parts else {"below/rows.npy": "x"})
+    before = search(project)
+    with project.hold():
+        assert not any(folder.exists() for folder in left)
+    assert all(folder.exists() for folder in kept)
+    for folder in kept:
+        shutil.rmtree(folder)
+    assert project.verify().problems == []
+    assert search(project) == before
 
 
 def test_a_folder_whose_replacement_was_killed_between_two_renames_comes_back(project: Project) -> None:
-    layout = project
-    layout.split_folder.replace(layout.root / ".split.old")  # where folders cannot be swapped in one step
-    project.collect_garbage()
+    project.split_folder.replace(project.root / ".split.old")  # where folders cannot be swapped in one step
+    with project.hold():
+        assert project.split_folder.is_dir()
     assert found(project) == {}
-    assert layout.split_folder.is_dir()
 
 
 # ---------------------------------------------------------------- two processes

@@ -10,8 +10,6 @@ from tests.make import search
 
 from lemmata.core.errors import InputError, WorkspaceError
 from lemmata.core.workspace import read_manifest, write_manifest
-from lemmata.maintain.info import doctor
-from lemmata.maintain.repair import _remove
 from lemmata.project import Project
 
 
@@ -19,7 +17,7 @@ def test_an_ingest_killed_before_its_manifest_is_unfinished_and_not_damaged(proj
     project.manifest(project.corpus_folder).unlink()
     with pytest.raises(WorkspaceError, match="ingest"):
         search(project)
-    assert not [check for check in doctor(project.root) if check.damaged]
+    assert project.verify().is_whole
     project.ingest([project.root.parent / "papers"])
     assert search(project)
 
@@ -83,33 +81,13 @@ def test_removing_a_source_that_was_killed_can_be_said_again(project: Project, l
         project.remove([papers])
 
 
-def test_a_killed_repair_finds_again_what_it_removed(project: Project) -> None:
-    parts = project.split_folder / "part.npy"
-    lexical = min(project.lexical_folder.rglob("*.npy"))
-    before, hits = parts.read_bytes(), search(project)
-    for file in (parts, lexical):
-        file.write_bytes(file.read_bytes()[:-1] + b"?")
-    assert {item.kind for item, _ in _remove(project)} == {"split", "lexical"}  # and no further
-    assert {(repair.name, repair.done) for repair in project.repair()} == {("split", True), ("lexical index", True)}
-    assert parts.read_bytes() == before
-    assert search(project) == hits
-    assert not project.repair()
-
-
-def test_a_repair_replaces_an_index_whose_manifest_is_damaged(project: Project) -> None:
-    manifest, hits = project.manifest(project.lexical_folder), search(project)
-    manifest.write_bytes(b"{}")
-    list(_remove(project))
-    assert [(repair.name, repair.done) for repair in project.repair()] == [("lexical index", True)]
-    assert search(project) == hits
-
-
-def test_what_a_killed_command_left_at_the_root_is_garbage(project: Project) -> None:
+def test_what_a_killed_command_left_at_the_root_is_removed_by_the_next_one(project: Project) -> None:
     kept = project.root / ".mine.old"  # of somebody else
     left = [project.root / name for name in (".index.old", ".split.999999")]
     for folder in (*left, kept):
         (folder / "below").mkdir(parents=True)
-    assert {Path(item.path) for item in project.collect_garbage()} == {*left}
+    with project.hold():
+        pass
     assert not any(folder.exists() for folder in left)
     assert kept.exists()
 
@@ -121,13 +99,3 @@ def test_vectors_whose_removal_was_killed_can_be_removed_again(project: Project)
     folder.rename(folder.with_name(".hashing.old"))
     assert project.remove_encoder("hashing")["removed"] == "hashing"
     assert not any(project.dense_folder.iterdir())
-
-
-def test_a_repair_that_was_killed_after_the_vectors_ends_what_it_began(project: Project) -> None:
-    vectors = min(project.dense_folder.glob("*/vectors/manifest.json"))
-    note = {"verb": "index", "encoder": (read_manifest(vectors) or {})["encoder"], "done": 1, "total": 2}
-    write_manifest(project.indexing, note)
-    before, hits = vectors.read_bytes(), search(project)
-    assert not project.repair()  # nothing is damaged
-    assert not project.indexing.exists()
-    assert (vectors.read_bytes(), search(project)) == (before, hits)

@@ -103,9 +103,7 @@ COMMANDS: dict[str, Sequence[Callable[..., None] | str]] = {
         inspect.inspect,
     ),
     "Keep and exchange": (
-        workspace.doctor,
         workspace.verify,
-        workspace.gc,
         "export",
         evaluate.export_encoder,
     ),

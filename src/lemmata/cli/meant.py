@@ -33,7 +33,6 @@ _MEANT = {
     "--force --overwrite -f": "--rebuild --again --force",
     "--reindex --recreate": "--rebuild --again",
     "--delete": "--remove --clear",
-    "--fix": "--repair",
     "-V": "--version",
 }
 OPTIONS = {typed: meant.split() for all_typed, meant in _MEANT.items() for typed in all_typed.split()}

@@ -1,4 +1,4 @@
-"""Commands on a workspace: init, fetch, ingest, info, config, doctor, verify, gc."""
+"""Commands on a workspace: init, fetch, ingest, info, config, verify."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from lemmata.cli.output import (
     perform,
     print_report,
     progress_display,
-    say,
     table,
     working,
 )
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from lemmata.core.types import Skip
     from lemmata.ingest.arxiv import Fetched
     from lemmata.ingest.ingest import IngestReport
-    from lemmata.maintain.info import Check
-    from lemmata.maintain.verify import Garbage, Verification
+    from lemmata.maintain.verify import Verification
 
 
 _SHOWN_PLACES = 3  # of each kind of note
@@ -214,6 +212,7 @@ def _print_info(content: dict[str, Any]) -> None:
     bibliography = content["bibliography"]
     add("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
     add("skipped", counted(content["skips"], "note"))
+    add("made", ", ".join(content["artefacts"]) or "nothing yet")
     if content["vectors"]:
         add("vectors", megabytes(sum(vectors["bytes"] for vectors in content["vectors"])))
     for vectors in content["vectors"]:
@@ -363,37 +362,6 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def doctor(
-    repair: Annotated[bool, Option("--repair", help="Make damaged artefacts again, except models.")] = False,
-) -> None:
-    """Check the installation and every file of the workspace."""
-    from lemmata.maintain.info import doctor as run_checks
-
-    repairs = _repair() if repair else []
-    checks = run_checks(invocation.folder)
-    print_report(checks, _print_checks, record={"checks": checks, "repairs": repairs} if repair else checks)
-    if any(check.damaged for check in checks):
-        raise typer.Exit(1)
-
-
-def _print_checks(checks: Sequence[Check]) -> None:
-    for check in checks:
-        mark = ("ok", "green") if check.fine else ("!!", "red") if check.damaged else ("--", "yellow")
-        line(mark, f"  {check.name}: {check.finding}")
-
-
-def _repair() -> list[dict[str, Any]]:
-    """Make again what is damaged; one record for each command that does it."""
-    from lemmata.maintain.repair import repair
-
-    with working() as workspace:
-        repairs = repair(workspace, say)
-    return [
-        {"command": command, "done": done, "cause": cause}
-        for command, done, cause in dict.fromkeys((item.command, item.done, item.cause) for item in repairs)
-    ]
-
-
 def verify() -> None:
     """Read every file of the workspace and compare it with its checksum."""
     from lemmata.maintain.verify import verify
@@ -411,19 +379,3 @@ def _print_verified(report: Verification) -> None:
     rate = f"{report.bytes / 1e6 / max(report.seconds, 1e-9):,.0f} MB/s"
     read = f"{counted(report.files, 'file')}, {megabytes(report.bytes)} in {report.seconds:.1f} s ({rate})"
     line(f"{read}: {'all as they were written' if report.is_whole else counted(len(report.damage), 'problem')}")
-
-
-def gc(dry_run: Annotated[bool, Option("--dry-run", help="List what would be removed.")] = False) -> None:
-    """Remove what killed commands left and what nothing can use any more."""
-    from lemmata.maintain.verify import collect_garbage
-
-    garbage = collect_garbage(opened(), dry_run=dry_run)
-    record = {"removed": not dry_run, "garbage": garbage}
-    print_report(garbage, lambda items: _print_garbage(items, "could be" if dry_run else "were"), record=record)
-
-
-def _print_garbage(garbage: Sequence[Garbage], done: str) -> None:
-    for item in garbage:
-        line(f"{item.path}  {megabytes(item.bytes)}, {item.why}")
-    size = megabytes(sum(item.bytes for item in garbage))
-    line(f"{size} in {counted(len(garbage), 'place')} {done} removed" if garbage else "nothing to remove")

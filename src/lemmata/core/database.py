@@ -112,7 +112,7 @@ def read_cell(text: str) -> Any:
             raise ValueError("neither a list nor an object")
         return value
     except (ValueError, TypeError, RecursionError) as error:
-        raise WorkspaceError(f"a database of the workspace is damaged ({error}): run 'lemmata doctor'") from error
+        raise WorkspaceError(f"a database of the workspace is damaged ({error}): run 'lemmata verify'") from error
 
 
 def connect(path: Path, schema: str, version: int, *, cure: str, create: bool = False) -> Connection:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lemmata.core.config import build, merged, read_toml
 from lemmata.core.errors import ConfigError, WorkspaceError, other_format
-from lemmata.core.files import explain_failed_write, lock_file, retire, write_atomically
+from lemmata.core.files import explain_failed_write, is_leftover, lock_file, remove, retire, write_atomically
 from lemmata.core.keys import OPENAI, ApiKey
 
 if TYPE_CHECKING:
@@ -191,17 +191,22 @@ class Workspace:
     def is_held(self) -> bool:
         """Whether another process is writing to the workspace."""
         try:
-            with self.hold():
-                return False
+            lock_file(self.lock).close()
         except WorkspaceError:
             return True
+        return False
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it."""
+        """An exclusive lock on the workspace that dies with its process; WorkspaceError when another has it.
+
+        What killed commands left is tidied up first.
+        """
         if link := next(_links_outside(self), None):
             raise WorkspaceError(f"{link} is a link that leads out of the workspace: put what it leads to in its place")
         with explain_failed_write(self.root), contextlib.closing(lock_file(self.lock)):
+            with contextlib.suppress(OSError):  # what cannot be removed does no harm
+                _tidy(self)
             yield
 
 
@@ -213,6 +218,27 @@ def _links_outside(workspace: Workspace) -> Iterator[Path]:
     for path in (*places, *below):
         if path.is_symlink() and not path.resolve().is_relative_to(home):
             yield path
+
+
+def _tidy(workspace: Workspace) -> None:
+    """Put back a folder whose replacement was killed between two renames; remove what else killed commands left.
+
+    That is what they replaced (`.NAME.old`) and what was to replace it (`.NAME.PROCESS`).
+    """
+    own = (path for name in FOLDERS for path in workspace.root.glob(f".{name}.*"))
+    below = [workspace.dense_folder, *(workspace.root / name for name in FOLDERS)]
+    places = [*below, *(workspace.dense_folder.iterdir() if workspace.dense_folder.is_dir() else ())]
+    for path in [*own, *(path for place in places for path in place.glob(".*.*"))]:
+        if (path / "begun.json").exists():  # the checkpoints of a model whose name looks like that
+            continue
+        if path.name.endswith(".old"):
+            place = path.with_name(path.name.removeprefix(".").removesuffix(".old"))
+            if place.exists() or read_manifest(path / "manifest.json") is None:
+                remove(path)
+            else:
+                path.replace(place)
+        elif is_leftover(path) and not path.name.endswith(f".{os.getpid()}"):
+            remove(path)
 
 
 def _folder_name(encoder: str) -> str:

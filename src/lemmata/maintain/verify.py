@@ -1,8 +1,7 @@
-"""Keeping a workspace whole: read every file (`verify`), remove what is of no more use (`gc`)."""
+"""Read every file of a workspace and compare it with its checksum."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -15,19 +14,13 @@ from lemmata.core.artefacts import (
     artefact,
     artefacts,
     file_problems,
-    is_usable,
-    learned_metric,
-    model,
     note_problems,
     notes,
 )
-from lemmata.core.errors import InputError, WorkspaceError
-from lemmata.core.files import bytes_below, is_leftover, remove, sync
+from lemmata.core.errors import WorkspaceError
 from lemmata.core.workers import available_cores
-from lemmata.core.workspace import FOLDERS, Workspace, default_encoder, read_corpus_manifest, read_manifest, vector_sets
-from lemmata.encode.load import encoder_kind
+from lemmata.core.workspace import FOLDERS, Workspace, read_corpus_manifest, read_manifest
 from lemmata.graph.store import GraphRecordStore
-from lemmata.graph.stored_metric import metric_checkpoint
 
 
 class Verification(NamedTuple):
@@ -46,17 +39,6 @@ class Verification(NamedTuple):
     @property
     def is_whole(self) -> bool:
         return not self.damage
-
-
-class Garbage(NamedTuple):
-    """A file or folder of no more use."""
-
-    path: str
-    bytes: int
-    why: str
-
-
-# ---------------------------------------------------------------- verify
 
 
 def verify(workspace: Workspace) -> Verification:
@@ -127,7 +109,7 @@ def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
     for path in _managed(workspace):
         parts = path.relative_to(workspace.root).parts
         if any(part.startswith(".") or ".partial" in part for part in parts):
-            continue  # temporary: a matter of `gc`
+            continue  # temporary
         if path in expected or any(folder in known_folders for folder in path.parents):
             continue
         if parts[0] == "models" and not (workspace.models_folder / parts[1] / "manifest.json").exists():
@@ -135,74 +117,3 @@ def _foreign(workspace: Workspace) -> Iterator[FileProblem]:
         if parts[0] == "run" or path.name.endswith(("-wal", "-shm", "-journal")):
             continue
         yield FileProblem(path, "foreign", f"{path} was not written by lemmata")
-
-
-# ---------------------------------------------------------------- gc
-
-
-def collect_garbage(workspace: Workspace, *, dry_run: bool = False) -> list[Garbage]:
-    """Remove files of killed runs, checkpoints of finished trainings and vectors that nothing can use any more."""
-    with workspace.hold():
-        if not dry_run:
-            for retired in list(workspace.root.rglob(".*.old")):
-                _restore(retired)
-        garbage = [Garbage(str(path), bytes_below(path), why) for path, why in dict(_garbage(workspace)).items()]
-        if not dry_run:
-            for item in garbage:
-                remove(Path(item.path))
-    return garbage
-
-
-def _restore(retired: Path) -> None:
-    """Put a folder back whose replacement was killed between two renames."""
-    place = retired.with_name(retired.name.removeprefix(".").removesuffix(".old"))
-    if not place.exists() and read_manifest(retired / "manifest.json") is not None:
-        retired.replace(place)
-        sync(place.parent)
-
-
-def _garbage(workspace: Workspace) -> Iterator[tuple[Path, str]]:
-    own = (path for folder in FOLDERS for path in workspace.root.glob(f".{folder}.*"))
-    for path in sorted((*own, *(path for folder in FOLDERS for path in (workspace.root / folder).rglob("*")))):
-        if path.name.startswith(".") and path.name.endswith(".old"):
-            yield path, "replaced"
-        elif is_leftover(path):
-            yield path, "of a command that was killed"
-    yield from _finished_work(workspace)
-    yield from _useless_vectors(workspace)
-
-
-def _finished_work(workspace: Workspace) -> Iterator[tuple[Path, str]]:
-    """Checkpoints of models, of the embedding and of metrics that are complete, and vectors begun that are complete."""
-    for work in sorted(workspace.models_folder.glob(".*")):
-        begun = work / "begun.json"
-        trained = read_manifest(model(workspace.models_folder / work.name[1:]).manifest)
-        if work.is_dir() and trained and begun.is_file() and begun.read_text("utf-8") == trained.get("begun"):
-            yield work, "checkpoints of a finished training"
-    if read_manifest(workspace.indexing) is None:
-        for partial in sorted(workspace.dense_folder.glob("*/*.partial")):
-            yield partial, "vectors that were completed or given up"
-    if is_usable(workspace, artefact(workspace, "embedding")):
-        for checkpoint in sorted(workspace.embedding_folder.parent.glob("embedding.*partial.npz")):
-            yield checkpoint, "checkpoint of a finished embedding"
-    for vectors in vector_sets(workspace):
-        metric = read_manifest(learned_metric(vectors).manifest)
-        if metric and (checkpoint := metric_checkpoint(vectors, metric)).exists():
-            yield checkpoint, "checkpoint of a finished training"
-
-
-def _useless_vectors(workspace: Workspace) -> Iterator[tuple[Path, str]]:
-    """Vectors without a manifest, and those of encoders that are gone; never those that search uses."""
-    with contextlib.suppress(WorkspaceError):
-        default = default_encoder(workspace)
-        unfinished = (read_manifest(workspace.indexing) or {}).get("encoder")
-        for vectors in vector_sets(workspace):
-            if vectors.encoder in (default, unfinished):
-                continue
-            if read_manifest(vectors.manifest) is None:
-                yield vectors.root, "vectors that no manifest names"
-                continue
-            try:
-                encoder_kind(vectors.encoder, workspace.models_folder)
-            except InputError:
-                yield vectors.root, f"vectors of {vectors.encoder}, which is no longer there"

@@ -158,7 +158,7 @@ def _checkpoint(nodes: _Nodes, options: EmbedStageOptions) -> Path:
     settings = {name: value for name, value in asdict(options).items() if name != "epochs"}
     run = json.dumps([nodes.inputs, nodes.split, settings, vectors], sort_keys=True)
     name = f"embedding.{hashlib.sha256(run.encode()).hexdigest()[:12]}.partial.npz"
-    for file in workspace.embedding_folder.parent.glob("embedding.*partial.npz"):
+    for file in workspace.embedding_folder.parent.glob("embedding.*.partial.npz"):
         if file.name != name:
             file.unlink()
     return workspace.embedding_folder.with_name(name)

@@ -354,14 +354,13 @@ def _note_outdated(workspace: Workspace, texts: Texts, new: int) -> None:
 
 def remove_encoder(workspace: Workspace, name: str) -> dict[str, Any]:
     """Delete the vectors of an encoder, and what was made from them; those of the others stay."""
+    folder = workspace.encoder_folder(encoder_id(name, workspace.models_folder))
+    was_killed = folder.with_name(f".{folder.name}.old").is_dir()  # while it deleted: the lock tidies up the rest
     with workspace.hold():
         sets = vector_sets(workspace)
-        folder = workspace.encoder_folder(encoder_id(name, workspace.models_folder))
         removed = next((each for each in sets if name == each.encoder or folder == each.root), None)
-        retired = folder.with_name(f".{folder.name}.old")
-        if removed is None and retired.is_dir():  # a run before was killed while it deleted
+        if removed is None and (was_killed or folder.is_dir()):  # or with vectors that were only begun
             removed = vectors_of(workspace, name)
-            retired.replace(folder)
         if removed is None:
             raise LemmataError(f"there are no vectors of {name!r}{suggest(name, [each.encoder for each in sets])}")
         freed = sum(size_on_disk(removed, summaries=each) for each in (False, True))
@@ -380,9 +379,8 @@ def update_vectors(
     *,
     queries: Sequence[str] = (),
     allowance: Allowance | None = None,
-    whole: bool = False,
 ) -> None:
-    """Make the vectors of encoders, or bring them up to date; with `whole` also what is made from them.
+    """Make the vectors of encoders, or bring them up to date.
 
     Which encoder search uses by default stays. Sets that exist keep their length and expansion, and [index] is for new
     ones; all get the summaries of the encoder that search uses, so that encoders are compared fairly. What remote
@@ -398,7 +396,7 @@ def update_vectors(
     estimates = (_estimate(workspace, each, queries=queries) for each in wanted)
     allowance.check(_total(each for each in estimates if each is not None))
     with contextlib.closing(Corpus(workspace)) as corpus:
-        stale = [each for each in wanted if whole or not _is_up_to_date(workspace, corpus, each)]
+        stale = [each for each in wanted if not _is_up_to_date(workspace, corpus, each)]
         if not stale:
             return  # a read-only workspace can be evaluated
         progress = workspace.progress

@@ -127,7 +127,13 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
         item = learned_metric(vectors)
         recipe = {"options": asdict(options), "split": split_key(workspace), **metric_sources(workspace, vectors)}
         checkpoint = metric_checkpoint(vectors, recipe)
+
+        def remove_checkpoints() -> None:
+            for file in checkpoint.parent.glob("metric.*.partial.pt"):  # also those of other graphs and options
+                file.unlink(missing_ok=True)
+
         if is_current(item, recipe):
+            remove_checkpoints()  # of a run that was killed at its very end
             return {**(read_manifest(item.manifest) or {})["report"], "done_before": True}
         data = _open(workspace, vectors.encoder)
         links = _links(data, data.citing & data.seen)
@@ -147,8 +153,7 @@ def learn_metric(workspace: Workspace, *, encoder: str = "", settings: Settings 
             report, search = _judge(data, trained, workspace.progress)
             report["kept"] |= options.always and report["best_epoch"] > 0
             _write(item, data, trained, {**recipe, "report": report, "search": search}, workspace.progress)
-            for file in checkpoint.parent.glob("metric.*.partial.pt"):  # also those of other graphs and options
-                file.unlink()
+            remove_checkpoints()
             return report
 
         return from_first(judge)

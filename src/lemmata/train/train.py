@@ -109,9 +109,7 @@ def make_model(
         out = work / "out"
         if out.is_dir():
             trained_under = summary(read_trained(out))
-            # `begun` tells `lemmata gc` that this work is finished
-            recipe = {**inputs, "report": report, "trained_under": trained_under, "begun": key}
-            with making(item, recipe, out):
+            with making(item, {**inputs, "report": report, "trained_under": trained_under}, out):
                 if workspace is not None:
                     invalidate_vectors(workspace, place.name)
         shutil.rmtree(work, ignore_errors=True)
