@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -67,6 +68,17 @@ def test_what_docs_name_of_the_benchmarks_is_there() -> None:
             assert list((ROOT / "bench").glob(f"{name}*/__main__.py")) or (ROOT / "bench" / f"{name}.py").exists(), name
         for name in re.findall(r"(?<!:)bench/([\w-]+\.\w+)", text):
             assert (ROOT / "bench" / name).exists(), f"{page.name}: {name}"
+
+
+def test_every_extra_that_docs_name_can_be_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named: set[str] = set()
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        text = page.read_text(encoding="utf-8")
+        lists = re.findall(r"[Ee]xtras?\b[\w\s:]*((?:`[a-z]+`(?:\s\([^)]*\))?[,\s]*)+)", text)
+        named.update(*(re.findall(r"`([a-z]+)`", names) for names in lists))
+        named.update(*(names.split(",") for names in re.findall(r"lemmata\[([a-z,]+)\]", text)))
+    assert {"baseline", "pdf", "train"} <= named <= extras.keys()
 
 
 def test_every_promise_of_security_has_its_test() -> None:
