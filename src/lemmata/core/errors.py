@@ -12,10 +12,8 @@ LemmataError             caused and cured by the user; printed as one sentence
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -90,8 +88,6 @@ def require(module: str, extra: str) -> ModuleType:
 # ---------------------------------------------------------------- what was meant
 
 _MOST_SHOWN = 20  # known words that an error lists
-_MOST_COMPARED = 10_000  # known words that an unknown one is compared with, which takes some 10 µs each
-_LONGEST_COMPARED = 200  # characters of an unknown word
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
@@ -109,11 +105,8 @@ def near(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def close_matches(word: str, known: Sequence[str], most: int) -> list[str]:
-    """Known words that look like this one; of very many only those with the same first half, which takes less time."""
-    if len(word) > _LONGEST_COMPARED:
-        return []
-    if len(known) > _MOST_COMPARED:
-        start = word[: (len(word) + 1) // 2]
-        known = list(islice((other for other in known if other.startswith(start)), _MOST_COMPARED))
-    return difflib.get_close_matches(word, known, most)
+def close_matches(word: str, known: Sequence[str], most: int, likeness: float = 60) -> list[str]:
+    """Known words that share at least so many percent of their letters with this one, the closest first."""
+    from rapidfuzz import fuzz, process  # 25 ms, which only an error takes
+
+    return [match for match, _, _ in process.extract(word, known, scorer=fuzz.ratio, score_cutoff=likeness, limit=most)]

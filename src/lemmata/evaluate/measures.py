@@ -17,7 +17,6 @@ counts as 0. The order of the rows is the ranking; the retriever has to break ti
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.errors import ConfigError, InputError
+from lemmata.core.errors import ConfigError, InputError, close_matches
 from lemmata.core.types import Integers, Mask
 
 Floats64 = npt.NDArray[np.float64]
@@ -53,7 +52,7 @@ def parse_measure(text: str) -> Measure:
     written, _, cutoff = text.strip().partition("@")
     name = _NAMES.get(written.strip().lower())
     if name is None:
-        close = difflib.get_close_matches(written.strip().lower(), _NAMES, 1, 0.5)
+        close = close_matches(written.strip().lower(), list(_NAMES), 1, 50)
         cure = f"did you mean {_NAMES[close[0]]}?" if close else f"there are {', '.join(_MEASURES)}"
         raise ConfigError(f"there is no measure {text!r}; {cure}")
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", cutoff.strip(), re.ASCII):

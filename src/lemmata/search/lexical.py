@@ -233,7 +233,7 @@ class LexicalIndex:
             for word, count in zip(words, np.diff(segment.starts).tolist(), strict=False):
                 if word:
                     counts[word] = counts.get(word, 0) + count
-        return Spelling(list(counts), list(counts.values()))
+        return Spelling(counts)
 
     def holding(self, token: str, most: int) -> list[int]:
         """The first rows that hold a token in their text."""

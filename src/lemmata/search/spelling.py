@@ -1,7 +1,7 @@
 """Did you mean: words of a query that no passage has, and the words of the corpus that are nearest to them.
 
-The words are the terms of the lexical index, so jargon is known and nothing else is. A look at which letters two words
-share leaves few of them, whose distance is then computed for all at once: a millisecond for a hundred thousand words.
+The words are the terms of the lexical index, so jargon is known and nothing else is. An error is a letter that is
+missing, extra, wrong or swapped with its neighbour (Damerau 1964).
 """
 
 from __future__ import annotations
@@ -9,14 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from lemmata.core.types import Integers
 from lemmata.core.words import GERMAN_FUNCTION_WORDS, fold, fold_german
 from lemmata.encode.load import NANO, PACKAGED
 
@@ -27,7 +23,7 @@ SHORTEST = 4  # letters of a word that is corrected, and of those that correct i
 _LONGEST = 24
 _MOST_ERRORS = 2  # of a term; stems hide what is wrong at the end of a word
 _LONG = 8  # letters from which on two errors are possible
-_MOST = 5  # nearest words that are looked at
+_MOST = 8  # nearest words that are looked at
 _TEXTS = 8  # with each of them, to see how it is written
 _TEXTS_OF_STEM = 20  # the same where only its stem is known, which many words have
 _LONGEST_ENDING = 8
@@ -39,64 +35,26 @@ _FORMULA = re.compile(r"\$[^$]*\$")
 class Spelling:
     """Terms of a corpus with the number of passages that hold each."""
 
-    def __init__(self, terms: Sequence[str], counts: Sequence[int]) -> None:
-        self._terms = [term for term in terms if SHORTEST <= len(term) <= _LONGEST]
-        self._counts = np.array([n for term, n in zip(terms, counts, strict=True) if SHORTEST <= len(term) <= _LONGEST])
-        self._letters = _letters(self._terms)
-        self._lengths = (self._letters > 0).sum(axis=1)
-        self._masks = _masks(self._letters)
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+        self._by_length: dict[int, list[str]] = {}
+        for term in counts:
+            if SHORTEST <= len(term) <= _LONGEST:
+                self._by_length.setdefault(len(term), []).append(term)
 
     def near(self, word: str) -> list[tuple[int, str]]:
         """The terms with one error, or with two after the first letter; the nearest, then the most frequent first."""
-        if not self._terms or not SHORTEST <= len(word) <= _LONGEST:
+        from rapidfuzz.distance import OSA
+        from rapidfuzz.process import extract
+
+        if not SHORTEST <= len(word) <= _LONGEST:
             return []
-        letters = _letters([word])
-        own = _masks(letters)[0]
-        close = np.abs(self._lengths - len(word)) <= _MOST_ERRORS
-        close &= (_count_bits(self._masks & ~own) <= _MOST_ERRORS) & (_count_bits(own & ~self._masks) <= _MOST_ERRORS)
-        places = np.flatnonzero(close)
-        distances = _distances(word, self._letters[places], self._lengths[places])
-        distances[self._letters[places, 0] != letters[0, 0]] += 1
-        order = np.lexsort((-self._counts[places], distances))[:_MOST]
-        return [(int(distances[n]), self._terms[places[n]]) for n in order.tolist() if distances[n] <= _MOST_ERRORS]
-
-
-def _letters(words: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """The letters of words (n, longest) as numbers; 0 behind the last."""
-    array = np.array(words or [""], f"U{_LONGEST}")
-    return array.view(np.uint32).reshape(len(array), _LONGEST)[: len(words)]
-
-
-def _masks(letters: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    """A bit for each letter that a word holds."""
-    bits = np.where(letters > 0, np.uint64(1) << (letters % 64).astype(np.uint64), np.uint64(0))
-    return np.asarray(np.bitwise_or.reduce(bits, axis=1), np.uint64)
-
-
-_BITS = np.array([number.bit_count() for number in range(256)], np.uint8)
-
-
-def _count_bits(masks: npt.NDArray[np.uint64]) -> Integers:
-    return np.asarray(_BITS[masks.view(np.uint8).reshape(len(masks), 8)].sum(axis=1))
-
-
-def _distances(word: str, letters: npt.NDArray[np.uint32], lengths: Integers) -> Integers:
-    """How many letters are missing, extra, wrong or swapped with their neighbour (Damerau 1964)."""
-    word_letters = _letters([word])[0][: len(word)]
-    width = int(lengths.max(initial=0))
-    before = np.zeros((len(letters), width + 1), np.int64)
-    row = np.tile(np.arange(width + 1), (len(letters), 1))
-    for i, letter in enumerate(word_letters, 1):
-        before, above = row, before
-        row = np.empty_like(before)
-        row[:, 0] = i
-        for j in range(1, width + 1):
-            wrong = before[:, j - 1] + (letters[:, j - 1] != letter)
-            row[:, j] = np.minimum(np.minimum(row[:, j - 1], before[:, j]) + 1, wrong)
-            if i > 1 and j > 1:
-                swapped = (letters[:, j - 1] == word_letters[i - 2]) & (letters[:, j - 2] == letter)
-                row[:, j] = np.where(swapped, np.minimum(row[:, j], above[:, j - 2] + 1), row[:, j])
-    return np.asarray(row[np.arange(len(letters)), lengths])
+        near = []
+        for length in range(len(word) - _MOST_ERRORS, len(word) + _MOST_ERRORS + 1):
+            terms = self._by_length.get(length, [])
+            for term, errors, _ in extract(word, terms, scorer=OSA.distance, score_cutoff=_MOST_ERRORS, limit=None):
+                near.append((int(errors) + (term[0] != word[0]), -self._counts[term], term))
+        return [(errors, term) for errors, _, term in sorted(near)[:_MOST] if errors <= _MOST_ERRORS]
 
 
 def corrected(query: str, lexical: LexicalIndex, text_of: Callable[[int], str], is_known: Callable[[str], bool]) -> str:
@@ -178,14 +136,14 @@ def _stems(typed: str) -> list[str]:
 
 def _written(typed: str, term: str, texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> tuple[int, str]:
     """A term as the texts write it, nearest to what was typed, and how far it is from that; empty without any."""
+    from rapidfuzz.distance import OSA
+
     words = Counter(word for text in texts for word in _WORD.findall(text.lower() if text.isupper() else text))
     forms = [word for word in words if term in tokenize(word)]
     if not forms:
         return _LONGEST, ""
-    letters = _letters([fold(word)[:_LONGEST] for word in forms])
-    distances = _distances(fold(typed)[:_LONGEST], letters, (letters > 0).sum(axis=1)).tolist()
-    best = min(range(len(forms)), key=lambda place: (distances[place], -words[forms[place]], forms[place]))
-    return distances[best], forms[best] if typed.istitle() else _as_typed(forms[best], words)
+    distance, _, form = min((OSA.distance(fold(typed), fold(form)), -words[form], form) for form in forms)
+    return distance, form if typed.istitle() else _as_typed(form, words)
 
 
 def _as_typed(word: str, words: Counter[str]) -> str:
