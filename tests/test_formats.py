@@ -4,6 +4,7 @@ import gzip
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import networkx
 import pytest
@@ -467,7 +468,7 @@ def test_malformed_xml_is_refused_with_its_line(tmp_path: Path) -> None:
 
 def test_what_neo4j_exports_is_read(tmp_path: Path) -> None:
     film, person = {"id": "0", "labels": ["Movie", "Film"]}, {"id": "1", "labels": ["Person"]}
-    entries = [
+    entries: list[dict[str, Any]] = [
         {"type": "node", **film, "properties": {"title": "The Matrix", "released": 1999}},
         {"type": "node", **person, "properties": {"name": "Keanu Reeves", "source": "a list", "target": "none"}},
         {"type": "node", "id": "2", "labels": ["Studio"]},
@@ -496,7 +497,10 @@ def test_lines_are_what_neo4j_imports(tmp_path: Path) -> None:
 
 
 def test_a_list_of_edges_without_nodes_makes_nodes_of_their_ends(tmp_path: Path) -> None:
-    edges = [{"source": "a", "target": "b"}, {"source": 7, "relation": "uses", "target": "a", "weight": 2}]
+    edges: list[dict[str, Any]] = [
+        {"source": "a", "target": "b"},
+        {"source": 7, "relation": "uses", "target": "a", "weight": 2},
+    ]
     (tmp_path / "edges.jsonl").write_text(to_lines(edges))
     records, _ = read_graph(tmp_path / "edges.jsonl")
     assert records.edges == [Edge("a", "related_to", "b"), Edge("7", "uses", "a", weight=2.0)]
