@@ -212,7 +212,6 @@ def _print_info(content: dict[str, Any]) -> None:
     bibliography = content["bibliography"]
     add("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
     add("skipped", counted(content["skips"], "note"))
-    add("made", ", ".join(content["artefacts"]) or "nothing yet")
     if content["vectors"]:
         add("vectors", megabytes(sum(vectors["bytes"] for vectors in content["vectors"])))
     for vectors in content["vectors"]:
@@ -239,6 +238,8 @@ def _print_info(content: dict[str, Any]) -> None:
     for row in rows:
         listed.add_row(*row)
     open_console().print(listed)
+    if content["artefacts"]:
+        line(f"made: {', '.join(content['artefacts'])}")
     for problem in content["problems"]:
         line(problem, style="yellow")
 
