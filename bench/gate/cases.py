@@ -44,6 +44,7 @@ class Case(NamedTuple):
     ingest: tuple[str, ...] = ()  # options
     reading: bool = False  # whether all that was read is compared
     linked: bool = False  # whether links of logs are predicted
+    referring: bool = True  # whether its passages refer to others, which diffusion needs
     split: str = ""  # method, where a task needs a split
     tasks: list[Task] = []  # noqa: RUF012
     encoders: tuple[str, ...] = ()
@@ -125,8 +126,20 @@ def _beir(name: str, data: Path, out: Path, part: str = "test", cut: int = 0, as
         others = sorted(ids - answers)
         kept = answers | set(_sample(others, max(0, cut - len(answers))))
         corpus = [record for record in corpus if record["_id"] in kept]
+    links = _cocited(folder / "links.tsv")
+    linked = ({**record, "links": links.get(record["_id"], [])} for record in corpus) if links else corpus
     title = f"{name}-cut" if cut else name
-    return Case(title, [_write_corpus(out / title, corpus)], tasks=[task])
+    return Case(title, [_write_corpus(out / title, linked)], referring=bool(links), tasks=[task])
+
+
+def _cocited(path: Path) -> dict[str, list[dict[str, str]]]:
+    """The links of CISI between abstracts that are cited together at least twice; none where there is no such file."""
+    links: dict[str, list[dict[str, str]]] = {}
+    for line in path.read_text("utf-8").splitlines()[1:] if path.exists() else ():
+        source, target, weight = line.split("\t")
+        if int(weight) > 1:
+            links.setdefault(source, []).append({"relation": "cites", "target": target})
+    return links
 
 
 def _arxiv(data: Path, out: Path, cut: int = 0) -> Case:
@@ -164,7 +177,7 @@ def _orders(data: Path, out: Path) -> Case:
             qrels[str(number)] = {passage: 1}
     corpus = ({"_id": name, "title": "", "text": raw} for raw, name in passages.items())
     task = _task("normalised", {str(number): text for number, text in enumerate(normal)}, qrels)
-    return Case("work-orders", [_write_corpus(out / "work-orders", corpus)], tasks=[task])
+    return Case("work-orders", [_write_corpus(out / "work-orders", corpus)], referring=False, tasks=[task])
 
 
 # ---------------------------------------------------------------- LaTeX

@@ -48,10 +48,10 @@ class Comparison(NamedTuple):
 
 def measure(checkout: Checkout, case: Case, workspace: Path, folder: Path) -> dict[str, Values]:
     """The values of each retriever on each task, by `task retriever`."""
-    encoders = [f":{name}" if name else "" for name in case.encoders]
-    retrievers = ["lexical", *(f"{each}{encoder}" for encoder in encoders for each in RETRIEVERS[1:])]
-    if len(case.encoders) == 1:  # it is the one that search uses
-        retrievers = list(RETRIEVERS)
+    usable = [name for name in RETRIEVERS if name != "diffusion" or case.referring]
+    # of several encoders, search uses the first
+    others = [f"{retriever}:{encoder}" for encoder in case.encoders[1:] for retriever in usable[1:]]
+    retrievers = [*usable, *others]
     results: dict[str, Values] = {}
     for task in case.tasks:
         for name, values in _evaluate(checkout, workspace, task, retrievers, folder).items():
