@@ -78,10 +78,6 @@ def _make(checkout: Checkout, case: Case, parts: set[str], folder: Path) -> Iter
     if "reading" in parts:
         yield "reading", reading.digests(reading.read_facts(checkout, workspace, folder))
     if "quality" in parts:
-        for encoder in case.encoders[::-1]:  # search uses the last one
-            checkout.run("index", *(("--encoder", encoder) if encoder else ()), *there)
-        if case.split:
-            checkout.run("split", "-o", f"method={case.split}", *there)
         yield "quality", quality.measure(checkout, case, workspace, folder)
 
 

@@ -47,9 +47,12 @@ class Comparison(NamedTuple):
 
 
 def measure(checkout: Checkout, case: Case, workspace: Path, folder: Path) -> dict[str, Values]:
-    """The values of each retriever on each task, by `task retriever`."""
+    """Index a workspace; the values of each retriever on each task, by `task retriever`."""
+    first = case.encoders[0]  # the one that search uses; vectors of the others are made when they are measured
+    checkout.run("index", *(("--encoder", first) if first else ()), "-w", workspace)
+    if case.split:
+        checkout.run("split", "-o", f"method={case.split}", "-w", workspace)
     usable = [name for name in RETRIEVERS if name != "diffusion" or case.referring]
-    # of several encoders, search uses the first
     others = [f"{retriever}:{encoder}" for encoder in case.encoders[1:] for retriever in usable[1:]]
     retrievers = [*usable, *others]
     results: dict[str, Values] = {}
