@@ -136,7 +136,7 @@ def test_a_slow_encoding_reports_early_and_often(tmp_path: Path) -> None:
 def test_vectors_that_were_killed_while_they_were_finished_are_complete(tmp_path: Path) -> None:
     layout, hashes = Project.init(tmp_path / "w"), np.arange(3, dtype=np.uint64)
     begun = VectorWriter(layout, "x", 2, hashes)
-    begun.write(np.arange(3), np.eye(3, 2, dtype=np.float32))
+    begun.write(np.arange(3), np.ones((3, 2), np.float32))
     (begun.folder / "done.npy").unlink()  # the first file that finishing removes
     again = VectorWriter(layout, "x", 2, hashes)
     assert not len(again.missing())
@@ -154,7 +154,7 @@ def test_vectors_that_were_killed_before_they_took_their_place_are_complete(
 ) -> None:
     layout, hashes = Project.init(tmp_path / "w"), np.arange(3, dtype=np.uint64)
     begun = VectorWriter(layout, "x", 2, hashes, made_by="its name")
-    begun.write(np.arange(3), np.eye(3, 2, dtype=np.float32))
+    begun.write(np.arange(3), np.ones((3, 2), np.float32))
     with monkeypatch.context() as patch:
         patch.setattr("lemmata.vectors.store.replace_folder", lambda *_: None)
         begun.finish({"verb": "index", "made_by": "its name"})

@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,18 +17,29 @@ import numpy as np
 import pytest
 from tests.make import killed_at, lemmata
 
+from lemmata.core.artefacts import write_hashed_manifest
 from lemmata.core.errors import InputError, LemmataError, WorkspaceError
-from lemmata.core.types import Floats
-from lemmata.core.workspace import Workspace, default_encoder, read_manifest, vector_set, vector_sets, write_manifest
+from lemmata.core.types import Floats, Progress
+from lemmata.core.workspace import (
+    Workspace,
+    default_encoder,
+    read_manifest,
+    vector_set,
+    vector_sets,
+    vectors_of,
+    write_manifest,
+)
+from lemmata.corpus.corpus import Corpus
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import NANO, PACKAGED, load_encoder
 from lemmata.graph.lengths import open_lengths
+from lemmata.maintain.verify import verify
 from lemmata.project import Project
 from lemmata.search import hints
 from lemmata.search import index as index_stage
 from lemmata.search.fusion import Fusion
 from lemmata.search.retriever import Retriever
-from lemmata.vectors.store import invalidate_vectors, open_vectors
+from lemmata.vectors.store import VectorWriter, invalidate_vectors, open_vectors
 
 NOTES = {
     "pump": "The pump of the cooling circuit leaks at its seal.",
@@ -429,6 +442,81 @@ def test_vectors_that_a_stopped_run_had_made_are_kept_when_the_corpus_changes(tm
     again.ingest([tmp_path / "notes.jsonl"])
     again.index(settings={"encoder": "hashing"})
     assert np.array_equal(made, open_vectors(again).matrix)
+
+
+@pytest.mark.parametrize("given", [".", "../w"])
+def test_vectors_are_complete_where_a_kill_and_an_edit_come_before_they_are_in_place(
+    tmp_path: Path, given: str
+) -> None:
+    notes = many_notes(60)
+    root = Project.init(tmp_path / "w").root
+
+    def say(*words: str) -> None:
+        command = [sys.executable, "-m", "lemmata", *words, "-w", given]
+        subprocess.run(command, cwd=root, check=True, capture_output=True)
+
+    def kill(progress: Progress) -> None:
+        os.chdir(root)
+        Project(given, progress).index(settings={"encoder": "hashing"})
+
+    write_notes(tmp_path, notes)
+    say("ingest", "../notes.jsonl")
+    killed_at("measuring how crowded", 0, kill)
+    del notes["n5"]
+    write_notes(tmp_path, {"a": "a valve that whistles", **notes})
+    say("ingest", "../notes.jsonl")
+    say("index", "--encoder", "hashing")
+    with contextlib.closing(Corpus(Workspace(root))) as corpus:
+        expected = HashingEncoder().encode(list(corpus.contents()))
+    np.testing.assert_array_equal(open_vectors(Workspace(root)).matrix, expected)
+    say("verify")
+
+
+def lose_vectors(root: Path, rows: list[int]) -> None:
+    """Some vectors are zero, as after the kills of an earlier lemmata."""
+    vectors = vector_set(Workspace(root))
+    assert vectors is not None
+    matrix = np.load(vectors.vectors / "matrix.npy")
+    matrix[rows] = 0
+    np.save(vectors.vectors / "matrix.npy", matrix)
+    content = read_manifest(vectors.manifest) or {}
+    write_hashed_manifest(vectors.vectors, {key: content[key] for key in content if key != "blank"})
+
+
+def test_lost_vectors_are_noticed_and_made_again(tmp_path: Path) -> None:
+    notes = many_notes(40) | {"blank": "?!"}
+    project = Project.init(tmp_path / "w")
+    project.ingest([write_notes(tmp_path, notes)])
+    project.index(settings={"encoder": "hashing"})
+    for mend in (
+        lambda: project.index(rebuild=True),
+        lambda: (project.ingest([write_notes(tmp_path, notes | {"n39": "note number 39"})]), project.index()),
+    ):
+        assert verify(project).is_whole
+        lose_vectors(project.root, [3, 5])
+        [problem] = verify(project).damage
+        assert (problem.path.name, problem.command) == ("matrix.npy", "lemmata index --rebuild")
+        mend()
+        expected = HashingEncoder().encode(list(project.corpus.contents()))
+        assert (~expected.any(axis=1)).sum() == 1
+        np.testing.assert_array_equal(open_vectors(project).matrix, expected)
+    assert project.index(rebuild=True)["encoded"] == 0
+
+
+def test_vectors_that_were_lost_on_their_way_to_the_disk_are_not_taken_for_made(tmp_path: Path) -> None:
+    hashes, vectors = np.arange(1, 5, dtype=np.uint64), np.array([[1, 0], [0, 1], [0, 0], [1, 1]], np.float32)
+    writer = VectorWriter(Workspace(tmp_path), "x", 2, hashes)
+    writer.write(np.arange(4), vectors)
+    writer.matrix[1] = 0
+    with pytest.raises(WorkspaceError, match="lemmata index"):
+        writer.finish({"verb": "index"})
+    again = VectorWriter(Workspace(tmp_path), "x", 2, hashes)
+    assert again.missing().tolist() == [1, 2]  # one that the encoder makes zero is cheap to make again
+    again.write(again.missing(), vectors[[1, 2]])
+    again.finish({"verb": "index"})
+    kept = read_manifest(vectors_of(Workspace(tmp_path), "x").manifest)
+    assert kept is not None
+    assert kept["blank"] == 1
 
 
 def test_vectors_are_used_while_those_of_another_encoder_are_made(project: Project) -> None:

@@ -57,7 +57,9 @@ def index(
     ] = "",
     o: Assigned = None,
     dense: Annotated[bool, Option("--dense/--no-dense", help="Compute vectors, or only the lexical index.")] = True,
-    rebuild: Annotated[bool, Option("--rebuild", help="Rebuild the lexical index, and the copy in Milvus.")] = False,
+    rebuild: Annotated[
+        bool, Option("--rebuild", help="Rebuild the lexical index, the copy in Milvus, and lost vectors.")
+    ] = False,
     remove: Annotated[str, Option(help="Delete the vectors of this encoder.", metavar="ENCODER")] = "",
     budget: EncoderBudget = "",
     on: On = "",

@@ -16,7 +16,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import bytes_below, read_checked_array, replace_folder, sha256_of, writing
+from lemmata.core.files import (
+    bytes_below,
+    read_array,
+    read_checked_array,
+    replace_folder,
+    sha256_of,
+    writing,
+    zero_rows,
+)
 from lemmata.core.workspace import (
     VectorSet,
     Workspace,
@@ -60,7 +68,12 @@ class Artefact(NamedTuple):
     @property
     def repair(self) -> str:
         """What to do if it is damaged."""
-        return self.cure if self.replaceable else f"delete the folder {self.folder} and run '{self.command}'"
+        return self.cure if self.replaceable else self.rebuild
+
+    @property
+    def rebuild(self) -> str:
+        """What to do if it is damaged in a way that its command does not notice."""
+        return f"delete the folder {self.folder} and run '{self.command}'"
 
 
 class FileProblem(NamedTuple):
@@ -414,7 +427,9 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
     """
     try:
         manifest = open_manifest(item.manifest, item.repair)
-        files = dict(_written(item, manifest)) if manifest else {}
+        if manifest is None:
+            return
+        files = dict(_written(item, manifest))
     except WorkspaceError as error:
         yield FileProblem(item.manifest, "damaged", str(error), item.command)
         return
@@ -425,13 +440,24 @@ def file_problems(item: Artefact, read: Callable[[int], None] = lambda _size: No
             continue
         if sha256_of([path]) != facts["sha256"]:
             # training reads all files of a model before it calls it up to date; other commands look at first bytes only
-            cure = f"delete the folder {item.folder} and run '{item.command}'" if item.inputs else item.repair
+            cure = item.rebuild if item.inputs else item.repair
             sentence = f"{path} is damaged (its checksum is wrong): {cure}"
             yield FileProblem(path, "damaged", sentence, item.command)
+        elif name == "matrix.npy" and (lost := lost_vectors(item, manifest)):
+            command = f"{item.command} --rebuild"
+            yield FileProblem(path, "damaged", f"{path} lacks {lost:,} vectors: run '{command}'", command)
         read(facts["bytes"])
     for name, path in _files(item.folder) if files else ():
         if name not in files and not _has_own_manifest(item.folder, path):
             yield FileProblem(path, "foreign", f"{path} was not written by lemmata, or is left over")
+
+
+def lost_vectors(item: Artefact, manifest: Mapping[str, Any]) -> int:
+    """How many vectors of an encoder are zero though it did not make them so; 0 for other artefacts."""
+    if item.kind not in ("vectors", "summaries"):
+        return 0
+    zero = int(zero_rows(read_array(item.folder / "matrix.npy", item.cure)).sum())
+    return max(0, zero - int(manifest.get("blank", 0)))
 
 
 def _has_own_manifest(folder: Path, path: Path) -> bool:

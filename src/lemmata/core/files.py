@@ -39,6 +39,7 @@ _CAUSES = {
     errno.EROFS: "the disk is read-only",
 }
 _LIST = "this line begins a list, which jq -c '.[]' FILE writes line by line"
+_ROWS = 4096  # of a matrix in memory at once
 _LARGE = 1 << 27  # bytes of a mapped file above which its pages are released after reading
 
 
@@ -249,6 +250,18 @@ def read_array(path: Path, cure: str) -> np.ndarray[Any, Any]:
         raise
     except Exception as error:  # a damaged header raises errors of any kind: of numpy, of the parser, of the mapping
         raise WorkspaceError(f"{path} is damaged ({first_line(error)}): {cure}") from error
+
+
+def zero_rows(matrix: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Which rows of a matrix, which may be memory-mapped, have nothing but zeros (n,)."""
+    import numpy as np
+
+    is_zero = np.zeros(len(matrix), bool)
+    for start in range(0, len(matrix), _ROWS):
+        block = matrix[start : start + _ROWS]
+        candidates = np.flatnonzero(block[:, 0] == 0)  # few, without reading all the rest
+        is_zero[start + candidates] = ~block[candidates].any(axis=1)
+    return is_zero
 
 
 def read_checked_array(path: Path, cure: str) -> np.ndarray[Any, Any]:

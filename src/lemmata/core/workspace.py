@@ -91,7 +91,7 @@ class Workspace:
     fetched = _Below("cache/sources")  # copies of sources that were ingested from object stores
 
     def __init__(self, root: str | Path, progress: Progress = silent) -> None:
-        self.root = Path(root)
+        self.root = Path(root).absolute()  # one name for each file, also where another process works elsewhere
         self.progress = progress
         self.named_addresses: tuple[str, ...] = ()  # of services, by the user for this call: they may have the key
 

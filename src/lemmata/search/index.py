@@ -28,7 +28,7 @@ from lemmata.core.artefacts import (
     write_hashed_manifest,
 )
 from lemmata.core.errors import LemmataError, WorkspaceError, suggest
-from lemmata.core.files import fingerprint, link_folder, read_array, writing
+from lemmata.core.files import fingerprint, link_folder, read_array, retire, writing
 from lemmata.core.types import Encoder, Integers, Progress
 from lemmata.core.words import LANGUAGES, language_shares
 from lemmata.core.workspace import (
@@ -138,7 +138,8 @@ def index(
     """Bring the lexical index, the vectors and, for large corpora, the neighbour index up to date.
 
     Search uses the vectors of this encoder from then on; those of others stay as they are. Returns how many passages
-    each had to work on. `rebuild` starts the lexical index from scratch; `allowance` caps what a remote encoder uses.
+    each had to work on. `rebuild` starts the lexical index from scratch, and vectors of which some were lost;
+    `allowance` caps what a remote encoder uses.
     """
     begin = time.perf_counter()
     options = index_options(workspace, settings)
@@ -243,7 +244,7 @@ def _index_dense(
         report |= _drop_fusions(workspace, name)  # first: after a kill, nothing tells that another one fitted them
     made = _made(workspace, name)
     with workspace.reporting_to(_noting(workspace, name, len(corpus))):
-        report["encoded"] = index_vectors(workspace, texts, encoder, name, cut=options.dimension)
+        report["encoded"] = index_vectors(workspace, texts, encoder, name, cut=options.dimension, rebuild=rebuild)
     report |= {"left_in_milvus": left.collections} if left.collections else {}
     not_moved = [other for other in left.encoders if other != name]
     report |= {"not_moved": not_moved} if not_moved else {}
@@ -609,17 +610,21 @@ def _of_rows(read: Callable[[int, int], Iterator[str]], rows: Integers) -> Itera
 # ---------------------------------------------------------------- vectors
 
 
-def index_vectors(workspace: Workspace, texts: Texts, encoder: Encoder, name: str, *, cut: int = 0) -> int:
+def index_vectors(
+    workspace: Workspace, texts: Texts, encoder: Encoder, name: str, *, cut: int = 0, rebuild: bool = False
+) -> int:
     """Encode the corpus, shard by shard; returns how many passages were encoded.
 
     Vectors of unchanged passages are copied when the same encoder made them. `name` is what `load_encoder` takes,
-    `cut` the length to which the encoder truncates its vectors.
+    `cut` the length to which the encoder truncates its vectors. `rebuild` looks for vectors that were lost.
     """
-    recipe = _vectors_recipe(texts, encoder, name)
-    if is_current(dense_index(vectors_of(workspace, name)), recipe):
+    recipe, vectors = _vectors_recipe(texts, encoder, name), vectors_of(workspace, name)
+    if is_current(dense_index(vectors), recipe) and not (rebuild and open_old_vectors(workspace, name) is None):
         return 0
     hashes = texts.hashes()
     read, old = partial(_of_rows, texts.contents), open_old_vectors(workspace, name)
+    if old is None:
+        retire(vectors.ann)  # it may link vectors that were lost
     writer, encoded = fill_vectors(workspace, name, encoder, hashes, old, read)
     known = None
     if old is not None and (old.made_by, old.matrix.shape[1]) == (encoder.name, encoder.dimension):

@@ -11,9 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import Artefact, dense_index, read_artefact, read_undamaged, write_hashed_manifest
+from lemmata.core.artefacts import (
+    Artefact,
+    dense_index,
+    lost_vectors,
+    read_artefact,
+    read_undamaged,
+    write_hashed_manifest,
+)
 from lemmata.core.errors import WorkspaceError
-from lemmata.core.files import copy_parts, create_array, explain_failed_write, read_array, replace_folder
+from lemmata.core.files import (
+    copy_parts,
+    create_array,
+    explain_failed_write,
+    read_array,
+    replace_folder,
+    zero_rows,
+)
 from lemmata.core.types import Crowding, Floats, Integers
 from lemmata.core.workspace import Workspace, read_manifest, vector_set, vector_sets, vectors_of
 from lemmata.vectors.crowding import KnownCrowding, MeasuredCrowding
@@ -66,10 +80,10 @@ def open_vectors(workspace: Workspace, corpus: str | None = None, encoder: str =
 
 
 def open_old_vectors(workspace: Workspace, encoder: str) -> StoredVectors | None:
-    """The vectors of whatever corpus they were made from; None where there are none, or they are damaged."""
+    """The vectors of whatever corpus they were made from; None where there are none, or some are damaged or lost."""
     item = dense_index(vectors_of(workspace, encoder))
     manifest = read_undamaged(item)
-    return None if manifest is None else _read(item, manifest)
+    return None if manifest is None or lost_vectors(item, manifest) else _read(item, manifest)
 
 
 def known_crowding(workspace: Workspace, old: StoredVectors, rows: Integers) -> KnownCrowding:
@@ -110,8 +124,8 @@ def _read(item: Artefact, manifest: Mapping[str, Any]) -> StoredVectors:
 class VectorWriter:
     """Writes vectors in shards; a killed run resumes after its last shard.
 
-    Where the texts have changed since, what it had made is `begun`. Rows may come in any order. `finish` replaces the
-    vectors of the encoder, or its `summaries`.
+    Where the texts have changed since, what it had made is `begun`. Rows may come in any order. A row that is zero was
+    made only if this process wrote it so. `finish` replaces the vectors of the encoder, or its `summaries`.
     """
 
     def __init__(
@@ -153,6 +167,9 @@ class VectorWriter:
         if not done.is_file():  # killed while it was finished: all rows are written
             create_array(done, np.dtype(np.bool_), (len(hashes),))[:] = True
         self.done = np.lib.format.open_memmap(done, "r+")
+        if stored == key:
+            self.done[zero_rows(self.matrix)] = False
+        self._is_blank = np.zeros(len(hashes), bool)  # zero, as the encoder made it
 
     def _is_complete(self, made_by: str, shape: tuple[int, int], hashes: npt.NDArray[np.uint64]) -> bool:
         manifest = read_manifest(self.folder / "manifest.json")
@@ -162,14 +179,17 @@ class VectorWriter:
         return matrix.shape == shape and np.array_equal(made_of, hashes)
 
     def _begun(self) -> tuple[Floats, npt.NDArray[np.uint64]] | None:
-        """Vectors and hashes of a run that was stopped before the texts changed; they stay open when it is removed."""
+        """Vectors and hashes of a run that was stopped before the texts changed.
+
+        They stay open when their file is removed, but nobody may look for them under its name.
+        """
         try:
             matrix, hashes, done = (
                 np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in ("matrix", "hashes", "done")
             )
         except (OSError, ValueError):
             return None
-        return matrix, np.where(done, hashes, 0)
+        return matrix.view(np.ndarray), np.where(done & ~zero_rows(matrix), hashes, 0)
 
     def missing(self) -> Integers:
         """Rows that are not written yet."""
@@ -178,25 +198,30 @@ class VectorWriter:
     def write(self, rows: Integers, vectors: Floats) -> None:
         """Write some rows; they are marked as done once they are on disk."""
         self.matrix[rows] = vectors
+        self._is_blank[rows] = zero_rows(vectors)
         self._mark(rows)
 
     def copy(self, rows: Integers, matrix: Floats, places: Integers) -> None:
-        """Write some ascending rows from these places of another matrix; runs of them are copied as one."""
+        """Write some ascending rows from these places of another matrix; runs of them are copied as one.
+
+        A memory-mapped one is that of finished vectors, whose file is read.
+        """
         breaks = np.flatnonzero((np.diff(rows) != 1) | (np.diff(places) != 1)) + 1
         if len(breaks) > _MOST_RUNS * len(rows):
             self.write(rows, np.asarray(matrix[places]))
             return
         starts = np.concatenate([[0], breaks])
         lengths = np.diff(starts, append=len(rows))
-        runs = zip(places[starts].tolist(), rows[starts].tolist(), lengths.tolist(), strict=True)
-        old, new = Path(getattr(matrix, "filename", "")), self.folder / "matrix.npy"
-        if isinstance(matrix, np.memmap) and old != new:  # by the system, in a third of the time
+        runs = list(zip(places[starts].tolist(), rows[starts].tolist(), lengths.tolist(), strict=True))
+        if isinstance(matrix, np.memmap):  # by the system, in a third of the time
             size, offset = matrix.itemsize * matrix.shape[1], self.matrix.offset
             parts = ((matrix.offset + place * size, offset + row * size, count * size) for place, row, count in runs)
-            copy_parts(old, new, parts)
-        else:  # of vectors that were begun, whose file is gone
+            copy_parts(Path(str(matrix.filename)), self.folder / "matrix.npy", parts)
+        else:
             for place, row, count in runs:
                 self.matrix[row : row + count] = matrix[place : place + count]
+        for place, row, count in runs:
+            self._is_blank[row : row + count] = zero_rows(matrix[place : place + count])
         self._mark(rows)
 
     def _mark(self, rows: Integers) -> None:
@@ -205,8 +230,12 @@ class VectorWriter:
         self.done.flush()
 
     def finish(self, manifest: Mapping[str, Any], measured: MeasuredCrowding | None = None) -> None:
-        """Replace the encoder's vectors by these."""
+        """Replace the encoder's vectors by these; WorkspaceError where some were lost on their way to the disk."""
         assert self.done.all()
+        is_zero = zero_rows(self.matrix)
+        if lost := int((is_zero & ~self._is_blank).sum()):
+            raise WorkspaceError(f"{lost:,} vectors in {self.folder} were lost: run 'lemmata index' again")
+        manifest = {**manifest, "blank": int(is_zero.sum())}
         if measured is not None:
             arrays = (measured.crowding.values, measured.near, measured.edges)
             for name, values in zip((_CROWDING, *_MEASURED), arrays, strict=True):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lemmata.core.artefacts import Artefact, read_artefact, read_undamaged, summary_index
+from lemmata.core.artefacts import Artefact, lost_vectors, read_artefact, read_undamaged, summary_index
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import read_array, read_checked_array, retire, write_checked_array
 from lemmata.core.types import Floats, Integers
@@ -68,10 +68,10 @@ def open_summaries(workspace: Workspace, corpus: str | None = None, encoder: str
 
 
 def open_old_summaries(workspace: Workspace, encoder: str) -> StoredSummaries | None:
-    """The summaries of whatever corpus they were made for; None where there are none, or they are damaged."""
+    """The summaries of whatever corpus they were made for; None where there are none, or some are damaged or lost."""
     item = summary_index(vectors_of(workspace, encoder))
     manifest = read_undamaged(item)
-    return None if manifest is None else _read(item, manifest)
+    return None if manifest is None or lost_vectors(item, manifest) else _read(item, manifest)
 
 
 def summaries_manifest(workspace: Workspace, encoder: str = "") -> dict[str, Any] | None:

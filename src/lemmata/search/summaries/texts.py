@@ -19,7 +19,7 @@ import numpy as np
 
 from lemmata.core.artefacts import is_current, set_digest, summary_index, summary_neighbours
 from lemmata.core.errors import InputError
-from lemmata.core.files import sha256_of
+from lemmata.core.files import retire, sha256_of
 from lemmata.core.types import Encoder, Integers
 from lemmata.core.workspace import Workspace, open_manifest, read_manifest, vector_sets, vectors_of
 from lemmata.corpus.corpus import Corpus
@@ -302,13 +302,16 @@ def encode_summaries(
     `name` is what `load_encoder` takes. Call it while holding the workspace.
     """
     encoded = 0
-    if not summaries_are_up_to_date(workspace, corpus.digest, names, name, encoder.name):
+    up_to_date = summaries_are_up_to_date(workspace, corpus.digest, names, name, encoder.name)
+    if not up_to_date or (rebuild and open_old_summaries(workspace, name) is None):
         sources = sources_of(workspace, names)
         summaries, left_out, bindings = _collect(workspace, corpus, sources)
         write_bindings(workspace, bindings)
         texts = [summary.text for summary in summaries]
         hashes = hash_texts(texts, len(texts), workspace.progress)
         old = open_old_summaries(workspace, name)
+        if old is None:
+            retire(vectors_of(workspace, name).summaries_ann)  # it may link vectors that were lost
 
         def read(rows: Integers) -> list[str]:
             return [texts[row] for row in rows.tolist()]
