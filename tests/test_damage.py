@@ -12,12 +12,26 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from tests import make
-from tests.make import NAMES, PAPER, run_command, search, sentence_of, write_papers, written_files
+from tests.make import (
+    NAMES,
+    PAPER,
+    lemmata,
+    refused,
+    run_command,
+    say,
+    search,
+    sentence_of,
+    write_papers,
+    written_files,
+)
 
-from lemmata.core.artefacts import artefacts
+from lemmata.core.artefacts import artefacts, write_hashed_manifest
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.types import Edge
 from lemmata.core.workspace import FORMAT, read_manifest, write_manifest
@@ -35,6 +49,52 @@ def similar(project: Project) -> list[str]:
 
 def vectors_of(project: Project, encoder: str = "hashing") -> Path:
     return project.encoder_folder(encoder) / "vectors"
+
+
+def tamper(file: Path, change: Callable[[npt.NDArray[Any]], object]) -> None:
+    """Change an array and sign its folder again, as somebody can who sends a workspace."""
+    array = np.load(file)
+    change(array)
+    np.save(file, array)
+    write_hashed_manifest(file.parent, read_manifest(file.parent / "manifest.json") or {})
+
+
+# what compiled code would follow out of its memory
+TAMPERED: dict[str, tuple[str, Callable[[npt.NDArray[Any]], object]]] = {
+    "targets": ("lengths/targets.npy", lambda array: array.fill(7_000_000)),
+    "target behind the last": ("lengths/targets.npy", lambda array: array.put(0, len(array))),
+    "negative target": ("lengths/targets.npy", lambda array: array.put(-1, -1)),
+    "indptr down": ("lengths/indptr.npy", lambda array: array.put(1, 1_000_000)),
+    "indptr behind the last": ("lengths/indptr.npy", lambda array: array.put(-1, array[-1] + 1)),
+    "length not finite": ("lengths/lengths.npy", lambda array: array.put(0, np.nan)),
+    "negative length": ("lengths/lengths.npy", lambda array: array.put(0, -1)),
+    "edges": ("lengths/edges.npy", lambda array: array.put(0, len(array))),
+    "graph": ("compressed/indices.npy", lambda array: array.put(0, 7_000_000)),
+    "relation": ("compressed/relation.npy", lambda array: array.put(0, 99)),
+    "rows": ("compressed/rows.npy", lambda array: array.put(0, -2)),
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERED)
+def test_edges_that_lead_out_of_the_graph_are_refused_with_a_remedy_that_helps(project: Project, kind: str) -> None:
+    name, change = TAMPERED[kind]
+    [file] = project.root.rglob(name)
+    tamper(file, change)
+    sentence = refused(say("search", "width of a tree", "-w", project.root, "--retriever", "geodesic"))
+    assert str(file.parent) in sentence
+    command = "lemmata index" if name.startswith("lengths") else "lemmata graph build"
+    assert f"run '{command}'" in sentence
+    evaluated = say("evaluate", "-w", project.root, "--task", "references", "--retriever", "geodesic")
+    assert refused(evaluated) == sentence
+    shutil.rmtree(file.parent)
+    lemmata(*command.split()[1:], "-w", project.root)
+    assert "width" in lemmata("search", "width of a tree", "-w", project.root, "--retriever", "geodesic")
+
+
+def test_citations_that_lead_out_of_the_corpus_are_refused(project: Project) -> None:
+    tamper(project.graph_folder / "citations_indices.npy", lambda array: array.fill(7_000_000))
+    sentence = refused(say("search", "width of a tree", "-w", project.root, "--retriever", "diffusion"))
+    assert "run 'lemmata graph build'" in sentence
 
 
 # ---------------------------------------------------------------- out of date

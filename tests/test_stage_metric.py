@@ -13,7 +13,7 @@ import pytest
 from tests.make import copied, lemmata
 from tests.training import say_more, workspace
 
-from lemmata.core.artefacts import learned_metric
+from lemmata.core.artefacts import learned_metric, write_hashed_manifest
 from lemmata.core.errors import LemmataError, WorkspaceError
 from lemmata.core.workspace import read_manifest, silent, vector_set, write_manifest
 from lemmata.corpus.split import open_split
@@ -297,6 +297,16 @@ def test_a_damaged_metric_is_an_error_and_learning_again_cures_it(changing: Proj
     assert "done_before" not in project.train_metric(settings=asdict(SMALL))
     assert not project.info()["problems"]
     open_metric(project)
+
+
+def test_links_of_a_metric_that_lead_out_of_the_graph_are_refused(changing: Project) -> None:
+    vectors = vector_set(changing)
+    assert vectors is not None
+    targets = np.load(vectors.metric / "targets.npy")
+    np.save(vectors.metric / "targets.npy", np.full_like(targets, 7_000_000))
+    write_hashed_manifest(vectors.metric, read_manifest(vectors.metric / "manifest.json") or {})
+    with changing.retriever() as retriever, pytest.raises(WorkspaceError, match="'lemmata train metric'"):
+        retriever.search("aaword", 3, retriever="geodesic")
 
 
 def test_a_corpus_that_has_grown_is_indexed_before_a_metric_is_learned(changing: Project, tmp_path: Path) -> None:

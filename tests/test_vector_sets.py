@@ -33,7 +33,6 @@ from lemmata.corpus.corpus import Corpus
 from lemmata.encode.hashing import HashingEncoder
 from lemmata.encode.load import NANO, PACKAGED, load_encoder
 from lemmata.graph.lengths import open_lengths
-from lemmata.maintain.verify import verify
 from lemmata.project import Project
 from lemmata.search import hints
 from lemmata.search import index as index_stage
@@ -492,9 +491,9 @@ def test_lost_vectors_are_noticed_and_made_again(tmp_path: Path) -> None:
         lambda: project.index(rebuild=True),
         lambda: (project.ingest([write_notes(tmp_path, notes | {"n39": "note number 39"})]), project.index()),
     ):
-        assert verify(project).is_whole
+        assert project.verify().is_whole
         lose_vectors(project.root, [3, 5])
-        [problem] = verify(project).damage
+        [problem] = project.verify().damage
         assert (problem.path.name, problem.command) == ("matrix.npy", "lemmata index --rebuild")
         mend()
         expected = HashingEncoder().encode(list(project.corpus.contents()))

@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 
 from lemmata.core.artefacts import (
+    Artefact,
     artefact,
     dense_index,
     edge_lengths,
     is_current,
     making,
-    open_artefact,
+    read_artefact,
     read_undamaged,
 )
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import create_array, read_array, retire
 from lemmata.core.types import Floats, Graph, Integers, Mask, MeasuredGraph, Progress
 from lemmata.core.workspace import VectorSet, Workspace, read_corpus_manifest, read_manifest, vector_set, vector_sets
-from lemmata.graph.store import open_graph
+from lemmata.graph.store import check_edges, open_graph
 from lemmata.vectors.store import open_vectors
 
 _BLOCK = 1 << 14  # edges whose vectors are in memory at once: 48 MB at 384 dimensions
@@ -170,8 +171,18 @@ def open_lengths(workspace: Workspace, encoder: str = "") -> MeasuredGraph:
     if vectors is None:
         raise WorkspaceError("paths need vectors: run 'lemmata index'")
     item = edge_lengths(vectors)
-    open_artefact(workspace, item)
-    return MeasuredGraph(*(read_array(item.folder / f"{name}.npy", item.cure) for name in MeasuredGraph._fields))
+    return read_artefact(workspace, item, None, lambda _: read_measured(workspace, item))
+
+
+def read_measured(workspace: Workspace, item: Artefact) -> MeasuredGraph:
+    """The edges of the present graph with their lengths; WorkspaceError where they are damaged, or of another graph."""
+    measured = MeasuredGraph(*(read_array(item.folder / f"{name}.npy", item.cure) for name in MeasuredGraph._fields))
+    graph = artefact(workspace, "graph")
+    nodes, edges = (len(read_array(graph.folder / f"{name}.npy", graph.cure)) for name in ("indptr", "indices"))
+    longest = float(np.finfo(np.float32).max)
+    columns = ((measured.targets, 0, nodes - 2), (measured.lengths, 0, longest), (measured.edges, -edges, edges - 1))
+    check_edges(item, nodes - 1, measured.indptr, *columns)
+    return measured
 
 
 def lengths_are_up_to_date(workspace: Workspace, vectors: VectorSet) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lemmata.core.artefacts import artefact, check_files, file_facts, making, open_artefact
+from lemmata.core.artefacts import Artefact, artefact, check_files, file_facts, making, open_artefact, read_artefact
 from lemmata.core.database import change_counter, check_integrity, connect, read_cell, transaction
 from lemmata.core.errors import WorkspaceError
 from lemmata.core.files import is_writable, read_array, read_json, sha256_of
@@ -330,7 +330,10 @@ def write_graph(
 def open_graph(workspace: Workspace) -> StoredGraph:
     """The compressed graph of a workspace; WorkspaceError where none was built, or for another corpus."""
     item = artefact(workspace, "graph")
-    manifest = open_artefact(workspace, item)
+    return read_artefact(workspace, item, None, lambda manifest: _read_graph(item, manifest))
+
+
+def _read_graph(item: Artefact, manifest: Mapping[str, Any]) -> StoredGraph:
     arrays = {name: read_array(item.folder / f"{name}.npy", item.cure) for name in (*_ARRAYS, "rows")}
     rows = arrays.pop("rows")
     content = read_json(item.folder / "nodes.json", item.cure)
@@ -345,11 +348,36 @@ def open_graph(workspace: Workspace) -> StoredGraph:
         }
     except (IndexError, KeyError, TypeError, ValueError) as error:  # another letter may still be JSON
         raise WorkspaceError(f"the files of {item.folder} are damaged: {item.repair}") from error
+    last = len(graph.nodes) - 1
+    columns = ((graph.indices, 0, last), (graph.relation, 0, len(graph.relations) - 1), (graph.weight, 0, np.inf))
+    check_edges(item, len(graph.nodes), graph.indptr, *columns)
+    if rows.shape != (len(graph.nodes),) or not rows.min(initial=0) >= -1:
+        raise WorkspaceError(f"the rows of {item.folder} are damaged: {item.rebuild}")
     return StoredGraph(graph, rows, concepts, merged, manifest["inputs"])
 
 
 def open_graph_if_built(workspace: Workspace) -> StoredGraph | None:
     return open_graph(workspace) if workspace.manifest(workspace.graph_folder).exists() else None
+
+
+def check_edges(
+    item: Artefact, nodes: int, indptr: Integers, *columns: tuple[np.ndarray[Any, Any], float, float]
+) -> None:
+    """WorkspaceError unless these are the edges of so many nodes: compiled code reads memory without looking.
+
+    `columns` have one value per edge, between a smallest and a largest one.
+    """
+    arrays = (indptr, *(column for column, _, _ in columns))
+    is_sound = (
+        all(array.ndim == 1 and array.dtype.kind in "iuf" for array in arrays)
+        and len(indptr) == nodes + 1
+        and indptr[0] == 0
+        and bool((indptr[1:] >= indptr[:-1]).all())
+        and all(len(column) == indptr[-1] for column, _, _ in columns)
+        and all(not len(column) or low <= column.min() <= column.max() <= high for column, low, high in columns)
+    )
+    if not is_sound:
+        raise WorkspaceError(f"the edges in {item.folder} are damaged (they lead out of the graph): {item.rebuild}")
 
 
 def citations_between(graph: Graph, rows: Integers, passages: int) -> Citations:
@@ -377,7 +405,10 @@ def open_citations(workspace: Workspace, corpus: str) -> Citations | None:
     if manifest is None or manifest["corpus"] != corpus:
         return None
     check_files(item, manifest)
-    return Citations(*(read_array(item.folder / name, item.cure) for name in _CITATIONS))
+    citations = Citations(*(read_array(item.folder / name, item.cure) for name in _CITATIONS))
+    passages = len(citations.counts)
+    check_edges(item, passages, citations.indptr, (citations.indices, 0, passages - 1))
+    return citations
 
 
 def imported_links(workspace: Workspace) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from lemmata.core.files import create_array, read_array
 from lemmata.core.types import Floats, Integers, Mask, MeasuredGraph, Progress, Ranking, no_hits
 from lemmata.core.workspace import VectorSet, Workspace, open_manifest, read_manifest, vector_set
 from lemmata.corpus.texts import match_rows
-from lemmata.graph.lengths import graph_inputs
+from lemmata.graph.lengths import graph_inputs, read_measured
 from lemmata.vectors.store import open_vectors
 
 # vectors of texts (n, inputs) to their embeddings (n, dimension) and factors (n, dimension, rank)
@@ -163,7 +163,7 @@ def open_metric(workspace: Workspace, encoder: str = "") -> StoredMetric | None:
     manifest = open_artefact(workspace, item)
     graph = None
     if report["geodesic"]:
-        graph = MeasuredGraph(*(read_array(item.folder / f"{name}.npy", item.cure) for name in MeasuredGraph._fields))
+        graph = read_measured(workspace, item)
     settings = manifest["search"]
     return StoredMetric(
         read_array(item.folder / "h.npy", item.cure),
