@@ -39,6 +39,8 @@ def test_only_what_is_clearly_better_is_chosen() -> None:
     loses = best._replace(values={**best.values, "self-made": today.values["self-made"][:4] - 0.01})
     assert choose(few, [loses]) is None  # few guards, but none that may be lost
     assert choose(today, [by_chance]) is None
+    perhaps = candidate("perhaps", [0.4, 0.9] * 5 + [-0.2, 0.3] * 5, [0.5] * 20)  # one and a half standard errors
+    assert choose(today, [perhaps]) is None
     assert choose(today, []) is None
 
 

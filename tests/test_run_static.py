@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
-from tests.make import refused, say, to_lines, write
+from tests.make import killed_at, refused, say, to_lines, write
 from tests.small_bert import sayings
 from tests.training import change, run_all, run_until, values, write_recipe, write_small
 
@@ -43,7 +45,7 @@ def write_static_recipe(folder: Path) -> Path:
     write_small(folder / "base", dimension=32)
     workspace = write_recipe(folder, folder / "base")
     (workspace / "lemmata.toml").write_text(RECIPE.format(base=folder / "base"), encoding="utf-8")
-    lines = [f"{sayings(5, 100 + n)[1][0]}\tb{n}-1" for n in range(12)]
+    lines = [f"{sayings(5, 100 + n)[1][0]}\tb{n}-1" for n in range(24)]
     (folder / "asked.tsv").write_text("query\tid\n" + "\n".join(lines), encoding="utf-8")
     return workspace
 
@@ -66,9 +68,11 @@ def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Pa
     project = Project(folder)
     assert is_static(folder / "models" / "fast")
     assert list(project.models()) == ["fast"]  # no fine-tuning was asked for, so the default of `finetune` is none
-    [searched] = [vectors for vectors in project.info()["vectors"] if vectors["default"]]
-    assert (searched["encoder"], searched["fusion"]["fitted"]["queries"]) == ("fast", 12)
-    assert any(note.startswith("search uses fast") and "on 6 validation queries" in note for note in report.notes)
+    [default] = [vectors for vectors in project.info()["vectors"] if vectors["default"]]
+    assert (default["encoder"], default["fusion"]["fitted"]["queries"]) == ("fast", 24)
+    assert any(
+        note.startswith("search uses fast") and "on 12 validation queries of asked" in note for note in report.notes
+    )
     assert stage_table(project)["static fast"].startswith("../asked.tsv/MRR@10 0.")
     written = {path: path.read_bytes() for path in (folder / "run").glob("report*")}
     (again,), stages = run_all(folder)
@@ -81,21 +85,82 @@ def test_a_run_trains_indexes_fits_and_compares_a_static_encoder(first: tuple[Pa
     assert "fast, auto" in out
 
 
-def test_search_stays_with_the_base_where_the_new_model_finds_less(first: tuple[Path, Report], tmp_path: Path) -> None:
+def searched(folder: Path) -> str:
+    [default] = [vectors for vectors in Project(folder).info()["vectors"] if vectors["default"]]
+    return str(default["encoder"])
+
+
+@pytest.mark.parametrize("base", ["fast", "hashing"])
+def test_search_stays_with_the_better_encoder_whatever_the_new_model_was_trained_from(
+    first: tuple[Path, Report], tmp_path: Path, base: str
+) -> None:
     folder = shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
-    change(folder, 'static = ["fast"]\nbase = "hashing"', 'static = ["hasty"]\nbase = "fast"')
+    change(folder, 'static = ["fast"]\nbase = "hashing"', f'static = ["hasty"]\nbase = "{base}"')
     text = (folder / "lemmata.toml").read_text("utf-8")
-    hasty = (
-        text[text.index("[static.fast]") : text.index("[evaluate]")].replace("fast", "hasty")
-        + "sets = { pairs = 0.05 }\n"
-    )
-    (folder / "lemmata.toml").write_text(text + "\n" + hasty, "utf-8")
+    hasty = text[text.index("[static.fast]") : text.index("[evaluate]")].replace("fast", "hasty")
+    (folder / "lemmata.toml").write_text(f"{text}\n{hasty}sets = {{ pairs = 0.05 }}\n", "utf-8")
+    run_until(folder, "static hasty")
+    assert searched(folder) == "fast", "what stops a run leaves search as it was"
     (report,), _ = run_all(folder)
-    assert any(note.startswith("search stays with fast") for note in report.notes)
-    [searched] = [vectors for vectors in Project(folder).info()["vectors"] if vectors["default"]]
-    assert searched["encoder"] == "fast"
+    [sentence] = [note for note in report.notes if note.startswith("search stays with fast: auto has MRR@10")]
+    assert sentence.endswith("which may be chance")
+    assert searched(folder) == "fast"
     _, stages = run_all(folder)
     assert [name for name, done in stages.items() if not done] == ["ingest"]
+    assert searched(folder) == "fast"
+
+
+def kill_run(folder: Path, stage: str) -> None:
+    """Kill a run when it reaches a stage."""
+
+    def work(_: object) -> None:
+        def announce(name: str, _done: bool) -> None:
+            if name == stage:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        run(Project(folder), announce=announce)
+
+    killed_at("", -1, work)  # by itself
+
+
+def ask_less(folder: Path) -> None:
+    """Leave fewer validation queries than can decide."""
+    asked = folder.parent / "asked.tsv"
+    asked.write_text("\n".join(asked.read_text("utf-8").splitlines()[:9]), "utf-8")
+
+
+def test_a_killed_run_does_not_change_what_the_next_one_compares_with(
+    first: tuple[Path, Report], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
+    change(folder, 'static = ["fast"]', 'static = ["other"]')
+    change(folder, "[static.fast]", "[static.other]")
+    kill_run(folder, "compare auto of other")
+    assert searched(folder) == "other"
+    (report,), _ = run_all(folder)
+    assert any(note.startswith("search stays with fast") for note in report.notes), "a model that finds as much"
+    assert searched(folder) == "fast"
+
+
+def test_a_run_that_was_killed_before_it_compared_has_adopted_nothing(tmp_path: Path) -> None:
+    folder = write_static_recipe(tmp_path)
+    ask_less(folder)
+    kill_run(folder, "compare auto of fast")
+    assert searched(folder) == "fast"
+    (report,), _ = run_all(folder)
+    assert any(note.startswith("search stays with hashing") for note in report.notes)
+    assert searched(folder) == "hashing"
+
+
+def test_few_validation_queries_change_nothing(first: tuple[Path, Report], tmp_path: Path) -> None:
+    folder = shutil.copytree(first[0].parent, tmp_path / "copy") / "notes"
+    ask_less(folder)
+    for chosen in ("fast", "hashing"):
+        Project(folder).index(settings={"encoder": chosen})
+        (report,), _ = run_all(folder)
+        [sentence] = [note for note in report.notes if note.startswith(f"search stays with {chosen}: auto has")]
+        assert sentence.endswith("on 4 validation queries of asked, and fewer than 10 decide nothing")
+        assert searched(folder) == chosen
 
 
 def test_a_static_model_is_trained_further_on_new_passages(first: tuple[Path, Report], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lemmata.core.errors import InputError
-from lemmata.evaluate.significance import bootstrap, compare, randomisation
+from lemmata.evaluate.significance import bootstrap, compare, gain, randomisation
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -31,6 +31,19 @@ def test_the_interval_of_one_value_has_no_width_and_of_none_is_refused() -> None
     assert bootstrap(np.array([0.25]), generator=fresh()) == (0.25, 0.25)
     with pytest.raises(InputError):
         bootstrap(np.array([]), generator=fresh())
+
+
+def test_a_gain_is_confirmed_by_its_interval_never_by_a_tie_or_by_few_queries() -> None:
+    before, better = fresh().random(40), fresh().random(40) + 0.2
+    found = gain(before, better)
+    assert found.mean == pytest.approx(0.2)
+    assert found.is_confirmed
+    assert gain(better, before).is_loss
+    for other in (gain(before, before), gain(before[:9], better[:9]), gain(before[:0], better[:0])):
+        assert not other.is_confirmed
+        assert not other.is_loss
+    by_chance = before + np.resize([0.5, -0.49], 40)
+    assert not gain(before, by_chance).is_confirmed
 
 
 @pytest.mark.parametrize("place", [0, 9])

@@ -34,7 +34,7 @@ from lemmata.corpus.leakage import normalise
 from lemmata.corpus.split import id_keys
 from lemmata.evaluate.judge import PoolOptions, ruled
 from lemmata.evaluate.judgments import LoggedQuery, judgments, marked_task
-from lemmata.evaluate.significance import Floats64
+from lemmata.evaluate.significance import Floats64, gain
 from lemmata.evaluate.task_search import asking
 from lemmata.evaluate.tasks import Task, restricted
 from lemmata.evaluate.tuning import fit, fusion_values, store_fit
@@ -221,23 +221,23 @@ def measure(
 def choose(today: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
     """The best candidate that is better than what search uses; None where none is.
 
-    Held-out marks decide, from FEWEST on: better is a mean gain of more than its standard error. On self-made queries
-    it may not lose as much, on few of them nothing. These alone decide nothing: encoders are trained on such queries,
-    and gain on them whatever people find (docs/history.md).
+    Held-out marks decide: better is a gain that its interval confirms. On self-made queries the mean may not fall by
+    more than its standard error, on few of them not at all. These alone decide nothing: encoders are trained on such
+    queries, and gain on them whatever people find (docs/history.md).
     """
 
-    def gain(candidate: Candidate, task: str) -> tuple[float, float]:
+    def keeps(candidate: Candidate, task: str) -> bool:
         gains = candidate.values[task] - today.values[task]
-        return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else np.inf
+        noise = gains.std(ddof=1) / np.sqrt(len(gains)) if len(gains) >= FEWEST else 0.0
+        return bool(gains.mean() >= -noise)
 
-    if len(today.values.get("marks", ())) < FEWEST:
+    if "marks" not in today.values:
         return None
     better: dict[int, float] = {}
     for place, candidate in enumerate(candidates):
-        mean, error = gain(candidate, "marks")
-        guards = [(*gain(candidate, name), len(values)) for name, values in today.values.items() if name != "marks"]
-        if mean > error and all(lost >= (-noise if count >= FEWEST else 0) for lost, noise, count in guards):
-            better[place] = mean
+        gained = gain(today.values["marks"], candidate.values["marks"])
+        if gained.is_confirmed and all(keeps(candidate, task) for task in today.values if task != "marks"):
+            better[place] = gained.mean
     return candidates[max(better, key=better.__getitem__)] if better else None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -19,17 +19,25 @@ from lemmata.core.artefacts import Artefact, artefact, is_usable, model, stale, 
 from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError, suggest
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
-from lemmata.core.workspace import Workspace, read_manifest, read_manifests, vectors_of, write_manifest
+from lemmata.core.workspace import (
+    Workspace,
+    read_manifest,
+    read_manifests,
+    set_default_encoder,
+    vector_sets,
+    vectors_of,
+    write_manifest,
+)
 from lemmata.corpus.corpus import Corpus
 from lemmata.corpus.leakage import Example
 from lemmata.corpus.split import Keys, id_keys
 from lemmata.corpus.training_files import QUESTIONS
-from lemmata.encode.load import AUTO, encoder_kind, model_folder
+from lemmata.encode.load import AUTO, encoder_id, encoder_kind, model_folder
 from lemmata.encode.transformer import check_hub
 from lemmata.evaluate.charts import signed
 from lemmata.evaluate.evaluate import EvaluateOptions, evaluate
 from lemmata.evaluate.report import Report, as_html, as_json
-from lemmata.evaluate.significance import Floats64, bootstrap, compare
+from lemmata.evaluate.significance import Floats64, Gain, compare, gain
 from lemmata.evaluate.tasks import Task, restricted
 from lemmata.evaluate.tuning import tune
 from lemmata.evaluate.workspace_tasks import TASKS, beir_task, corpus_task, own_tasks
@@ -43,7 +51,7 @@ from lemmata.mine.mine import check_gate, import_queries, mine, mine_again, mine
 from lemmata.mine.splits import split
 from lemmata.mine.training_sets import audit, audit_key, trainable_sets
 from lemmata.plant.link import link_graph
-from lemmata.search.fusion import Fusion
+from lemmata.search.fusion import FEWEST, Fusion
 from lemmata.search.index import index, packaged_encoder
 from lemmata.search.names import WITH_ENCODER
 from lemmata.search.summaries.texts import chosen_sources
@@ -278,7 +286,45 @@ class _Run:
         if self.options.base == AUTO:
             packaged = packaged_encoder(workspace, static=bool(self.options.static))
             self.options = replace(self.options, base=packaged)
-        options = self.options
+        with self._searching() as (today, before):
+            return self._all(today, before)
+
+    @contextlib.contextmanager
+    def _searching(self) -> Iterator[tuple[str, str]]:
+        """The encoder that search uses today, and that which the model of this run is compared with.
+
+        The latter is the former or, where search uses the model already, what it used before; the base where there is
+        none. Stages let search use other encoders; an error puts today's back, and after a kill the next run does.
+        """
+        workspace, file = self.workspace, self.folder / "search.json"
+        base, last = (encoder_id(name, workspace.models_folder) for name in (self.options.base, self.options.last))
+        record = read_manifest(file) or {}
+        sets = vector_sets(workspace)
+        names = {each.encoder for each in sets}
+        today = next((each.encoder for each in sets if each.is_default), "")
+        if today in (base, last) and "today" in record:  # that run was killed
+            today = record["today"] if record["today"] in names else ""
+        before = record.get("before", "") if today == last else today
+        before = before if before in names - {base, last} else self.options.base
+        done = {"verb": "run", "before": before}
+        write_manifest(file, {**done, "today": today})
+        try:
+            yield today, before
+        except BaseException:
+            if today:
+                with contextlib.suppress(LemmataError):
+                    self._search_as(today)
+                    write_manifest(file, done)
+            raise
+        write_manifest(file, done)
+
+    def _search_as(self, encoder: str) -> None:
+        """Let search use the vectors of an encoder as they are."""
+        with self.workspace.hold():
+            set_default_encoder(self.workspace, encoder)
+
+    def _all(self, today: str, before: str) -> list[Report]:
+        workspace, options = self.workspace, self.options
         self._build_graph()
         if QUESTIONS in options.tasks:
             self._ask_questions()
@@ -289,15 +335,17 @@ class _Run:
         self._audit()
         update = self._train_or_update()
         last = self._index(options.last)
-        verdict = self._compare_auto()
+        adopted, sentence = self._decide(self._compare_auto(before), today, before)
         compared = ("dense", "hybrid", "auto") if self._fit() else ("dense", "hybrid")
         tuned = self._measure(compared, "after", (options.last, last, self.key))
-        if verdict["adopted"]:
+        if adopted:
             self._search_with(options.last, last)  # the workspace searches with the tuned model from now on
-        else:
+        elif before == options.base:
             self._search_with(options.base, made_by)
+        else:
+            self._search_as(before)
         reports = [_report(name, task, baseline[name], tuned[name], self, update) for name, task in self.tasks.items()]
-        reports = [replace(report, notes=[*report.notes, verdict["sentence"]]) for report in reports]
+        reports = [replace(report, notes=[*report.notes, sentence]) for report in reports]
         _write(self.folder, reports)
         return reports
 
@@ -546,15 +594,17 @@ class _Run:
     def _inputs(self, task: Task) -> list[Any]:
         return [self.measure, dict(task.queries), {query: dict(grades) for query, grades in task.qrels.items()}]
 
-    def _compare_auto(self) -> dict[str, Any]:
-        """Whether `auto` with the last model finds at least as much on validation as with the base.
+    def _compare_auto(self, before: str) -> dict[str, Any]:
+        """What `auto` with the last model gains on validation over `auto` with what search uses without it.
 
         Of validation queries that do not come from the corpus itself one half fits the weights and the other decides;
         else the validation part of the tasks decides, with the weights that nothing was fitted to.
         """
         task = self._asked_task()
         tasks = [task] if task else self._validation_tasks()
-        inputs = [self.options.base, self.options.last, *map(self._inputs, tasks)]
+        made_by = (vectors_manifest(self.workspace, before) or {}).get("made_by")
+        names = {"before": f"auto:{before}", "after": f"auto:{self.options.last}"}
+        inputs = [names, made_by, *map(self._inputs, tasks)]
 
         def decide(workspace: Workspace) -> dict[str, Any]:
             judging = tasks
@@ -563,8 +613,8 @@ class _Run:
                 vectors_of(workspace, self.options.last).fusion.unlink(missing_ok=True)  # fitted to more queries
                 self._tune(workspace, restricted(task, queries[::2]))
                 judging = [restricted(task, queries[1::2])]
-            names = {"before": f"auto:{self.options.base}", "after": f"auto:{self.options.last}"}
-            return self._verdict(**self._values([each for each in judging if each.qrels], names))
+            judging = [each for each in judging if each.qrels]
+            return self._measured_gain(before, [each.name for each in judging], **self._values(judging, names))
 
         return dict(self.stage(f"compare auto of {self.options.last}", inputs, decide))
 
@@ -575,20 +625,30 @@ class _Run:
                 tasks.append(corpus_task(self.workspace, name, part="validation"))
         return tasks
 
-    def _verdict(self, before: Floats64, after: Floats64) -> dict[str, Any]:
-        base, last = self.options.base, self.options.last
-        if not len(before):
-            return {
-                "adopted": True,
-                "sentence": f"search uses {last}; there are no validation queries to compare it on",
-            }
-        adopted = bool(after.mean() >= before.mean())
-        means = f"{self.measure} {before.mean():.3f} with {base}, {after.mean():.3f} with {last}"
-        return {
-            "adopted": adopted,
-            "sentence": f"search {'uses' if adopted else 'stays with'} {last if adopted else base}:"
-            f" auto has {means}, on {len(before):,} validation queries",
-        }
+    def _measured_gain(self, encoder: str, tasks: Sequence[str], before: Floats64, after: Floats64) -> dict[str, Any]:
+        """What the last model gains over an encoder, from the values of `auto` with both."""
+        last, gained = self.options.last, gain(before, after)
+        if gained.queries:
+            means = f"{self.measure} {before.mean():.3f} with {encoder}, {after.mean():.3f} with {last}"
+            sentence = f"auto has {means} ({_interval(gained)}), on {gained.queries:,} validation queries of"
+            sentence = f"{sentence} {', '.join(tasks)}"
+        else:
+            sentence = f"there are no validation queries to compare {last} with {encoder}"
+        return {"gain": gained._asdict(), "sentence": sentence}
+
+    def _decide(self, compared: Mapping[str, Any], today: str, before: str) -> tuple[bool, str]:
+        """Whether search uses the last model from now on, and why: only a gain that is confirmed changes it."""
+        last, gained = self.options.last, Gain(**compared["gain"])
+        is_used = today == last
+        adopted = not gained.is_loss if is_used else gained.is_confirmed
+        if gained.is_confirmed or gained.is_loss:
+            why = "which is above chance"
+        elif gained.queries >= FEWEST:
+            why = "which may be chance"
+        else:
+            why = f"and fewer than {FEWEST} decide nothing"
+        verb = "uses" if gained.is_confirmed or (is_used and gained.is_loss) else "stays with"
+        return adopted, f"search {verb} {last if adopted else before}: {compared['sentence']}, {why}"
 
     def _measure(self, retrievers: Sequence[str], where: str, encoder: tuple[str, str, str]) -> dict[str, Report]:
         """Measure, or read the stored measures of the same encoder (its spec, its name, and the key of its index)."""
@@ -682,9 +742,13 @@ def _report(name: str, task: Task, before: Report, after: Report, made: _Run, up
 
 def _change(before: Floats64, after: Floats64) -> str:
     """Two means over the same queries and their difference, with its interval."""
-    low, high = (signed(value, 3) for value in bootstrap(after - before, generator=np.random.default_rng(0)))
-    difference = signed(float((after - before).mean()), 3)
-    return f"{before.mean():.3f} before, {after.mean():.3f} after the update ({difference}, {low} to {high})"
+    means = f"{before.mean():.3f} before, {after.mean():.3f} after the update"
+    return f"{means} ({_interval(gain(before, after))})"
+
+
+def _interval(gained: Gain) -> str:
+    mean, low, high = (signed(value, 3) for value in gained[:3])
+    return f"{mean}, {low} to {high}"
 
 
 def _write(folder: Path, reports: list[Report]) -> None:

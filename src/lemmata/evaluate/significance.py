@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lemmata.core.errors import InputError
+from lemmata.search.fusion import FEWEST
 
 Floats64 = npt.NDArray[np.float64]
 _LEVEL = 0.95
@@ -61,6 +62,33 @@ def randomisation(a: Floats64, b: Floats64, *, generator: np.random.Generator, s
         flipped = generator.integers(0, 2, (size, n), dtype=np.int8).astype(np.float64)
         extreme += int((np.abs(total - 2.0 * (flipped @ difference)) >= observed).sum())
     return (extreme + 1) / (samples + 1)
+
+
+class Gain(NamedTuple):
+    """What a way to search finds more than another, as a mean over queries."""
+
+    mean: float
+    low: float  # 95 % bootstrap
+    high: float
+    queries: int
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it is above chance; a tie is not, and few queries say nothing."""
+        return self.queries >= FEWEST and self.low > 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the other way finds more, above chance."""
+        return self.queries >= FEWEST and self.high < 0
+
+
+def gain(before: Floats64, after: Floats64) -> Gain:
+    """The gain from one value per query (n,) to another, with the interval of the paired differences."""
+    if not len(before):
+        return Gain(0.0, 0.0, 0.0, 0)
+    difference = after - before
+    return Gain(float(difference.mean()), *bootstrap(difference, generator=np.random.default_rng(0)), len(difference))
 
 
 class Comparison(NamedTuple):
