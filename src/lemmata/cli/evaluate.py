@@ -110,6 +110,7 @@ def evaluate(
     from lemmata.evaluate.report import as_html, pooled, terminal_table
     from lemmata.evaluate.report import as_json as report_as_json
     from lemmata.search.index import make_allowance
+    from lemmata.search.names import parse_retriever
 
     settings, others = assigned(o, "evaluate")
     names = _names(retriever)
@@ -118,7 +119,7 @@ def evaluate(
         raise LemmataError(f"{'--tune' if tune else '--trec'} is for one workspace at a time")
     reports = {}
     for folder in folders:
-        workspace = opened(others, folder)
+        workspace = opened(others, folder, addresses=[parse_retriever(name)[1] for name in names])
         options = evaluate_options(workspace, settings)
         asked, judged, judged_folder = (
             _below(folder, path) if workspaces and path else path for path in (queries, qrels, beir)

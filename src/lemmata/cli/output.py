@@ -203,7 +203,8 @@ def perform(
     others: dict[str, Any] = {}
     if table:
         arguments["settings"], others = assigned(assignments, table)
-    with working(others, on) as workspace:
+    addresses = [arguments.get("encoder", ""), *arguments.get("encoders", ())]
+    with working(others, on, addresses=addresses) as workspace:
         report = verb(workspace, **arguments)
     print_report(report, shown=shown, empty=empty)
 
@@ -232,15 +233,18 @@ def _rate(done: int, seconds: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s each"
 
 
-def opened(settings: Settings | None = None, folder: Path | None = None) -> Workspace:
-    """The workspace of -w, or in `folder`; `settings` override tables of its `lemmata.toml`."""
+def opened(settings: Settings | None = None, folder: Path | None = None, *, addresses: Iterable[str] = ()) -> Workspace:
+    """The workspace of -w, or in `folder`; `settings` override tables of its `lemmata.toml`.
+
+    `addresses` of encoders and servers are typed by the user, as are those in the settings, and so trusted.
+    """
     from lemmata.core.config import merged
     from lemmata.core.workspace import Workspace
 
     workspace = Workspace.at(folder or invocation.folder).check()
     named = {table: keys for table, keys in (settings or {}).items() if keys}
     workspace.config = merged(workspace.config, named)
-    workspace.named_addresses = (named.get("llm", {}).get("url", ""),)
+    workspace.name_addresses(named.get("llm", {}).get("url", ""), named.get("index", {}).get("encoder", ""), *addresses)
     return workspace
 
 
@@ -254,9 +258,9 @@ def showing_progress(workspace: Workspace, on: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def working(settings: Settings | None = None, on: str = "") -> Iterator[Workspace]:
+def working(settings: Settings | None = None, on: str = "", *, addresses: Iterable[str] = ()) -> Iterator[Workspace]:
     """The workspace of -w, for one verb that shows its progress."""
-    workspace = opened(settings)
+    workspace = opened(settings, addresses=addresses)
     with showing_progress(workspace, on):
         yield workspace
 

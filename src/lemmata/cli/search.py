@@ -79,8 +79,7 @@ def index(
     if not dense and (needing := [name for name in settings if name in _OF_VECTORS]):
         shown = f"--{needing[0]}" if needing[0] in ("encoder", "summaries") else needing[0]  # the others come by -o
         raise LemmataError(f"{shown} needs vectors: leave out --no-dense")
-    workspace = opened(others)
-    workspace.named_addresses += (settings.get("encoder", ""),)
+    workspace = opened(others, addresses=[settings.get("encoder", ""), settings.get("milvus", "")])
     estimate = estimate_index(workspace, settings=settings) if dense else None
     allowance = make_allowance(workspace, **read_budget(budget, ("tokens", "cost")), price=settings.get("price", 0.0))
     if estimate is not None:

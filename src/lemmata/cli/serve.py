@@ -74,15 +74,17 @@ def background_of(folders: list[Path] | None, check: Callable[[], object] = lamb
 
     `check` is called before a new workspace is made, and may raise.
     """
-    if not folders:
-        return None
     from lemmata.core.workspace import Workspace
+
+    if folders and len(folders) == 1 and Workspace(folders[0]).exists:
+        invocation.folder, folders = folders[0], None
+    if not folders:
+        for refusal in Workspace(invocation.folder).refusals:
+            say(refusal)
+        return None
     from lemmata.server.background import Background
     from lemmata.server.folder import place_of, workspace_of
 
-    if len(folders) == 1 and Workspace(folders[0]).exists:
-        invocation.folder = folders[0]
-        return None
     chosen = invocation.folder if invocation.folder != Path() else None
     if not Workspace(place_of(folders, chosen)).exists:
         check()

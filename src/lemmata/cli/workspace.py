@@ -330,11 +330,21 @@ def _place(note: Skip) -> str:
     return f"{note.file}:{note.line}" if note.line else note.file
 
 
-def config(name: Annotated[str, Argument(help="Only this table, for example mine.", metavar="TABLE")] = "") -> None:
-    """List every setting with its default and its value."""
+def config(
+    name: Annotated[str, Argument(help="Only this table, for example mine.", metavar="TABLE")] = "",
+    trust: Annotated[
+        str, Option(help="Let workspaces use this server, or model of the hub, on this machine.", metavar="ADDRESS")
+    ] = "",
+) -> None:
+    """List every setting with its default and its value, or trust an address that workspaces name."""
     from lemmata.core.config import all_options
+    from lemmata.core.trust import trust as trust_address
+    from lemmata.core.trust import trusted_file
     from lemmata.core.workspace import Workspace
 
+    if trust:
+        print_report({"trusted": trust_address(trust), "file": str(trusted_file())})
+        return
     tables = Workspace.at(invocation.folder).config
     listed = [pair for pair in all_options(tables) if not name or f"{pair[0].table}.".startswith(f"{name}.")]
     if not listed:

@@ -5,7 +5,8 @@ LemmataError             caused and cured by the user; printed as one sentence
 │   └── ArchiveError     an archive that is broken, encrypted or hostile
 ├── ConfigError          lemmata.toml or an option is wrong
 ├── WorkspaceError       a workspace is missing, damaged or of another format
-│   └── WorkspaceBusy    another process is writing to it
+│   ├── WorkspaceBusy    another process is writing to it
+│   └── UntrustedAddress it names an address that its user has not trusted
 ├── LeakageError         test data where only training data may be
 └── MissingExtra         an optional library is not installed
 """
@@ -55,6 +56,10 @@ class WorkspaceBusy(WorkspaceError):  # noqa: N818 - says what happened
         super().__init__(f"{holder}; try again when it is done")
         self.holder = holder  # a sentence without its end
         self.lock = lock  # the file to wait for
+
+
+class UntrustedAddress(WorkspaceError):  # noqa: N818 - says what is wrong
+    """An address, or a model of the hub, that only a workspace names."""
 
 
 def other_format(path: Path, found: object, read: int, cure: str) -> WorkspaceError:

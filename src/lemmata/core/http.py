@@ -50,7 +50,7 @@ class Service:
     """A model behind an address such as `http://localhost:11434/v1`; may be shared by threads.
 
     `timeout` is the number of seconds for a whole answer, `back_off` the first pause in seconds, doubled after
-    each further failure, `agent` the name under which it is asked.
+    each further failure, `agent` the name under which it is asked. UntrustedAddress where the `key` does not admit it.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Service:
         back_off: float = 1.0,
         agent: str = "",
     ) -> None:
+        key.check(url)
         self.url, self.model = url.rstrip("/"), model
         self.timeout, self._retries, self._back_off = timeout, retries, back_off
         self._headers = {"Content-Type": "application/json"}

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from lemmata.core.config import build, merged, read_toml
 from lemmata.core.errors import ConfigError, WorkspaceError, other_format
 from lemmata.core.files import explain_failed_write, is_leftover, lock_file, remove, retire, write_atomically
-from lemmata.core.keys import OPENAI, ApiKey
+from lemmata.core.keys import OPENAI, ApiKey, origin_of
+from lemmata.core.trust import remember, trusted_origins
 
 if TYPE_CHECKING:
     from lemmata.core.types import Progress
@@ -93,7 +94,7 @@ class Workspace:
     def __init__(self, root: str | Path, progress: Progress = silent) -> None:
         self.root = Path(root).absolute()  # one name for each file, also where another process works elsewhere
         self.progress = progress
-        self.named_addresses: tuple[str, ...] = ()  # of services, by the user for this call: they may have the key
+        self.named_addresses: tuple[str, ...] = ()  # of services, by the user for this call: see `name_addresses`
 
     @classmethod
     def init(cls, folder: str | Path = ".") -> Self:
@@ -131,9 +132,26 @@ class Workspace:
 
     @property
     def key(self) -> ApiKey:
-        """The API key for remote encoders and language models at the addresses that the user named."""
-        base = os.environ.get("OPENAI_BASE_URL") or OPENAI
-        return ApiKey(os.environ.get("OPENAI_API_KEY", ""), (base, *self.named_addresses))
+        """The API key for remote encoders and language models, and the addresses that may be asked at all."""
+        base = os.environ.get("OPENAI_BASE_URL", "")
+        trusted = trusted_origins().union(map(origin_of, (base, *self.named_addresses)))
+        return ApiKey(os.environ.get("OPENAI_API_KEY", ""), (base or OPENAI, *self.named_addresses), trusted)
+
+    def name_addresses(self, *names: str) -> None:
+        """Take addresses of services, or models of the hub, from the user: they are trusted, and may have the key now.
+
+        Other names are left out.
+        """
+        self.named_addresses += names
+        remember(names)
+
+    @property
+    def refusals(self) -> list[str]:
+        """The addresses and hub models that this workspace names and its user has not trusted, a sentence for each."""
+        model = self.config.get("llm", {})
+        names = [self.config.get("index", {}).get("encoder", ""), _default_if_readable(self)]
+        names += [model.get("url", "")] if model.get("model") else []
+        return [*dict.fromkeys(filter(None, map(self.key.why_refused, names)))]
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import numpy as np
 
 from lemmata.core.errors import InputError, require
 from lemmata.core.files import sha256_of
+from lemmata.core.keys import HUB_NAME
 from lemmata.core.types import CrossEncoder, Floats
 from lemmata.core.workers import available_cores
 from lemmata.encode.bert import read_json
-from lemmata.encode.load import HUB_NAME
 from lemmata.encode.onnx import CHARACTERS_PER_TOKEN, batches, open_session, open_tokenizer, readable
 from lemmata.encode.transformer import open_model
 

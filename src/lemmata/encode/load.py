@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lemmata.core.errors import InputError, near, require
 from lemmata.core.files import is_writable, sha256_of, writing
-from lemmata.core.keys import NO_KEY, ApiKey
+from lemmata.core.keys import HUB_NAME, NO_KEY, ApiKey
 from lemmata.core.types import Encoder
 from lemmata.core.workspace import Workspace
 
@@ -26,7 +25,6 @@ ENGLISH_ONLY = frozenset((DEFAULT, NANO, BASELINE))
 _MODELS = Path(__file__).parent.parent / "models"
 PACKAGED = {name: _MODELS / name for name in (DEFAULT, PLANT, NANO) if name == DEFAULT or (_MODELS / name).is_dir()}
 _BASELINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as on the hub
-HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")  # not /folder, ./folder, ~/folder
 _POSSIBLE = (
     "lemmata-mini, lemmata-plant, lemmata-nano, minilm, hashing, a folder written by export-encoder, a"
     " sentence-transformers folder, a hub name such as intfloat/e5-small-v2, or an address such as"
@@ -46,8 +44,8 @@ def load_encoder(
 ) -> Encoder:
     """The encoder that `name` names; `dimension` cuts its vectors.
 
-    `threads` applies to a local model, `key`, `cache` (a SQLite file) and `allowance` to one at an address. `models` is
-    the folder of a workspace's own models, whose names come first.
+    `threads` applies to a local model, `cache` (a SQLite file) and `allowance` to one at an address, `key` to that and
+    to a name of the hub. `models` is the folder of a workspace's own models, whose names come first.
     """
     kind = encoder_kind(name, models)
     if kind == "hashing":
@@ -71,6 +69,8 @@ def load_encoder(
         return OnnxEncoder(folder, dimension=dimension, threads=threads)
     from lemmata.encode.transformer import TransformerEncoder
 
+    if not folder.exists():
+        key.check(name)
     return TransformerEncoder(folder if folder.exists() else name, dimension=dimension, threads=threads)
 
 

@@ -18,6 +18,7 @@ from lemmata.graph.build import SOURCE
 from lemmata.graph.store import GraphRecordStore
 from lemmata.graph.stored_metric import metric_report
 from lemmata.search.fusion import Fusion, default_fusion
+from lemmata.vectors.milvus import why_refused
 
 
 def info(workspace: Workspace) -> dict[str, Any]:
@@ -35,6 +36,8 @@ def info(workspace: Workspace) -> dict[str, Any]:
     for vectors in default:
         neighbours = "milvus" if "milvus" in (read_manifest(workspace.manifest(vectors.ann)) or {}) else "ann"
         indexes += [("dense", vectors.vectors), (neighbours, vectors.ann)]
+    described = [_describe_vectors(workspace, vectors) for vectors in sets]
+    refused = [*workspace.refusals, *filter(None, map(why_refused, {each["milvus"] for each in described}))]
     return {
         "workspace": str(workspace.root),
         "documents": documents,
@@ -49,9 +52,9 @@ def info(workspace: Workspace) -> dict[str, Any]:
         "skips": counts["skips"],
         "models": sorted({*read_manifests(workspace.models_folder), *(manifest["made_by"] for manifest in manifests)}),
         "indexes": [name for name, folder in indexes if read_manifest(workspace.manifest(folder))],
-        "vectors": [_describe_vectors(workspace, vectors) for vectors in sets],
+        "vectors": described,
         "artefacts": [item.name for item in artefacts(workspace) if item.manifest.exists()],
-        "problems": [*all_problems(workspace), *_unfinished(workspace, digest)],
+        "problems": [*all_problems(workspace), *_unfinished(workspace, digest), *refused],
     }
 
 

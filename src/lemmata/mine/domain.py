@@ -21,7 +21,7 @@ from lemmata.core.files import writing
 from lemmata.core.types import Encoder, Floats, Mask, Progress, titled
 from lemmata.core.workspace import Workspace
 from lemmata.corpus.leakage import near_duplicate_of, sketch
-from lemmata.encode.load import load_encoder
+from lemmata.encode.load import open_encoder
 from lemmata.ingest.logs import jsonl_rows
 from lemmata.mine.training_sets import open_training_part
 from lemmata.search.retriever import Retriever
@@ -151,9 +151,7 @@ def select_domain(
         raise InputError(cause, file=str(general))
     generator = np.random.default_rng(seed)
     with open_training_part(workspace, hold=False) as part, contextlib.closing(Retriever(workspace)) as retriever:
-        chosen = (
-            load_encoder(encoder, key=workspace.key, models=workspace.models_folder) if encoder else retriever.encoder
-        )
+        chosen = open_encoder(workspace, encoder) if encoder else retriever.encoder
         rows = np.sort(generator.permutation(part.view.rows)[:SAMPLE])
         sample, skipped = _sample(general, generator, workspace.progress)
         if encoder:

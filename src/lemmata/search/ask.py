@@ -12,11 +12,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lemmata.core.errors import UntrustedAddress
 from lemmata.core.types import Encoder, Floats, Hit
 from lemmata.core.workspace import Settings, Workspace
 from lemmata.corpus.leakage import normalise
@@ -104,6 +106,14 @@ def open_chat(workspace: Workspace, model: Settings | None = None) -> Chat | Non
     return Chat(options, workspace.answers, workspace.key) if options.model else None
 
 
+def chat_or_refusal(opening: Callable[[], Chat | None]) -> tuple[Chat | None, str]:
+    """What opens a language model gives, and why its address is not asked; empty where it is."""
+    try:
+        return opening(), ""
+    except UntrustedAddress as error:
+        return None, str(error)
+
+
 def ask(
     workspace: Workspace, question: str, *, settings: Settings | None = None, model: Settings | None = None
 ) -> Iterator[Event]:
@@ -111,7 +121,7 @@ def ask(
     options = workspace.options(AnswerOptions, "ask", settings)
     with contextlib.ExitStack() as stack:
         retriever = stack.enter_context(Retriever(workspace))
-        chat = open_chat(workspace, model)
+        chat, refused = chat_or_refusal(partial(open_chat, workspace, model))
         if chat is not None:
             stack.callback(chat.close)
         hits = retriever.search(question, 2 * options.passages) if question.strip() else []
@@ -123,6 +133,7 @@ def ask(
             note="; ".join(filter(None, (dated(retriever, question), words_only(retriever)))),
             encoder=retriever.encoder if chat is not None and retriever.has_vectors else None,
             tokenize=retriever.lexical.tokenizer,
+            refused=refused,
         )
 
 
@@ -136,11 +147,13 @@ def answer(
     tokenize: Tokenize = tokenize_english,
     budget: Budget | None = None,
     note: str = "",
+    refused: str = "",
 ) -> Iterator[Event]:
     """The events of an answer to a question from the hits of a search; the last one is `done` or `error`.
 
-    Without a chat, the passages come and then an error. `encoder` and `tokenize` are those of the search: they check
-    the citations, by words alone where there is no encoder. `note` is told with the passages.
+    Without a chat, the passages come and then an error: why the model was `refused`, or that there is none. `encoder`
+    and `tokenize` are those of the search: they check the citations, by words alone where there is no encoder. `note`
+    is told with the passages.
     """
     options = options or AnswerOptions()
     question = question.strip()[:_LONGEST_QUESTION]
@@ -152,6 +165,9 @@ def answer(
     if not sources:
         cure = "ask in other words, or read more with 'lemmata ingest'"
         yield _error("nothing_found", "no passage of the corpus fits the question, so there is no answer", cure)
+    elif refused:
+        cause, _, cure = refused.partition(": ")
+        yield _error("untrusted", cause, cure)
     elif chat is None:
         cure = "name its server and model as 'url' and 'model' in [llm] of lemmata.toml"
         yield _error("no_model", "no language model is configured, so there are passages but no answer", cure)

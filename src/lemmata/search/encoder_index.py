@@ -28,7 +28,7 @@ from lemmata.search.tokens import one_form
 from lemmata.vectors.ann import AnnIndex
 from lemmata.vectors.exact import ExactIndex, Matrix
 from lemmata.vectors.fill import move_vectors
-from lemmata.vectors.milvus import MilvusIndex
+from lemmata.vectors.milvus import MilvusIndex, why_refused
 from lemmata.vectors.store import StoredVectors, open_old_vectors, open_vectors
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def _open_neighbours(workspace: Workspace, item: Artefact | None, matrix: Matrix
     if item is None or not item.manifest.exists():
         return ExactIndex(matrix)
     stored = open_artefact(workspace, item).get("milvus")
+    if stored is not None and why_refused(stored["uri"]):
+        return ExactIndex(matrix)
     if stored is None:
         return AnnIndex.open(workspace.ann_graph(item.folder), matrix)
     slots, kinds = (read_array(item.folder / f"{name}.npy", item.cure) for name in ("slots", "kinds"))
@@ -109,6 +111,11 @@ class EncoderIndex:
             return self.vectors.hashes if self.exists else None
         except WorkspaceError:
             return None
+
+    @cached_property
+    def refusal(self) -> str:
+        """Why queries are not sent to the encoder, which only the workspace names; empty where they are."""
+        return self._workspace.key.why_refused(self._set.encoder) if self._set is not None else ""
 
     @cached_property
     def encoder(self) -> Encoder:

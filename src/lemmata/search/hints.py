@@ -37,7 +37,8 @@ def words_only(retriever: Retriever) -> str:
     """Why `auto` ranks all passages, or new ones, by words only, in one sentence; empty where it does not."""
     made = unfinished(retriever.workspace)
     if not retriever.has_vectors:
-        return f"searched by words only: {made or no_vectors(retriever.workspace)}"
+        reason = retriever.dense().refusal or made or no_vectors(retriever.workspace)
+        return f"searched by words only: {reason}"
     return f"new passages are searched by words only: {made}" if retriever.dense().is_outdated else ""
 
 

@@ -137,8 +137,13 @@ class Retriever:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether there are vectors to search with; while new ones are made, those of a similar corpus will do."""
+        """Whether there are vectors to search with, and an encoder for queries that may be asked.
+
+        While new ones are made, those of a similar corpus will do.
+        """
         index = self.dense()
+        if index.refusal:
+            return False
         if not index.exists or not self.workspace.indexing.exists():
             return index.exists
         try:
@@ -508,7 +513,7 @@ class Retriever:
         index = self.dense(encoder)
 
         def search(depth: int, allowed: Mask | None) -> Ranking:
-            if not self.has_vectors:
+            if not (self.has_vectors or index.refusal):
                 return self.lexical.search(texts, depth, allowed)
             return index.index.search(np.asarray(self.vectors.matrix[row : row + 1], np.float32), depth, allowed)
 

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 from lemmata.core.artefacts import dense_index, is_usable
 from lemmata.core.errors import LemmataError, WorkspaceBusy
 from lemmata.core.files import lock_file
+from lemmata.core.trust import trusted_file
 from lemmata.core.workspace import Workspace, read_corpus_manifest, read_manifest, vectors_of
 from lemmata.corpus.corpus import Corpus
 from lemmata.encode.load import AUTO, encoder_id
@@ -155,8 +156,8 @@ class Background:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        settings = str(self.workspace.root / "lemmata.toml")
-        noticed = changes([*self._folders, settings], self._stopping)  # from now on, also while they are read
+        settings = str(self.workspace.root / "lemmata.toml"), str(trusted_file())
+        noticed = changes([*self._folders, *settings], self._stopping)  # from now on, also while they are read
         threading.Thread(target=self._watch, args=(noticed,), name="watch", daemon=True).start()
         with contextlib.suppress(_Stopped):
             while not self._stopping.is_set():
@@ -201,9 +202,7 @@ class Background:
             words = self._work("words", *self._links(expanded=True), ("index", "--no-dense"))
             if words is None:
                 return
-            encoder, quick = self._encoders(words["tokenised"])
-            # an address of lemmata.toml is not named here: the key goes to what a command line names
-            index = ("index",) if "://" in encoder else ("index", "--encoder", encoder)
+            index, quick = self._encoders(words["tokenised"])
             if quick:
                 self._work("quick vectors", ("index", "--encoder", quick))
                 self._work("graph", ("graph", "build"), *self._links(), ("index", "--encoder", quick))
@@ -212,6 +211,9 @@ class Background:
                 self._work("vectors", index)
                 self._work("graph", ("graph", "build"), *self._links(), index)
             self._work("map", ("map",))
+            for refusal in Workspace(self.workspace.root).refusals:
+                self.problems.append(refusal)
+                self._say(refusal)
             self._interruptions = 0
             self.is_working = False
             self._say(f"all is ready after {time.monotonic() - self._begin:.1f} s")
@@ -251,11 +253,17 @@ class Background:
         with GraphRecordStore(workspace) as records:
             return [("graph", "link")] if PREDICTED in records.stale(corpus["inputs"]) else []
 
-    def _encoders(self, new: int) -> tuple[str, str]:
-        """The encoder of the workspace, and the quick one where that takes long; of the steps, those that follow."""
+    def _encoders(self, new: int) -> tuple[Sequence[str], str]:
+        """The command for the vectors, and the quick encoder where that takes long; of the steps, those that follow.
+
+        The command does not name what lemmata.toml names, as that would trust it. A packaged encoder takes the place of
+        one that the user does not trust.
+        """
         workspace = Workspace(self.workspace.root)
-        encoder = workspace.config.get("index", {}).get("encoder", AUTO)
-        encoder = packaged_encoder(workspace) if encoder == AUTO else encoder
+        encoder, command = workspace.config.get("index", {}).get("encoder", AUTO), ["index"]
+        if encoder == AUTO or workspace.key.why_refused(encoder):
+            encoder = packaged_encoder(workspace)
+            command += ["--encoder", encoder]
         quick = packaged_encoder(workspace, static=True)
         vectors = vectors_of(workspace, encoder_id(encoder, workspace.models_folder))
         is_soon = is_usable(workspace, dense_index(vectors)) or (vectors.manifest.exists() and new <= _MANY)
@@ -263,7 +271,7 @@ class Background:
             quick = ""
         order = ("quick vectors", "graph", "vectors", "map") if quick else ("vectors", "graph", "map")
         self._steps = [*self._steps[:2], *map(Step, order)]
-        return encoder, quick
+        return command, quick
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from lemmata.core.artefacts import Artefact, artefacts, is_usable
 from lemmata.core.errors import WorkspaceError
+from lemmata.core.trust import trusted_file
 from lemmata.core.types import HEADING, INSERTED, Concept, Document, Edge, Encoder, Passage
 from lemmata.core.workspace import Workspace, vector_sets
 from lemmata.corpus.contents import chapter_places, headings, is_book
@@ -53,8 +54,8 @@ State = tuple[tuple[str, int, int], ...]
 
 
 def state_of(workspace: Workspace) -> State:
-    """Name, time and size of every file that tells that a workspace was changed; equal for an unchanged one."""
-    files = [path for pattern in _WATCHED for path in workspace.root.glob(pattern)]
+    """Name, time and size of every file that tells that a workspace was changed, or what its user trusts."""
+    files = [trusted_file(), *(path for pattern in _WATCHED for path in workspace.root.glob(pattern))]
     for below in _WATCHED_BELOW:
         for folder, _, names in os.walk(workspace.root / below):  # leaves out a folder that is replaced at this moment
             files += [Path(folder, name) for name in _WATCHED_NAMES.intersection(names)]

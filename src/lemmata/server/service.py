@@ -29,7 +29,7 @@ from lemmata.evaluate.judgments import JudgmentLog, Mark
 from lemmata.llm.endpoint import Budget
 from lemmata.plant.link import confirm_link
 from lemmata.project import Project
-from lemmata.search.ask import AnswerOptions, Event, answer, without_citations
+from lemmata.search.ask import AnswerOptions, Event, answer, chat_or_refusal, without_citations
 from lemmata.search.confidence import NOTHING, confidence_of, matches_badly
 from lemmata.search.encoder_index import LONGEST_QUERY
 from lemmata.search.exact import missing_number
@@ -436,15 +436,17 @@ class Service:
             options = replace(configured, passages=k) if k else configured
             hits = opened.retriever.search(question, 2 * options.passages) if question.strip() else []
             encoder = opened.retriever.encoder if opened.retriever.has_vectors else None
+            chat, refused = chat_or_refusal(opened.chat)
             for event in answer(
                 question,
                 hits,
-                opened.chat(),
+                chat,
                 options=options,
                 encoder=encoder,
                 tokenize=opened.tokenizer,
                 budget=budget,
                 note=opened.note,
+                refused=refused,
             ):
                 yield event.name, _event_with_html(event, question, opened)
 
@@ -510,6 +512,7 @@ class Service:
             problems = [*filter(None, (self.reload_problem, self.log_problem)), *opened.problems, *info["problems"]]
             if self.background:  # what is missing while it works is being made
                 problems = [*self.background.problems, *([] if self.background.is_working else problems)]
+            model = opened.project.config.get("llm", {})
             return {
                 "status": "degraded" if problems or opened.note else "ok",
                 "name": shown_name(opened.workspace.root),
@@ -524,7 +527,7 @@ class Service:
                 "vectors": info["vectors"],
                 "language": opened.tokenizer.language,
                 "graph": {"nodes": info["nodes"], "edges": info["edges"]},
-                "model": opened.project.config.get("llm", {}).get("model", ""),
+                "model": "" if opened.project.key.why_refused(model.get("url", "")) else model.get("model", ""),
                 "log": self._judgments.level,
                 "note": self._note(opened),
                 "problems": list(dict.fromkeys(problems)),

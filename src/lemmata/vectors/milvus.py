@@ -24,9 +24,10 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lemmata.core.artefacts import Artefact, making, neighbour_index, read_undamaged, summary_neighbours
-from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError, require
+from lemmata.core.errors import ConfigError, LemmataError, UntrustedAddress, WorkspaceError, require
 from lemmata.core.files import read_array
-from lemmata.core.keys import LOOPBACK
+from lemmata.core.keys import LOOPBACK, origin_of, why_untrusted
+from lemmata.core.trust import trusted_origins
 from lemmata.core.types import Floats, Integers, Mask, Ranking
 from lemmata.core.workspace import (
     VectorSet,
@@ -260,8 +261,16 @@ def _is_file(uri: str) -> bool:
     return "://" not in uri
 
 
+def why_refused(uri: str) -> str:
+    """Why a server that only a workspace names gets no vectors; empty where it may have them, and for a file."""
+    trusted = trusted_origins() | {origin_of(os.environ.get(NAMED, ""))}
+    return "" if _is_file(uri) else why_untrusted(uri, trusted, "vectors of passages and queries")
+
+
 def _connect(uri: str) -> Any:
     """A client; the token comes from the environment, so that it is stored nowhere and passed through no stage."""
+    if reason := why_refused(uri):
+        raise UntrustedAddress(reason)
     milvus = require("pymilvus", "scale")
     if _is_file(uri):
         require("milvus_lite", "scale")
