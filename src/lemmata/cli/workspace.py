@@ -19,20 +19,18 @@ from lemmata.cli.output import (
     invocation,
     line,
     megabytes,
-    open_console,
     opened,
-    perform,
     print_report,
     progress_display,
-    table,
+    say,
     working,
 )
+from lemmata.cli.printer import print_record
 from lemmata.core.errors import ConfigError, LemmataError, near
 
 if TYPE_CHECKING:
     from lemmata.core.config import Option as Setting
     from lemmata.core.types import Skip
-    from lemmata.ingest.arxiv import Fetched
     from lemmata.ingest.ingest import IngestReport
     from lemmata.maintain.verify import Verification
 
@@ -77,15 +75,9 @@ def fetch(
         report = fetch_arxiv(
             to, ids or (), category=category, month=month, url=url or URL, contact=contact, progress=progress
         )
-    print_report(report, _print_fetched)
-
-
-def _print_fetched(report: Fetched) -> None:
-    line((f"{counted(len(report.fetched), 'package')} fetched", "bold"), f", {report.present:,} there already")
-    for identity, cause in report.notes.items():
-        line((f"{identity}: ", "yellow"), cause)
+    print_report(report)
     if report.fetched or report.present:
-        line(f"read them with 'lemmata ingest {report.folder}'")
+        say(f"read them with 'lemmata ingest {report.folder}'")
 
 
 def ingest(
@@ -124,36 +116,36 @@ def ingest(
             report = remove_sources(workspace, paths)
         else:
             report = ingest(workspace, paths, settings=settings, workers=workers, again=again, quick=quick)
-    print_report(report, _print_ingested)
+    print_report(report, lambda _: print_record(_ingested(report)))
     if invocation.is_json and report.failures:
         fail("; ".join(f"{name}: {cause}" for name, cause in list(report.failures.items())[:10]))
     if not invocation.is_json and report.failed:
         raise typer.Exit(1)
 
 
-def _print_ingested(report: IngestReport) -> None:
-    changes = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed"
-    failed = f", {report.failed:,} failed" if report.failed else ""
-    more = f", {report.unchanged:,} unchanged"
-    line((changes, "bold"), more, (failed, "red"), f", in {report.seconds:.1f} s")
-    locations = f" and {counted(report.locations, 'location')}" if report.locations else ""
-    line(
-        f"{counted(report.passages, 'passage')} in {counted(report.documents, 'document')}{locations};"
-        f" {report.resolved:,} of {counted(report.links, 'link')} resolved"
+def _ingested(report: IngestReport) -> dict[str, Any]:
+    """What people see of a report: its counts, and a note on whatever needs one, ten of each kind."""
+    kinds = (
+        [f"renamed {rename}" for rename in report.renamed],
+        [f"not read {name}: {cause}" for name, cause in report.read_before.items()],
+        [f"{name}: {_lost_columns(columns)}" for name, columns in report.no_longer_read.items()],
+        [f"could not be read {name}: {cause}" for name, cause in report.failures.items()],
     )
+    notes = [
+        note for kind in kinds for note in (*kind[:10], *([f"... and {len(kind) - 10:,} more"] if kind[10:] else []))
+    ]
     if report.left:
-        line((f"{counted(report.left, 'file')} left for the next 'lemmata ingest' without --quick", "yellow"))
-    renamed = [(("renamed ", "yellow"), str(rename)) for rename in report.renamed]
-    failures = [(("could not be read ", "red"), f"{name}: {cause}") for name, cause in report.failures.items()]
-    before = [(("not read ", "yellow"), f"{name}: {cause}") for name, cause in report.read_before.items()]
-    lost = [((f"{name}: ", "yellow"), _lost_columns(columns)) for name, columns in report.no_longer_read.items()]
-    for notes in (renamed, before, lost, failures):
-        for note in notes[:10]:
-            line(*note)
-        if len(notes) > 10:
-            line(f"... and {len(notes) - 10:,} more")
+        notes.append(f"{counted(report.left, 'file')} left for the next 'lemmata ingest' without --quick")
     if report.skips:
-        line(f"{counted(report.skips, 'note')} on the input: lemmata info --skips")
+        notes.append(f"{counted(report.skips, 'note')} on the input: lemmata info --skips")
+    sources = {name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged", "failed")}
+    return {
+        "sources": {name: number for name, number in sources.items() if number},
+        **{name: getattr(report, name) for name in ("documents", "passages", "locations")},
+        "links": f"{report.resolved:,} of {report.links:,} resolved",
+        "seconds": report.seconds,
+        "notes": notes,
+    }
 
 
 def _lost_columns(columns: dict[str, Any]) -> str:
@@ -182,66 +174,40 @@ def info(
     from lemmata.maintain.info import document_statistics, info
 
     if documents:
-        perform(document_statistics, lambda report: _print_statistics(report["documents"], report["summary"], k))
+        with working() as workspace:
+            report = document_statistics(workspace)
+        print_report(report, lambda _: print_record({**report, "documents": report["documents"][: k or None]}))
     elif skips:
         print_report(list_skips(opened()), _print_skips)
     else:
-        print_report(info(opened()), _print_info)
+        content = info(opened())
+        print_report(content, lambda _: print_record(_held(content)))
 
 
-def _print_info(content: dict[str, Any]) -> None:
-    rows: list[tuple[str, str]] = []
-
-    def add(name: str, value: str | int) -> None:
-        rows.append((name, f"{value:,}" if isinstance(value, int) else value))
-
-    add("documents", content["documents"])
-    add("passages", content["passages_in_all"])
-    for kind, number in content["passages"].items():
-        add(f"  {kind}", number)
-    if content["parts"]:
-        add("parts of long passages", content["parts"])
-    add("links", sum(link["all"] for link in content["links"].values()))
-    for relation, number in content["links"].items():
-        add(f"  {relation}", f"{number['resolved']:,} of {number['all']:,} resolved")
-    if "graph" in content:
-        for part, title in (("concepts", "concepts"), ("edges", "edges of the graph")):
-            add(title, sum(content[part].values()))
-            for name, number in sorted(content[part].items(), key=lambda item: -item[1]):
-                add(f"  {name}", number)
+def _held(content: dict[str, Any]) -> dict[str, Any]:
+    """What people see of the contents of a workspace."""
     bibliography = content["bibliography"]
-    add("bibliography", f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus")
-    add("skipped", counted(content["skips"], "note"))
-    if content["vectors"]:
-        add("vectors", megabytes(sum(vectors["bytes"] for vectors in content["vectors"])))
-    for vectors in content["vectors"]:
-        default = " (default)" if vectors["default"] else ""
-        state = "up to date" if vectors["up_to_date"] else "out of date"
-        add(
-            f"  {vectors['encoder']}{default}",
-            f"{vectors['dimension']} numbers, {megabytes(vectors['bytes'])}, {state}",
-        )
-        if vectors["milvus"]:
-            add("    searched by", f"Milvus at {vectors['milvus']}")
-        summaries = vectors["summaries"]
-        if number := summaries["summaries"]:
-            passages = counted(summaries["passages"], "passage")
-            add("    summaries", f"{number:,} of {passages}, {megabytes(summaries['bytes'])}")
-        for source in summaries["sources"]:
-            add(f"      {source['name']} ({source['author']})", source["summaries"])
-        fusion = vectors["fusion"]
-        add("    auto", f"{fusion['formula']} ({_fitted(fusion['fitted'])})")
-        if vectors["metric"]:
-            add("    learned metric", _metric(vectors["metric"], fusion["weights"]))
-    listed = table(("", ""), ())
-    listed.columns[0].style, listed.columns[1].justify = "bold", "right"
-    for row in rows:
-        listed.add_row(*row)
-    open_console().print(listed)
-    if content["artefacts"]:
-        line(f"made: {', '.join(content['artefacts'])}")
-    for problem in content["problems"]:
-        line(problem, style="yellow")
+    shown = {name: content.get(name) for name in ("documents", "passages_in_all", "passages", "parts")}
+    shown |= {"links": {name: f"{each['resolved']:,} of {each['all']:,}" for name, each in content["links"].items()}}
+    if "graph" in content:
+        shown |= {"concepts": content["concepts"], "edges": content["edges"]}
+    shown |= {"bibliography": f"{bibliography['in_corpus']:,} of {bibliography['entries']:,} entries in the corpus"}
+    shown |= {"notes_on_the_input": content["skips"], "made": content["artefacts"]}
+    shown["vectors"] = [
+        {
+            "encoder": vectors["encoder"],
+            "default": vectors["default"],
+            "dimension": vectors["dimension"],
+            "size": megabytes(vectors["bytes"]),
+            "state": "up to date" if vectors["up_to_date"] else "out of date",
+            "milvus": vectors["milvus"],
+            "summaries": vectors["summaries"]["summaries"],
+            "auto": f"{vectors['fusion']['formula']} ({_fitted(vectors['fusion']['fitted'])})",
+        }
+        for vectors in content["vectors"]
+    ]
+    metrics = [_metric(each["metric"], each["fusion"]["weights"]) for each in content["vectors"] if each["metric"]]
+    return {**shown, "notes": [*(f"learned metric: {metric}" for metric in metrics), *content["problems"]]}
 
 
 def _fitted(facts: dict[str, Any] | None) -> str:
@@ -266,38 +232,6 @@ def _metric(report: dict[str, Any], weights: dict[str, Any]) -> str:
     if report["from_text"]:
         parts.append(f"{counted(report['from_text'], 'passage')} by text alone")
     return f"{', '.join(parts)} ({values})"
-
-
-def _print_statistics(documents: Sequence[dict[str, Any]], summary: dict[str, dict[str, float]], k: int) -> None:
-    """Print a row for each document, then the summary of all."""
-    heads = ("document", "date", ">passages", "kinds", ">characters", ">words", ">links", ">out", ">in", ">references")
-    rows = []
-    for record in documents[: k or None]:
-        links, bibliography = record["links"], record["bibliography"]
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in record["kinds"].items())
-        rows.append(
-            (
-                record["id"],
-                record["date"] or "",
-                f"{record['passages']:,}",
-                kinds,
-                f"{record['characters']:,}",
-                f"{record['words']:,}",
-                f"{links['resolved']:,} of {links['all']:,}",
-                f"{links['out']:,}",
-                f"{links['in']:,}",
-                f"{bibliography['in_corpus']:,} of {bibliography['entries']:,}",
-            )
-        )
-    console = open_console()
-    console.print(table(heads, rows))
-    if k and len(documents) > k:
-        line(f"and {len(documents) - k:,} more: -k 0 prints all, --json too")
-    numbers = [
-        (name, *(f"{value:,.1f}".removesuffix(".0") for value in values.values())) for name, values in summary.items()
-    ]
-    console.print()
-    console.print(table((f"of {counted(len(documents), 'document')}", ">sum", ">mean", ">median", ">largest"), numbers))
 
 
 def _print_skips(notes: Sequence[Skip]) -> None:
