@@ -337,10 +337,8 @@ def test_encoders_whose_vectors_do_not_move_are_named(in_milvus: Project) -> Non
 
 def test_the_commands_say_where_the_vectors_are(project: Project) -> None:
     root = project.root
-    assert "Milvus at vectors.db searches them: 60 vectors sent" in lemmata(
-        "index", "-o", "milvus=vectors.db", "-w", root
-    )
-    assert "Milvus at vectors.db" in lemmata("info", "-w", root)
+    assert "uri vectors.db, sent 60" in lemmata("index", "-o", "milvus=vectors.db", "-w", root)
+    assert "vectors.db" in lemmata("info", "-w", root)
     content = json.loads(lemmata("info", "-w", root, "--json"))
     assert content["vectors"][0]["milvus"] == "vectors.db"
     assert content["indexes"] == ["lexical", "dense", "milvus"]

@@ -15,8 +15,8 @@ def printed(capsys: pytest.CaptureFixture[str], record: Any, **options: Any) -> 
 
 
 def test_values_are_lines_and_what_says_nothing_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    record = {"passages": 12345, "by_kind": {"lemma": 2, "theorem": 3}, "title": "", "none": None, "done_before": False}
-    assert printed(capsys, record) == ["passages  12,345", "by kind   3 theorem, 2 lemma"]
+    record = {"passages": 12345, "by_kind": {"lemma": 2, "theorem": 3}, "title": "", "none": None, "kept": False}
+    assert printed(capsys, record) == ["passages  12,345", "by kind   3 theorem, 2 lemma", "kept      no"]
 
 
 def test_records_by_name_are_a_table_with_numbers_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from lemmata.cli.output import line, open_console, table
 
 _LONGEST = 100  # characters of a text in a table
 _PLAIN = ("year", "line")  # numbers that are not counts
-_UNSAID = ("", None, False, [], {})
+_UNSAID: tuple[Any, ...] = ("", None, [], {})
 
 
 def print_record(record: Any, shown: Sequence[str] = (), empty: str = "nothing") -> None:
@@ -89,7 +89,7 @@ def _words(key: str) -> str:
 def _shown(value: Any) -> str:
     """A value in words: counts with the largest first, a list with commas."""
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
