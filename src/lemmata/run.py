@@ -20,6 +20,7 @@ from lemmata.core.errors import ConfigError, LemmataError, WorkspaceError, sugge
 from lemmata.core.files import fingerprint, sha256_of, write_atomically
 from lemmata.core.objects import is_url
 from lemmata.core.workspace import (
+    FORMAT,
     Workspace,
     read_manifest,
     read_manifests,
@@ -262,6 +263,7 @@ class _Run:
         self._file = self.folder / "stages.json"
         self._done: dict[str, dict[str, Any]] = (read_manifest(self._file) or {}).get("stages", {})
         self.tasks: dict[str, Task] = {}
+        self._replaced: dict[str, str] = {}  # what search used before the run, and before its model, once it is known
 
     def stage(self, name: str, inputs: Any, verb: Callable[[Workspace], Any], item: Artefact | None = None) -> Any:
         """The report of a verb, or the stored one if its inputs are the same and what it made can still be used."""
@@ -270,6 +272,7 @@ class _Run:
         is_done = record.get("key") == self.key and (item is None or is_usable(self.workspace, item))
         self.announce(name, is_done)
         if not is_done:
+            self._note(self._replaced)  # before another encoder is searched with
             record = {"key": self.key, "report": json.loads(json.dumps(verb(self.workspace), default=str))}
             self._done[name] = record
             write_manifest(self._file, {"verb": "run", "stages": self._done})
@@ -296,9 +299,9 @@ class _Run:
         The latter is the former or, where search uses the model already, what it used before; the base where there is
         none. Stages let search use other encoders; an error puts today's back, and after a kill the next run does.
         """
-        workspace, file = self.workspace, self.folder / "search.json"
+        workspace = self.workspace
         base, last = (encoder_id(name, workspace.models_folder) for name in (self.options.base, self.options.last))
-        record = read_manifest(file) or {}
+        record = read_manifest(self.folder / "search.json") or {}
         sets = vector_sets(workspace)
         names = {each.encoder for each in sets}
         today = next((each.encoder for each in sets if each.is_default), "")
@@ -306,17 +309,22 @@ class _Run:
             today = record["today"] if record["today"] in names else ""
         before = record.get("before", "") if today == last else today
         before = before if before in names - {base, last} else self.options.base
-        done = {"verb": "run", "before": before}
-        write_manifest(file, {**done, "today": today})
+        self._replaced = {"before": before, "today": today}
         try:
             yield today, before
         except BaseException:
             if today:
                 with contextlib.suppress(LemmataError):
                     self._search_as(today)
-                    write_manifest(file, done)
+                    self._note({"before": before})
             raise
-        write_manifest(file, done)
+        self._note({"before": before})
+
+    def _note(self, record: Mapping[str, str]) -> None:
+        """Write what search used; a run that does nothing writes nothing."""
+        file = self.folder / "search.json"
+        if record and {**record, "verb": "run", "format": FORMAT} != read_manifest(file):
+            write_manifest(file, {"verb": "run", **record})
 
     def _search_as(self, encoder: str) -> None:
         """Let search use the vectors of an encoder as they are."""
@@ -400,6 +408,7 @@ class _Run:
     def _search_with(self, encoder: str, name: str) -> None:
         """Let mining and search use the vectors of this encoder; those of the others stay beside them."""
         if (vectors_manifest(self.workspace) or {}).get("made_by") != name:
+            self._note(self._replaced)
             index(self.workspace, settings={"encoder": encoder})
 
     def _mine(self, made_by: str) -> None:
