@@ -284,7 +284,7 @@ def test_info_lists_every_set_with_its_size_and_state(project: Project, exported
         folder = project.encoder_folder(name) / "vectors"
         assert row["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
     text = " ".join(lemmata("info", "-w", project.root).split())
-    assert "hashing (default)" in text
+    assert "hashing yes 256" in text
     assert "out of date" in text
 
 

@@ -12,7 +12,6 @@ from lemmata.cli.output import (
     Budget,
     On,
     assigned,
-    counted,
     invocation,
     line,
     log,
@@ -24,11 +23,11 @@ from lemmata.cli.output import (
     read_budget,
     say,
     showing_progress,
-    table,
     working,
 )
 from lemmata.cli.printer import print_record
 from lemmata.core.errors import LemmataError
+from lemmata.core.records import as_json
 from lemmata.train.ranks import refuse_several
 
 _OF_PRETRAINING = ("windows", "window", "tokens", "perplexity", "gate", "kept", "done_before", "notes")
@@ -233,26 +232,9 @@ def adapt(
         return
     with showing_progress(workspace):
         report = adapt(workspace, finetune=finetune, limits=Limits(**read_budget(budget)) if budget else None)
-    print_report(report, _print_adapted)
-
-
-def _print_adapted(report: dict[str, Any]) -> None:
-    tasks = report["queries"]
-    heads = (
-        "",
-        "encoder",
-        *(f">{report['measure']}, {counted(n, 'query')} {task}" for task, n in tasks.items()),
-        "auto",
-    )
-    rows = [
-        (row["name"], row["encoder"], *(f"{row[task]:.3f}" for task in tasks), row["auto"]) for row in report["rows"]
-    ]
-    open_console().print(table(heads, rows, padding=(0, 2, 0, 0)))
-    for note in report["notes"]:
-        line(note, style="dim")
+    adopted = f"{report['adopted']}; 'lemmata adapt --undo' takes it back" if report["adopted"] else ""
+    told = {"adopted": adopted or "nothing: search stays as it is, nothing is clearly better"}
     if report.get("done_before"):
-        line("nothing is new since this was measured")
-    elif report["adopted"]:
-        line(f"adopted: {report['adopted']}; 'lemmata adapt --undo' takes it back", style="bold")
-    else:
-        line("search stays as it is: nothing is clearly better", style="bold")
+        told = {"adopted": "nothing is new since this was measured"}
+    told |= {name: report[name] for name in ("measure", "queries", "rows", "notes")}
+    print_report(report, lambda _: print_record(as_json(told)))
