@@ -10,6 +10,7 @@ import csv
 import json
 import lzma
 import random
+import re
 import subprocess
 import sys
 import tarfile
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "qseries"
 STATIC, SUITED = "lemmata-nano", ""  # the second: what `lemmata index` takes by itself
 QUERIES = 400  # of a task, at most
+_BLANK = re.compile(rb"\\label\s*\{[^}]*\s[^}]*\}")
 Qrels = dict[str, dict[str, int]]
 
 
@@ -207,22 +209,23 @@ def _stacks(data: Path, out: Path, chapters: int = 0) -> Case:
     return Case(name, [folder], reading=not chapters, tasks=tasks)
 
 
-def _planetmath(data: Path, out: Path, cut: int = 0) -> Case:
-    """PlanetMath; cut to the articles that are asked for, and others at random."""
+def _planetmath(data: Path, out: Path) -> Case:
+    return Case("planetmath", [_unpack(data / "planetmath" / "planetmath.tar.xz", out / "planetmath")], reading=True)
+
+
+def _planetmath_cut(data: Path, out: Path) -> Case:
+    """The articles that are asked for, and others at random; none with a blank in a label, which TREC cannot write."""
     queries, qrels = _table("planetmath_queries")
-    name = "planetmath-cut" if cut else "planetmath"
     archive = data / "planetmath" / "planetmath.tar.xz"
     asked = {passage.partition("#")[0] for held in qrels.values() for passage in held}
-    if cut:
-        with tarfile.open(archive) as tar:
-            files = sorted(each.name for each in tar if each.name.endswith(".tex"))
-        chosen = {file for file in files if any(file.endswith(f"{document}.tex") for document in asked)}
-        chosen |= set(_sample([file for file in files if file not in chosen], cut))
-        folder = _unpack(archive, out / name, lambda file: file in chosen)
-        return Case(name, [folder], tasks=[_task("descriptions", queries, qrels)])
+    with tarfile.open(archive) as tar:
+        members = [each for each in tar if each.name.endswith(".tex")]
+        plain = sorted(each.name for each in members if not _BLANK.search(tar.extractfile(each).read()))  # type: ignore[union-attr]
+    chosen = {file for file in plain if any(file.endswith(f"{document}.tex") for document in asked)}
+    chosen |= set(_sample([file for file in plain if file not in chosen], 800))
+    folder = _unpack(archive, out / "planetmath-cut", lambda file: file in chosen)
     concepts = Task("concepts", {}, {}, ("--task", "concepts", "--limit", str(QUERIES)))
-    folder = _unpack(archive, out / name)
-    return Case(name, [folder], reading=True, tasks=[_task("descriptions", queries, qrels), concepts])
+    return Case("planetmath-cut", [folder], tasks=[_task("descriptions", queries, qrels), concepts])
 
 
 def _example(_data: Path, _out: Path) -> Case:
@@ -272,7 +275,7 @@ def _maintenance(data: Path, _out: Path) -> Case:
 BOTH = (SUITED, STATIC)
 _CASES: dict[str, tuple[Callable[[Path, Path], Case], tuple[str, ...]]] = {
     "stacks": (_stacks, (STATIC,)),
-    "planetmath": (_planetmath, (STATIC,)),
+    "planetmath": (_planetmath, ()),
     "openlogic": (_book("openlogic", "openlogic.tar.xz"), ()),
     "arxiv-citations": (_arxiv, (STATIC,)),
     "stacks-cut": (lambda data, out: _stacks(data, out, chapters=6), BOTH),
@@ -285,7 +288,7 @@ _CASES: dict[str, tuple[Callable[[Path, Path], Case], tuple[str, ...]]] = {
     "npl-cut": (lambda data, out: _beir("npl", data, out, cut=2500), BOTH),
     "cisi": (lambda data, out: _beir("cisi", data, out), BOTH),
     "cranfield": (lambda data, out: _beir("cranfield", data, out), BOTH),
-    "planetmath-cut": (lambda data, out: _planetmath(data, out, cut=300), BOTH),
+    "planetmath-cut": (_planetmath_cut, BOTH),
     "plant": (_plant, BOTH),
     "work-orders": (_orders, BOTH),
     "qseries": (_example, BOTH),
