@@ -60,7 +60,7 @@ def test_every_count_of_passages_is_without_parts(project: Project) -> None:
     assert json.loads(lemmata("info", "--documents", "-w", project.root, "--json"))["documents"][0]["passages"] == 2
     assert json.loads(lemmata("list", "documents", "-w", project.root, "--json"))[0]["passages"] == 2
     assert project.corpus.totals()["passages"] == 2
-    assert "2 passages and " in lemmata("index", "--no-dense", "-w", project.root)
+    assert "passages   2\nparts      36\n" in lemmata("index", "--no-dense", "-w", project.root)
     with serving(project.root) as client:
         health = client.get("/health").json()
         assert (health["passages"], health["kinds"]) == (2, {"lemma": 1, "theorem": 1})

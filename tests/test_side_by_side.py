@@ -134,8 +134,8 @@ def test_the_command_line_compares_encoders_and_writes_a_run_for_each(project: P
         "run.lexical.txt",
     ]
     assert f"hybrid:{NANO}" in lemmata("evaluate", "--retriever", names, *files)
-    assert "vectors of hashing are kept" in lemmata("index", "--encoder", NANO, "-w", project.root)
-    assert "are deleted" in lemmata("index", "--remove", "hashing", "-w", project.root)
+    assert "those of hashing are kept" in lemmata("index", "--encoder", NANO, "-w", project.root)
+    assert "hashing" in lemmata("index", "--remove", "hashing", "-w", project.root)
     error = lemmata("search", "pump", "--retriever", "dense:hashing", "-w", project.root, code=1)
     assert error == "lemmata: there is no dense index of hashing yet: run 'lemmata index --encoder hashing'\n"
 

@@ -172,10 +172,11 @@ def print_report(
     record: Any = None,
     shown: Sequence[str] = (),
     empty: str = "nothing",
+    advice: str = "",
 ) -> None:
     """Print what a verb returned: with --json as it is, or its `record`; else by `show`, or as every record is.
 
-    `shown` names what people see of it, `empty` says that there is nothing in it.
+    `shown` names what people see of it, `empty` says that there is nothing in it, `advice` what to do next.
     """
     from lemmata.cli.printer import print_record
 
@@ -183,10 +184,13 @@ def print_report(
         return
     if invocation.is_json:
         print_json(as_json(report if record is None else record))
-    elif show is None:
+        return
+    if show is None:
         print_record(as_json(report), shown, empty)
     else:
         show(report)
+    if advice:
+        line(advice, style="bold")
 
 
 def perform(
@@ -197,6 +201,7 @@ def perform(
     on: str = "",
     shown: Sequence[str] = (),
     empty: str = "nothing",
+    advice: str = "",
     **arguments: Any,
 ) -> None:
     """Call a verb of the workspace, with the settings of its `table` where it has one, and print its report."""
@@ -206,7 +211,7 @@ def perform(
     addresses = [arguments.get("encoder", ""), *arguments.get("encoders", ())]
     with working(others, on, addresses=addresses) as workspace:
         report = verb(workspace, **arguments)
-    print_report(report, shown=shown, empty=empty)
+    print_report(report, shown=shown, empty=empty, advice=advice)
 
 
 def _log_progress() -> Progress:

@@ -27,8 +27,9 @@ def print_record(record: Any, shown: Sequence[str] = (), empty: str = "nothing")
     notes = values.pop("notes", ())
     tables = {key: rows for key, value in values.items() if (rows := _rows_of(value))}
     facts = [(_words(key), _shown(value)) for key, value in values.items() if key not in tables]
-    if facts:
-        open_console().print(table(("", ""), facts, padding=(0, 2, 0, 0)))
+    width = max((len(name) for name, _ in facts), default=0)
+    for name, value in facts:  # a path or a command stays whole, to be copied
+        line((f"{name:<{width}}", "bold"), f"  {value}")
     for key, rows in tables.items():
         _print_table(_words(key), rows)
     for note in notes.values() if isinstance(notes, Mapping) else notes:

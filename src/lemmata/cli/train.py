@@ -21,7 +21,6 @@ from lemmata.cli.output import (
     print_report,
     progress_display,
     read_budget,
-    say,
     showing_progress,
     working,
 )
@@ -72,13 +71,16 @@ def finetune(
     if (job is None) != (out is None):
         raise LemmataError("--job and --out go together: the job, and the folder of the model")
     if job is None or out is None:
-        perform(finetune_model, f"finetune.{name}", o, shown=_OF_TRAINING, name=name)
-        say(f"model: models/{name}; next: lemmata index --encoder {name}")
+        perform(finetune_model, f"finetune.{name}", o, shown=_OF_TRAINING, advice=_next_step(name), name=name)
         return
     settings, _ = assigned(o, f"finetune.{name}")
     with progress_display() as progress:
         report = _train_job(job, out, settings, progress)
-    print_report(report, shown=_OF_TRAINING)
+    print_report(report, shown=_OF_TRAINING, advice=f"model: {out}")
+
+
+def _next_step(name: str) -> str:
+    return f"model: models/{name}; next: lemmata index --encoder {name}"
 
 
 def reranker(
@@ -91,8 +93,8 @@ def reranker(
     """
     from lemmata.train.reranker import reranker_model
 
-    perform(reranker_model, f"reranker.{name}", o, shown=_OF_RERANKER, name=name)
-    say(f"model: models/{name}; next: lemmata search TEXT --retriever auto+rerank20")
+    advice = f"model: models/{name}; next: lemmata search TEXT --retriever auto+rerank20"
+    perform(reranker_model, f"reranker.{name}", o, shown=_OF_RERANKER, advice=advice, name=name)
 
 
 def static(
@@ -106,8 +108,7 @@ def static(
     from lemmata.train.train import static_model
 
     refuse_several("'lemmata train static' works")
-    perform(static_model, f"static.{name}", o, shown=_OF_TRAINING, name=name)
-    say(f"model: models/{name}; next: lemmata index --encoder {name}")
+    perform(static_model, f"static.{name}", o, shown=_OF_TRAINING, advice=_next_step(name), name=name)
 
 
 def metric(
@@ -144,8 +145,8 @@ def prepare(
     from lemmata.train.train import prepare_job
 
     refuse_several("'lemmata train prepare' works")
-    perform(prepare_job, f"finetune.{name}", o, name=name, folder=folder)
-    say(f"train it with: lemmata train finetune --job {folder} --out MODEL -o base=BASE")
+    advice = f"train it with: lemmata train finetune --job {folder} --out MODEL -o base=BASE"
+    perform(prepare_job, f"finetune.{name}", o, advice=advice, name=name, folder=folder)
 
 
 def models() -> None:
@@ -161,7 +162,8 @@ def models() -> None:
         {"model": name, "from": each["options"]["base"], "by": each["verb"], "kept": each["report"].get("kept", True)}
         for name, each in manifests.items()
     ]
-    print_report(manifests, lambda _: print_record(rows, empty="no models yet: lemmata train finetune"))
+    if manifests or not damaged:
+        print_report(manifests, lambda _: print_record(rows, empty="no models yet: lemmata train finetune"))
     if damaged:
         raise LemmataError("; ".join(damaged))
 

@@ -22,7 +22,6 @@ from lemmata.cli.output import (
     opened,
     print_report,
     progress_display,
-    say,
     working,
 )
 from lemmata.cli.printer import print_record
@@ -75,9 +74,8 @@ def fetch(
         report = fetch_arxiv(
             to, ids or (), category=category, month=month, url=url or URL, contact=contact, progress=progress
         )
-    print_report(report)
-    if report.fetched or report.present:
-        say(f"read them with 'lemmata ingest {report.folder}'")
+    is_there = report.fetched or report.present
+    print_report(report, advice=f"read them with 'lemmata ingest {report.folder}'" if is_there else "")
 
 
 def ingest(

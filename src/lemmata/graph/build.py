@@ -217,7 +217,7 @@ def remove_import(workspace: Workspace, name: str) -> dict[str, Any]:
         return dict(graph["report"])
 
 
-def export_graph(workspace: Workspace, path: str | Path, *, format: str = "auto") -> dict[str, int]:  # noqa: A002
+def export_graph(workspace: Workspace, path: str | Path, *, format: str = "auto") -> dict[str, Any]:  # noqa: A002
     """Write the whole graph, with the first evidence of each edge, to a file or folder."""
     from lemmata.graph.formats.any_format import write_graph
     from lemmata.graph.formats.shared import GraphRecords
@@ -233,7 +233,7 @@ def export_graph(workspace: Workspace, path: str | Path, *, format: str = "auto"
     # an import or a model may name passages that are gone by now
     edges = [edge for edge in distinct.values() if edge.source in kinds and edge.target in kinds]
     write_graph(Path(path), GraphRecords(list(stored.concepts.values()), kinds, edges, {}), format)
-    return {"concepts": len(stored.concepts), "nodes": len(kinds), "edges": len(edges)}
+    return {"path": str(path), "concepts": len(stored.concepts), "nodes": len(kinds), "edges": len(edges)}
 
 
 # ---------------------------------------------------------------- concepts and their merges
