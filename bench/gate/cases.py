@@ -246,6 +246,14 @@ def _book(name: str, archive: str) -> Callable[[Path, Path], Case]:
     return case
 
 
+def _boxes(_data: Path, out: Path) -> Case:
+    """A generated book whose definitions are boxes that take their label as an argument."""
+    if not (out / "boxes").is_dir():
+        words = [sys.executable, "-m", "bench.latex_counts", "--generate", str(out / "boxes")]
+        subprocess.run(words, check=True, capture_output=True, cwd=ROOT)
+    return Case("boxes", [out / "boxes"], reading=True)
+
+
 # ---------------------------------------------------------------- plants
 
 
@@ -296,13 +304,14 @@ _CASES: dict[str, tuple[Callable[[Path, Path], Case], tuple[str, ...]]] = {
     "hott": (_book("hott", "hott-book.tar.xz"), ()),
     "openintro": (_book("openintro", "openintro-statistics.tar.xz"), ()),
     "maintenance": (_maintenance, ()),
+    "boxes": (_boxes, ()),
     "arxiv-sources": (
         lambda data, _out: Case("arxiv-sources", sorted((data / "arxiv-sources").glob("*.gz")), reading=True),
         (),
     ),
 }
 NAMES = tuple(_CASES)  # those that take longest first
-EXAMPLES = ("qseries", "plant")  # which need no data
+EXAMPLES = ("qseries", "plant", "boxes")  # which need no data
 
 
 def make_case(name: str, data: Path | None, out: Path) -> Case:

@@ -88,7 +88,7 @@ def read_facts(checkout: Checkout, workspace: Path, folder: Path) -> Facts:
     facts["edges"], facts["predicted links"] = {}, {}
     for source, target, held in _edges(folder / "graph.graphml"):
         if held.get("relation") not in _ORDER:
-            category = "predicted links" if held.get("maker") == "predicted" else "edges"
+            category = "predicted links" if held.get("maker", "").startswith("predict") else "edges"
             facts[category][f"{source} {held.get('relation')} {target}"] = ("", places.get(source, ""))
     return {category: held for category, held in facts.items() if held}
 

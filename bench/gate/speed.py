@@ -132,7 +132,7 @@ def _ask(port: int, query: str) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         body = json.dumps({"query": query, "k": 10})
-        connection.request("POST", "/v1/search", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/search", body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         content = answer.read()
         return len(json.loads(content)["hits"]) if answer.status == 200 else 0

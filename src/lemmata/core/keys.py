@@ -71,8 +71,10 @@ def why_untrusted(name: str, trusted: Collection[str], what: str = "passages and
         return ""
     if not origin:
         return f"{name[:200]!r} is not plainly the address of a host: nothing is sent to it"
-    gets = "would be looked up on the hub" if is_model else f"would get {what}"
-    return f"{origin} {gets}, and only the workspace names it: if you trust it, run 'lemmata config --trust {origin}'"
+    refused = f"{origin} would get {what}, and only the workspace names it"
+    if is_model:
+        refused = f"{origin} would be looked up on the hub, and only the workspace names it"
+    return f"{refused}: if you trust it, run 'lemmata config --trust {origin}'"
 
 
 def origin_of(name: str) -> str:
