@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.gate.cases import work_orders
 from bench.shared import ROOT, unpacked
 
 from lemmata.ingest.beir import read_table
@@ -120,21 +121,10 @@ def citing(data: Path, out: Path) -> None:
 
 
 def orders(data: Path, out: Path) -> None:
-    texts = (data / "maintenance" / "maintnorm" / "test.norm").read_text("utf-8").rstrip("\n").split("\n\n")
-    split = ([line.partition("\t") for line in text.splitlines()] for text in texts)
-    tokens = [each for each in split if len(each) >= 4]
-    written = [" ".join(token for token, _, _ in each) for each in tokens]
-    normal = [" ".join(form for _, _, form in each if form) for each in tokens]
-    corpus: dict[str, str] = {}
-    pairs: dict[str, str] = {}
-    for number, (raw, clean) in enumerate(zip(written, normal, strict=True)):
-        passage = corpus.setdefault(raw, str(number))
-        if raw.lower() != clean.lower():
-            pairs[str(number)] = passage
-    chosen = shuffled(sorted(pairs))[:200]
-    asked = {name: normal[int(name)] for name in chosen}
-    passages = [{"_id": name, "title": "", "text": raw} for raw, name in corpus.items()]
-    write_set(out / "orders", passages, asked, test=[(name, pairs[name]) for name in chosen])
+    texts, normal, answers = work_orders(data)
+    asked = {name: normal[name] for name in shuffled(sorted(answers))[:200]}
+    passages = [{"_id": name, "title": "", "text": raw} for name, raw in texts.items()]
+    write_set(out / "orders", passages, asked, test=[(name, answers[name]) for name in asked])
 
 
 def main() -> None:

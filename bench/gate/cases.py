@@ -164,21 +164,27 @@ def _arxiv(data: Path, out: Path, cut: int = 0) -> Case:
     return Case(name, [target], split="time", tasks=[Task("references", {}, {}, made)])
 
 
-def _orders(data: Path, out: Path) -> Case:
-    """Work orders as a person normalised them, to find what was written."""
+def work_orders(data: Path) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Short texts by passage, their normal forms by query, and the passage of each query that differs from it."""
     texts = (data / "maintenance" / "maintnorm" / "test.norm").read_text("utf-8").rstrip("\n").split("\n\n")
     split = ([line.partition("\t") for line in text.splitlines()] for text in texts)
     tokens = [each for each in split if len(each) >= 4]
     written = [" ".join(token for token, _, _ in each) for each in tokens]
-    normal = [" ".join(form for _, _, form in each if form) for each in tokens]
-    passages: dict[str, str] = {}
-    qrels: Qrels = {}
-    for number, (raw, clean) in enumerate(zip(written, normal, strict=True)):
-        passage = passages.setdefault(raw, str(number))
+    normal = {str(number): " ".join(form for _, _, form in each if form) for number, each in enumerate(tokens)}
+    first: dict[str, str] = {}
+    answers: dict[str, str] = {}
+    for raw, (name, clean) in zip(written, normal.items(), strict=True):
+        passage = first.setdefault(raw, name)
         if raw.lower() != clean.lower():
-            qrels[str(number)] = {passage: 1}
-    corpus = ({"_id": name, "title": "", "text": raw} for raw, name in passages.items())
-    task = _task("normalised", {str(number): text for number, text in enumerate(normal)}, qrels)
+            answers[name] = passage
+    return {name: raw for raw, name in first.items()}, normal, answers
+
+
+def _orders(data: Path, out: Path) -> Case:
+    """Work orders as a person normalised them, to find what was written."""
+    passages, normal, answers = work_orders(data)
+    corpus = ({"_id": name, "title": "", "text": raw} for name, raw in passages.items())
+    task = _task("normalised", normal, {query: {passage: 1} for query, passage in answers.items()})
     return Case("work-orders", [_write_corpus(out / "work-orders", corpus)], referring=False, tasks=[task])
 
 

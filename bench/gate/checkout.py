@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from functools import cached_property
 from pathlib import Path
@@ -70,15 +71,19 @@ class Checkout:
         """What a command prints, and what it took; GateError with its message where it fails."""
         words = [*self.program, *map(str, arguments)]
         begin = time.perf_counter()
-        process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment, text=True
-        )
-        output, message = _wait(process)
-        seconds = time.perf_counter() - begin
-        usage, code = output[1], output[2]
-        if code:
+        with tempfile.TemporaryFile("w+") as messages:
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=messages, env=self.environment, text=True)
+            assert process.stdout
+            with process.stdout:
+                output = process.stdout.read()
+            _, status, usage = os.wait4(process.pid, 0)
+            seconds = time.perf_counter() - begin
+            process.returncode = os.waitstatus_to_exitcode(status)
+            messages.seek(0)
+            message = messages.read()
+        if process.returncode:
             raise GateError(f"{self.name}: lemmata {' '.join(map(str, arguments))}\n{message[-2000:]}")
-        return output[0], Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+        return output, Cost(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
     def json(self, *arguments: object) -> Any:
         return json.loads(self.run(*arguments, "--json")[0])
@@ -88,22 +93,3 @@ class Checkout:
         words = [*self.program, *map(str, arguments)]
         nowhere = subprocess.DEVNULL
         return subprocess.Popen(words, stdout=nowhere, stderr=nowhere, env=self.environment, start_new_session=True)
-
-
-def _wait(process: subprocess.Popen[str]) -> tuple[tuple[str, Any, int], str]:
-    """The output, resources and exit code of a process, and what it wrote on standard error."""
-    import threading
-
-    assert process.stdout
-    assert process.stderr
-    messages: list[str] = []
-    errors = process.stderr
-    reader = threading.Thread(target=lambda: messages.append(errors.read()))
-    reader.start()
-    output = process.stdout.read()
-    reader.join()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    process.stderr.close()
-    return (output, usage, process.returncode), "".join(messages)

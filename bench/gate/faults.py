@@ -25,8 +25,6 @@ def copy_with(checkout: Path, fault: dict[str, Any], out: Path) -> Path:
     source, copy = checkout.resolve() / "src" / "lemmata", out / "src" / "lemmata"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "models"))
     (copy / "models").symlink_to(source / "models")
-    if examples := next((folder for folder in [checkout.resolve() / "examples"] if folder.is_dir()), None):
-        (out / "examples").symlink_to(examples)
     if fault:
         path = copy / fault["file"]
         text = path.read_text("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -23,9 +23,6 @@ from lemmata.cli.output import (
 from lemmata.cli.printer import print_record
 from lemmata.core.errors import LemmataError
 from lemmata.core.records import as_json
-
-if TYPE_CHECKING:
-    pass
 
 Pair = tuple[str, str] | None
 

@@ -178,14 +178,14 @@ def print_report(
 
     `shown` names what people see of it, `empty` says that there is nothing in it, `advice` what to do next.
     """
-    from lemmata.cli.printer import print_record
-
     if not is_first_process():
         return
     if invocation.is_json:
         print_json(as_json(report if record is None else record))
         return
     if show is None:
+        from lemmata.cli.printer import print_record
+
         print_record(as_json(report), shown, empty)
     else:
         show(report)
@@ -200,7 +200,6 @@ def perform(
     *,
     on: str = "",
     shown: Sequence[str] = (),
-    empty: str = "nothing",
     advice: str = "",
     **arguments: Any,
 ) -> None:
@@ -211,7 +210,7 @@ def perform(
     addresses = [arguments.get("encoder", ""), *arguments.get("encoders", ())]
     with working(others, on, addresses=addresses) as workspace:
         report = verb(workspace, **arguments)
-    print_report(report, shown=shown, empty=empty, advice=advice)
+    print_report(report, shown=shown, advice=advice)
 
 
 def _log_progress() -> Progress:
